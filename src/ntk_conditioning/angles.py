@@ -1,0 +1,89 @@
+"""Smallest angle over all pairs of samples: the result type and what every search of it shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ZeroRowError(ValueError):
+    """A row has no direction, so that no angle to it exists."""
+
+
+@dataclass(frozen=True)
+class MinAngle:
+    """The smallest angle between two samples and the pair that has it.
+
+    ``angle`` is in radians; ``i < j`` are rows of the input; ``duplicates`` counts the pairs of
+    rows that are equal in every entry (their angle is exactly 0); ``candidates`` is the number of
+    pairs that were too close to call in the screening and were computed accurately.
+    """
+
+    angle: float
+    i: int
+    j: int
+    duplicates: int
+    candidates: int
+
+    @property
+    def degrees(self) -> float:
+        """The angle in degrees."""
+        return math.degrees(self.angle)
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Equal rows of a matrix: ``first`` holds the first row of every distinct value, ascending.
+
+    ``pairs`` counts the pairs of equal rows and ``example`` is the lowest such pair, if any.
+    """
+
+    first: NDArray[np.intp]
+    pairs: int
+    example: tuple[int, int] | None
+
+
+def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
+    """Return which rows of ``x`` (n, d) equal an earlier row in every entry.
+
+    >>> import numpy as np
+    >>> found = find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    >>> found.first.tolist(), found.pairs, found.example
+    ([0, 1], 1, (0, 2))
+    """
+    _, first, inverse, counts = np.unique(
+        x, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
+    example = None
+    if pairs:
+        earlier = first[inverse.reshape(-1)]
+        later = np.flatnonzero(earlier != np.arange(len(x)))
+        best = later[np.lexsort((later, earlier[later]))[0]]
+        example = (int(earlier[best]), int(best))
+    return Duplicates(np.sort(first), pairs, example)
+
+
+def require_directions(x: NDArray[np.floating]) -> None:
+    """Raise `ZeroRowError` if a row of ``x`` (n, d) is zero."""
+    zero = np.flatnonzero(~x.any(axis=1))
+    if len(zero):
+        raise ZeroRowError(
+            f"{len(zero)} rows are zero and have no direction, the first is row {zero[0]}; "
+            "remove them from the dataset"
+        )
+
+
+def upper_tiles(n: int, tile: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the row and column slices of the tiles that cover the upper triangle of n × n.
+
+    >>> [(r.start, c.start) for r, c in upper_tiles(5, 3)]
+    [(0, 0), (0, 3), (3, 3)]
+    """
+    for top in range(0, n, tile):
+        for left in range(top, n, tile):
+            yield slice(top, min(top + tile, n)), slice(left, min(left + tile, n))
