@@ -1,0 +1,57 @@
+# make demo    every figure of config.yaml, from data that need no download
+# make test    the test suite
+# make lint    formatting, types, workflow lint
+# make bench   speed against the peers; writes benchmarks/results/
+#
+# Each makes .venv when it is missing. Python 3.11 or newer and make are all that is needed.
+# Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml
+
+PYTHON ?= python3
+CORES ?= all
+WORKERS ?= 2
+CONFIG ?=
+
+SHELL := bash
+.DEFAULT_GOAL := help
+VENV := .venv
+READY := $(VENV)/.installed
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+unexport PYTHONPATH
+
+.PHONY: help demo test lint bench lock clean
+
+help:
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -9
+
+$(READY): envs/torch.txt envs/requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	python -m pip install --quiet --disable-pip-version-check -r envs/torch.txt
+	python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
+	@touch $@
+
+demo: $(READY)
+	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
+
+test: $(READY)
+	python -m pytest -n $(WORKERS) --dist loadscope
+
+lint: $(READY)
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check Snakefile rules
+	snakemake --lint
+
+bench: $(READY)
+	python -m benchmarks
+
+# Needs uv; resolves for every platform and Python version at once.
+lock: envs/requirements.in
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
+	  --output-file envs/requirements.lock envs/requirements.in
+
+clean:
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,29 @@
+# ntk-conditioning: how depth and activation condition the neural tangent kernel.
+#
+#   snakemake --cores 2                                 every figure of config.yaml
+#   snakemake liu2023relu_fig2                          one figure and what it needs
+#   snakemake --configfile config/paper.yaml            the papers' own sizes
+#   snakemake -n                                        what would run, and why
+#
+# Inputs are described in datasets.yaml, choices in config.yaml, outputs in results/README.md.
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/data.smk"
+include: "rules/spectra.smk"
+include: "rules/tables.smk"
+include: "rules/figures.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        figures=[figure_files(figure) for figure in config["figures"]],
+        tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),

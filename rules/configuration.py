@@ -1,0 +1,292 @@
+"""What the user may write: every mistake in config and catalogues, all at once, one line each.
+
+Pure functions on mappings; `common.smk` calls `check` before any rule is defined.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One source of configuration, for telling the user where a value came from."""
+
+    name: str
+    values: Config
+
+
+class Integer:
+    """YAML's 1.0 is a float; JSON Schema alone would let it pass as an integer."""
+
+    @staticmethod
+    def check(_checker: object, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", Integer.check),
+)
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Return the content of a YAML file.
+
+    Raises:
+        ValueError: one line with the file and the position, if it cannot be read.
+    """
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        raise ValueError(
+            f"{path}:{line} not valid YAML: {getattr(error, 'problem', error)}"
+        ) from error
+
+
+def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[str]:
+    """Return a line for everything in ``values`` that the schema forbids."""
+    found = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))
+    return [line for error in found for line in _explain(error, origin)]
+
+
+def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iterator[str]:
+    path = list(error.absolute_path)
+    where = f"{source_of(path, origin)}: {key_name(path)}"
+    rule, allowed, value = error.validator, error.validator_value, error.instance
+    if rule == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        for name in sorted(set(map(str, value)) - set(known)):
+            place = [*path, name]
+            yield (
+                f"{source_of(place, origin)}: unknown key {key_name(place)!r}; "
+                f"{did_you_mean(name, known)}"
+            )
+    elif rule == "required":
+        missing = [name for name in allowed if name not in value]
+        yield f"{where}: missing {', '.join(missing)}"
+    elif rule == "enum":
+        yield f"{where}: {value!r} is not one of {', '.join(map(str, allowed))}"
+    elif rule == "type":
+        names = [allowed] if isinstance(allowed, str) else allowed
+        yield f"{where}: {value!r} is not {' or '.join(_TYPES[name] for name in names)}"
+    elif rule == "anyOf":
+        yield f"{where}: {value!r} is not {' or '.join(map(_alternative, allowed))}"
+    elif rule == "uniqueItems":
+        repeated = sorted({str(item) for item in value if value.count(item) > 1})
+        yield f"{where}: {', '.join(repeated)} stands there more than once; remove the repetition"
+    elif rule == "minItems":
+        yield f"{where}: the list is empty; give at least {allowed} item"
+    elif rule in ("minimum", "exclusiveMinimum"):
+        yield f"{where}: {value!r} is too small; the least is {allowed}"
+    elif rule == "pattern":
+        yield f"{where}: {value!r} is not a plain name (lower-case letters, digits, _ . -)"
+    else:
+        yield f"{where}: {error.message}"
+
+
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "true or false",
+    "array": "a list [...]",
+    "object": "a mapping {...}",
+    "null": "null",
+}
+
+
+def _alternative(schema: Config) -> str:
+    if "const" in schema:
+        return f"{schema['const']!r}"
+    least = f" of at least {schema['minimum']}" if "minimum" in schema else ""
+    return _TYPES.get(schema.get("type", ""), "a value as the schema says") + least
+
+
+def key_name(path: Iterable[str | int]) -> str:
+    """Return a key's path as users write it.
+
+    >>> key_name(["overrides", "digits", "depths", 0])
+    'overrides.digits.depths[0]'
+    """
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the file"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return advice on a name that is not known."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def source_of(path: Sequence[str | int], layers: Sequence[Layer]) -> str:
+    """Return the name of the last layer that sets a key; lists are set as a whole."""
+    keys = [part for part in path if isinstance(part, str)]
+    for layer in reversed(layers):
+        here: Any = layer.values
+        for key in keys:
+            if not isinstance(here, Mapping) or key not in here:
+                break
+            here = here[key]
+        else:
+            return layer.name
+    return layers[0].name if layers else "config"
+
+
+def load_catalogues(paths: Iterable[str], schema: Config) -> tuple[dict[str, Any], list[str]]:
+    """Return the stacked catalogue entries by name, and a line for every mistake in the files."""
+    entries: dict[str, Any] = {}
+    problems = []
+    for path in paths:
+        try:
+            values = read_yaml(path)
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        problems += schema_errors(values, schema, [Layer(str(path), {})])
+        if isinstance(values, Mapping):
+            entries.update(values)
+    return entries, problems
+
+
+@dataclass(frozen=True)
+class Known:
+    """What names in the config may refer to."""
+
+    catalogue: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    is_activation: Any
+    activations: Sequence[str]
+    samples: Mapping[str, int | None]
+
+
+def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[str]:
+    """Return a line for every combination in the config that cannot be computed."""
+
+    def at(*path: str | int) -> str:
+        return f"{source_of(path, layers)}: {key_name(path)}"
+
+    problems = []
+    study = config["activation_study"]
+    for prefix, values in (((), config), (("activation_study",), study)):
+        for index, name in enumerate(values["datasets"]):
+            if name not in known.catalogue:
+                advice = did_you_mean(name, known.catalogue)
+                problems.append(
+                    f"{at(*prefix, 'datasets', index)}: unknown dataset {name!r}; {advice}"
+                )
+        for index, name in enumerate(values["activations"]):
+            if not known.is_activation(name):
+                advice = did_you_mean(name, known.activations)
+                problems.append(
+                    f"{at(*prefix, 'activations', index)}: unknown activation {name!r}; {advice}"
+                )
+
+    used = list(dict.fromkeys([*config["datasets"], *study["datasets"]]))
+    for name in config["overrides"]:
+        if name not in used:
+            problems.append(
+                f"{at('overrides', name)}: no dataset of this run; {did_you_mean(name, used)}"
+            )
+    for name in used:
+        problems += _block_errors(name, config, known.samples.get(name), at)
+
+    for index, name in enumerate(config["figures"]):
+        if name not in known.figures:
+            advice = did_you_mean(name, known.figures)
+            problems.append(f"{at('figures', index)}: unknown figure {name!r}; {advice}")
+            continue
+        for key, choices in known.figures[name].get("needs", {}).items():
+            have = config[key] if isinstance(config[key], list) else [config[key]]
+            if not set(choices) & set(have):
+                problems.append(
+                    f"{at('figures', index)}: {name} needs {' or '.join(map(str, choices))} in "
+                    f"{key!r}, which is {config[key]!r}; add it there or remove the figure"
+                )
+    return problems
+
+
+def _block_errors(name: str, config: Config, available: int | None, at: Any) -> Iterator[str]:
+    """Yield lines for subsets and blocks that a dataset of known size cannot give."""
+    own = config["overrides"].get(name, {})
+    values = {key: own.get(key, config[key]) for key in ("samples", "kernel_size", "blocks")}
+
+    def place(key: str) -> str:
+        return at("overrides", name, key) if key in own else at(key)
+
+    samples, size, blocks = values["samples"], values["kernel_size"], values["blocks"]
+    if size == "all":
+        if blocks not in ("all", 1):
+            yield f"{place('blocks')}: kernel_size all makes one block of {name}; set blocks to 1"
+    if available is None:
+        return
+    if samples != "all" and samples > available:
+        yield f"{place('samples')}: {samples} is more than the {available} samples of {name}; use all"
+        return
+    n = available if samples == "all" else samples
+    if size == "all":
+        return
+    if size > n:
+        yield f"{place('kernel_size')}: a block of {size} is larger than {name} ({n} samples); at most {n}"
+    elif blocks != "all" and blocks * size > n:
+        yield (
+            f"{place('blocks')}: {blocks} disjoint blocks of {size} need {blocks * size} samples and "
+            f"{name} has {n}; at most {n // size}"
+        )
+
+
+def check(
+    config: Config,
+    *,
+    layers: Sequence[Layer],
+    schema: Config,
+    catalogue_schema: Config,
+    figures: Mapping[str, Any],
+    activations: Any,
+    count_samples: Any,
+) -> dict[str, Any]:
+    """Return the catalogue of a config in which nothing is wrong.
+
+    Raises:
+        ValueError: with one line for each mistake.
+    """
+    problems = schema_errors(config, schema, layers)
+    if problems:
+        raise ValueError("\n".join(problems))
+    catalogue, problems = load_catalogues(config["catalogues"], catalogue_schema)
+    for path in config["activation_files"]:
+        try:
+            activations.load_plugin(path)
+        except ValueError as error:
+            problems.append(f"{source_of(['activation_files'], layers)}: activation_files: {error}")
+    if not problems:
+        used = {*config["datasets"], *config["activation_study"]["datasets"]}
+        known = Known(
+            catalogue=catalogue,
+            figures=figures,
+            is_activation=activations.is_known,
+            activations=activations.names(),
+            samples={name: count_samples(catalogue[name]) for name in used if name in catalogue},
+        )
+        problems = grid_errors(config, known, layers)
+    if problems:
+        raise ValueError("\n".join(problems))
+    return catalogue

@@ -1,0 +1,47 @@
+"""Condition a kernel of infinite width on random blocks of a dataset."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from cell import cell_parser, load
+from cell_blocks import block_arguments, block_rows
+from cli import logger, run_main
+from numpy.typing import NDArray
+
+from ntk_conditioning import infinite, spectra, tables
+from ntk_conditioning.tables.spectra import SPECTRA
+
+log = logger(__file__)
+
+KERNELS = {"infinite_ntk": infinite.ntk, "nngp": infinite.nngp}
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cell_parser(__doc__)
+    block_arguments(parser)
+    parser.add_argument("--kernel", choices=KERNELS, required=True)
+    args = parser.parse_args(argv)
+
+    x, activation = load(args)
+    kernel = KERNELS[args.kernel]
+    log.info("device cpu, float64, infinite width, depth %d", args.depth)
+    linear = args.depth == 0 or activation.name == "linear"
+    scale = np.sqrt(args.depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
+
+    def condition(block: NDArray[np.float64]) -> spectra.Conditioning:
+        if linear:  # a multiple of the Gram matrix, whose factor is the data
+            return spectra.conditioning_from_factor(scale * block)
+        return spectra.conditioning(kernel(block, depth=args.depth, activation=activation))
+
+    labels = {"kernel": args.kernel, "width": None, "dtype": "float64"}
+    rows = block_rows(args, x, condition, labels=labels)
+    tables.write(args.output, SPECTRA, tables.from_rows(SPECTRA, rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

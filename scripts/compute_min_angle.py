@@ -1,0 +1,50 @@
+"""Find the smallest gradient angle of one network of finite width over all pairs of a dataset."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import torch
+from cell import cell_parser, load
+from cell_angles import angle_row
+from cli import logger, positive_integer, run_main
+
+from ntk_conditioning import empirical, tables
+from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.angles import ANGLES
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cell_parser(__doc__)
+    parser.add_argument("--seed", type=int, required=True, help="seed of the weights")
+    parser.add_argument(
+        "--width", type=positive_integer, default=512, help="hidden units per layer"
+    )
+    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    args = parser.parse_args(argv)
+
+    x, activation = load(args)
+    log.info("device cpu, float64, width %d, depth %d, n %d", args.width, args.depth, len(x))
+    mlp = init_mlp(
+        x.shape[1],
+        depth=args.depth,
+        width=args.width,
+        activation=activation,
+        generator=generator(args.seed, "init"),
+    )
+    found = empirical.min_angle(
+        mlp, torch.from_numpy(x), exclude_duplicates=args.exclude_duplicates
+    )
+    labels = {"kernel": "empirical_ntk", "seed": args.seed, "width": args.width}
+    row = angle_row(args, x, found, labels=labels)
+    tables.write(args.output, ANGLES, tables.from_rows(ANGLES, [row]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

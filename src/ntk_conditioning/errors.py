@@ -1,0 +1,11 @@
+"""The base of every error that a user can mend: one line, shown without a traceback."""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave: the data, an entry, an option or a file's place.
+
+    The message is one line that says what is wrong, where, and what would be right. Programs in
+    ``scripts/`` print it and exit with code 2.
+    """

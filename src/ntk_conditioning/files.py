@@ -1,0 +1,115 @@
+"""Files that are whole or not there: atomic writes, and copies checked by their sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ntk_conditioning.errors import UserError
+
+_CHUNK = 1 << 20
+
+
+class ChecksumError(UserError):
+    """A file's content is not the one that was asked for."""
+
+
+class MissingFileError(UserError):
+    """A file that is to be read is not there."""
+
+
+def require_file(path: Path) -> None:
+    """Raise `MissingFileError` unless ``path`` is a file."""
+    if not path.is_file():
+        what = "is not a file" if path.exists() else "does not exist"
+        raise MissingFileError(f"{path} {what}; give the path of the file to read")
+
+
+def sha256(path: Path) -> str:
+    """Return the sha256 of a file's bytes in hexadecimal.
+
+    Raises:
+        MissingFileError: if there is no such file.
+    """
+    require_file(path)
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def require_sha256(path: Path, accepted: Collection[str]) -> None:
+    """Raise `ChecksumError` unless the sha256 of a file is one of those ``accepted``.
+
+    Raises:
+        MissingFileError: if there is no such file.
+    """
+    _compare(path, sha256(path), accepted)
+
+
+@contextmanager
+def atomic(target: Path) -> Iterator[Path]:
+    """Yield a path beside ``target`` to write to; on leaving, the file takes the target's name.
+
+    Nobody ever sees a half-written target: if the block raises, the target stays as it was and
+    nothing is left behind. The folder is made when missing, and the temporary name keeps the
+    target's suffix, by which some writers choose their format.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "table.csv"
+    >>> with atomic(target) as temporary:
+    ...     _ = temporary.write_text("n,kappa")
+    >>> target.read_text(), [path.name for path in target.parent.iterdir()]
+    ('n,kappa', ['table.csv'])
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The name is only reserved by chance: creating the file here would fix its permissions,
+    # which the writer and the user's umask decide.
+    temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def copy_verified(source: Path, target: Path, *, accepted: Collection[str]) -> str:
+    """Return the sha256 of ``source`` after copying it, if it is one of those ``accepted``.
+
+    The bytes are hashed as they are copied, so that what was checked is what was written. The
+    copy is atomic.
+
+    Raises:
+        MissingFileError: if ``source`` is no file.
+        ChecksumError: if its content is another; ``target`` is left as it was.
+    """
+    require_file(source)
+    digest = hashlib.sha256()
+    with atomic(target) as temporary:
+        with source.open("rb") as reading, temporary.open("xb") as writing:
+            while chunk := reading.read(_CHUNK):
+                digest.update(chunk)
+                writing.write(chunk)
+        _compare(source, digest.hexdigest(), accepted)
+    return digest.hexdigest()
+
+
+def _compare(path: Path, found: str, accepted: Collection[str]) -> None:
+    if found not in accepted:
+        raise ChecksumError(
+            f"{path} has sha256 {found}, not {' or '.join(accepted)}; "
+            "it is damaged or another file: delete it and fetch it again"
+        )
+
+
+def _flush(path: Path) -> None:
+    """Have the content on the disk before the name points to it, in case the machine stops."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,91 @@
+"""Which code made a result: a digest of a program and of exactly the modules it imports."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "ntk_conditioning"
+
+
+def source_digest(*programs: str | Path, package: str | Path) -> str:
+    """Return the sha256 (hex, first 16 digits) of programs and of all that they import.
+
+    Programs are Python files or notebooks. Followed, transitively, are imports of modules of the
+    package whose folder is ``package`` and of files beside the importing program; all other
+    imports are covered by the pinned environment. Comments, docstrings, layout and a notebook's
+    outputs do not enter, so that only a change that can change a result changes the digest.
+
+    Raises:
+        FileNotFoundError: if a program does not exist.
+        SyntaxError: if a file cannot be parsed.
+    """
+    seen: dict[Path, str] = {}
+    queue = [Path(program).resolve() for program in programs]
+    root = Path(package).resolve()
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        modified = path.stat()
+        seen[path], imported = _inspect(path, root, modified.st_mtime_ns, modified.st_size)
+        queue.extend(imported)
+    digest = hashlib.sha256()
+    for path, tree in sorted(seen.items(), key=lambda item: item[0].name + item[1]):
+        digest.update(f"{path.name}\0{tree}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tuple[Path, ...]]:
+    """Return a file's meaning as text and the files it imports; cached while it is unchanged."""
+    tree = ast.parse(_source(path), str(path))
+    imported = tuple(_imports(tree, path, root))
+    return ast.dump(_without_docstrings(tree)), imported
+
+
+def _source(path: Path) -> str:
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            yield from _files_of(name, path, root)
+
+
+def _files_of(name: str, importer: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that importing a dotted name runs, as far as they are followed."""
+    head, *rest = name.split(".")
+    folder = root if head == PACKAGE else importer.parent / head
+    candidates = [folder / "__init__.py", folder.with_suffix(".py")]
+    for part in rest:
+        folder = folder / part
+        candidates += [folder / "__init__.py", folder.with_suffix(".py")]
+    yield from (candidate.resolve() for candidate in candidates if candidate.is_file())
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return tree

@@ -1,0 +1,43 @@
+"""A grid and the files of its cells."""
+
+from __future__ import annotations
+
+import pytest
+
+from ntk_conditioning.cells import Grid, angle_cells, spectrum_cells
+
+GRID = Grid(
+    kernels=["empirical_ntk", "infinite_ntk", "nngp"],
+    activations=["relu", "linear"],
+    depths={"digits": [0, 1], "synthetic": [2]},
+    seeds=[1, 32],
+)
+
+
+def test_spectra_are_the_whole_product_with_each_datasets_own_depths():
+    cells = spectrum_cells([GRID])
+    assert len(cells) == 3 * 2 * (2 + 1) * 2
+    assert "nngp/synthetic/linear/depth-2/seed-32.parquet" in cells
+    assert not any("synthetic" in cell and "depth-1" in cell for cell in cells)
+
+
+def test_angles_are_of_gradients_only_and_without_seed_at_infinite_width():
+    cells = angle_cells([GRID])
+    assert len(cells) == 2 * 3 * 2 + 2 * 3
+    assert not any(cell.startswith("nngp") for cell in cells)
+    assert "infinite_ntk/digits/relu/depth-0/seed-none.parquet" in cells
+
+
+def test_grids_that_overlap_share_their_cells():
+    other = Grid(["infinite_ntk"], ["relu", "tanh"], {"digits": [1]}, [1])
+    assert len(spectrum_cells([GRID, other])) == len(spectrum_cells([GRID])) + 1
+
+
+def test_json_round_trip():
+    assert spectrum_cells([Grid.from_json(GRID.to_json())]) == spectrum_cells([GRID])
+
+
+@pytest.mark.parametrize("text", ["{}", "no json", '{"kernels": [], "other": 1}'])
+def test_other_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"not a grid|Expecting"):
+        Grid.from_json(text)

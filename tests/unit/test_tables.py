@@ -1,0 +1,158 @@
+"""Tables are typed, sorted, documented and the same bytes for the same rows."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
+from ntk_conditioning.tables.spectra import SPECTRA
+
+ALL = [SPECTRA, ANGLES, CONDITIONING]
+
+
+def spectrum_row(*, seed=1, block=0, kappa: float | None = 10.0, depth=1, **other):
+    row = {
+        "kernel": "empirical_ntk",
+        "dataset": "digits",
+        "activation": "relu",
+        "depth": depth,
+        "seed": seed,
+        "block": block,
+        "width": 512,
+        "dtype": "float64",
+        "n": 4,
+        "d": 3,
+        "lambda_max": 10.0,
+        "lambda_min": 1.0 if kappa else 0.0,
+        "resolution_floor": 1e-14,
+        "numerical_rank": 4 if kappa else 3,
+        "kappa": kappa,
+        "kappa_nonzero": kappa or 5.0,
+        "effective_rank": 2.0,
+        "reduced_precision": False,
+        "eigenvalues": [10.0, 3.0, 2.0, 1.0],
+    }
+    return row | other
+
+
+def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
+    rows = [spectrum_row(seed=seed, block=block) for seed in (1, 32, 5) for block in range(3)]
+    written = []
+    for number in range(3):
+        random.Random(number).shuffle(rows)
+        path = tmp_path / f"{number}.parquet"
+        tables.write(path, SPECTRA, tables.from_rows(SPECTRA, rows))
+        written.append(path.read_bytes())
+    assert len(set(written)) == 1
+
+
+def test_what_is_read_is_what_was_written(tmp_path):
+    rows = [spectrum_row(seed=2, kappa=None), spectrum_row(seed=1, eigenvalues=None)]
+    tables.write(tmp_path / "t.parquet", SPECTRA, tables.from_rows(SPECTRA, rows))
+    back = tables.read(tmp_path / "t.parquet", SPECTRA).to_pylist()
+    assert back == sorted(rows, key=lambda row: row["seed"])
+
+
+def test_files_carry_their_own_documentation(tmp_path):
+    tables.write(tmp_path / "t.parquet", SPECTRA, tables.from_rows(SPECTRA, [spectrum_row()]))
+    schema = pq.read_schema(tmp_path / "t.parquet")
+    assert schema.metadata[b"table"] == b"spectra"
+    assert b"condition number" in schema.field("kappa").metadata[b"description"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kappa_zero": 1.0}, "kappa_zero"),
+        ({"n": None}, "column n has missing values"),
+        ({"n": "four"}, "four"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(tables.TableError, match=message):
+        tables.from_rows(SPECTRA, [spectrum_row() | change])
+
+
+def test_repeated_keys_are_refused():
+    with pytest.raises(tables.TableError, match="1 rows repeat the key"):
+        tables.from_rows(SPECTRA, [spectrum_row(), spectrum_row()])
+
+
+def test_every_missing_or_unreadable_cell_is_named(tmp_path):
+    good, damaged, other = (tmp_path / f"{name}.parquet" for name in ("good", "damaged", "other"))
+    tables.write(good, SPECTRA, tables.from_rows(SPECTRA, [spectrum_row()]))
+    damaged.write_bytes(good.read_bytes()[:-20])
+    pq.write_table(pa.table({"x": [1]}), other)
+    with pytest.raises(tables.TableError) as caught:
+        tables.concatenate([good, damaged, other, tmp_path / "absent.parquet"], SPECTRA)
+    lines = str(caught.value).splitlines()
+    assert [name for name in ("damaged", "other", "absent") if name in str(caught.value)] == [
+        "damaged",
+        "other",
+        "absent",
+    ]
+    assert len(lines) == 3
+
+
+def test_nothing_is_left_when_writing_fails(tmp_path):
+    bad = tables.from_rows(SPECTRA, [spectrum_row()]).drop_columns(["kappa"])
+    with pytest.raises(tables.TableError):
+        tables.write(tmp_path / "t.parquet", SPECTRA, bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+def test_every_column_says_what_it_is(table):
+    assert all(len(column.description) > 5 for column in table.columns)
+    assert set(table.keys) <= {column.name for column in table.columns}
+
+
+class TestSummarize:
+    def test_against_numpy(self):
+        kappa = np.array([[10.0, 20.0, 40.0], [5.0, 80.0, 3.0]])
+        rows = [
+            spectrum_row(seed=seed, block=block, kappa=kappa[number, block])
+            for number, seed in enumerate((1, 32))
+            for block in range(3)
+        ]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        assert row["kappa_mean"] == pytest.approx(kappa.mean())
+        assert row["kappa_geometric_mean"] == pytest.approx(np.prod(kappa) ** (1 / 6))
+        assert row["kappa_median"] == pytest.approx(np.median(kappa))
+        assert (row["kappa_min"], row["kappa_max"]) == (3.0, 80.0)
+        assert row["kappa_seed_min"] == pytest.approx(kappa.mean(axis=1).min())
+        assert row["kappa_seed_max"] == pytest.approx(kappa.mean(axis=1).max())
+        assert (row["seeds"], row["blocks"], row["resolved"]) == (2, 6, 6)
+
+    def test_an_unresolved_kappa_is_larger_than_any_number(self):
+        rows = [
+            spectrum_row(seed=seed, kappa=kappa)
+            for seed, kappa in ((1, 10.0), (2, 30.0), (3, None))
+        ]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        assert row["kappa_mean"] is None
+        assert row["kappa_max"] is None
+        assert row["kappa_geometric_mean"] is None
+        assert row["kappa_median"] == 30.0
+        assert row["kappa_min"] == 10.0
+        assert (row["resolved"], row["blocks"]) == (2, 3)
+
+    def test_nothing_resolved_gives_no_kappa_at_all(self):
+        rows = [spectrum_row(seed=seed, kappa=None) for seed in (1, 2)]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        names = ("mean", "geometric_mean", "median", "min", "max", "seed_min", "seed_max")
+        assert all(row[f"kappa_{name}"] is None for name in names)
+        assert row["kappa_nonzero_mean"] == 5.0
+
+    def test_one_row_per_curve_point(self):
+        rows = [spectrum_row(depth=depth, seed=seed) for depth in (1, 2) for seed in (1, 2, 3)]
+        summary = summarize(tables.from_rows(SPECTRA, rows))
+        assert summary["depth"].to_pylist() == [1, 2]
+        assert summary["seeds"].to_pylist() == [3, 3]

@@ -1,0 +1,112 @@
+"""A clone of the repository in a temporary folder, in which Snakemake really runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = (
+    "Snakefile",
+    "config.yaml",
+    "datasets.yaml",
+    "config",
+    "examples",
+    "notebooks",
+    "profiles",
+    "rules",
+    "schemas",
+    "scripts",
+    "src",
+    "envs",
+)
+
+
+class Clone:
+    """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for part in PARTS:
+            source, target = ROOT / part, folder / part
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=ignore, symlinks=True)
+            else:
+                shutil.copy2(source, target)
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        environment.pop("PYTHONPATH", None)
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=900,
+        )
+        if check and done.returncode:
+            pytest.fail(f"snakemake {' '.join(arguments)}\n{done.stdout[-6000:]}\n{done.stderr[-9000:]}")
+        return done
+
+    def plan(self, *arguments: str) -> Counter[str]:
+        """Return how often each rule would run; targets without a job of their own are left out."""
+        done = self.run("-n", *arguments)
+        text = done.stdout + done.stderr
+        if "Nothing to be done" in text:
+            return Counter()
+        table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+        assert table, text
+        rows = (line.split() for line in table.group(1).splitlines())
+        return Counter({name: int(count) for name, count in rows if name not in ("all", "total")})
+
+    def planned_outputs(self, *arguments: str) -> set[str]:
+        """Return the outputs of all jobs that would run."""
+        done = self.run("-n", *arguments)
+        lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.MULTILINE)
+        return {name for line in lines for name in line.split(", ")}
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text, f"{file} has no {old!r}"
+        path.write_text(text.replace(old, new, 1))
+
+    def files(self, pattern: str) -> list[Path]:
+        return sorted(path for path in self.folder.glob(pattern) if path.is_file())
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    """A fresh clone in which nothing has run."""
+    return Clone(tmp_path / "clone")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone in which the smallest full run has been done; do not change it."""
+    clone = Clone(tmp_path_factory.mktemp("finished") / "clone")
+    clone.run("--configfile", "config/ci.yaml", "--cores", "2")
+    return clone
+
+
+@pytest.fixture
+def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
+    """A copy of the finished clone that a test may change; times are kept."""
+    copy = object.__new__(Clone)
+    copy.folder = tmp_path / "clone"
+    shutil.copytree(finished.folder, copy.folder, symlinks=True)
+    yield copy
+    shutil.rmtree(copy.folder)

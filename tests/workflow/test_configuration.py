@@ -1,0 +1,200 @@
+"""Every mistake in a config is one line with file, key and remedy, and all come at once."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import configuration
+import pytest
+from configuration import Layer, check, read_yaml
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = read_yaml(ROOT / "schemas/config.schema.yaml")
+CATALOGUE_SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
+FIGURES = read_yaml(ROOT / "notebooks/figures.yaml")
+BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
+
+
+def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
+    """Return the lines that an overlay's mistakes give, with the package's own vocabulary."""
+    from ntk_conditioning import activations, datasets
+
+    config = copy.deepcopy(base)
+    for key, value in overlay.items():
+        if isinstance(value, dict) and isinstance(config.get(key), dict):
+            config[key] |= value
+        else:
+            config[key] = value
+    try:
+        check(
+            config,
+            layers=[Layer("config.yaml", base), Layer("mine.yaml", overlay)],
+            schema=SCHEMA,
+            catalogue_schema=CATALOGUE_SCHEMA,
+            figures=FIGURES,
+            activations=activations,
+            count_samples=datasets.count_samples,
+        )
+    except ValueError as error:
+        return str(error).splitlines()
+    return []
+
+
+def test_the_projects_own_configs_have_no_mistakes():
+    assert lines({}) == []
+    for name in ("ci", "paper"):
+        assert lines(read_yaml(ROOT / f"config/{name}.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("overlay", "expected"),
+    [
+        ({"depth": [1]}, "mine.yaml: unknown key 'depth'; did you mean 'depths'?"),
+        ({"depths": [1, 1.5]}, "mine.yaml: depths[1]: 1.5 is not a whole number"),
+        ({"depths": [1.0]}, "mine.yaml: depths[0]: 1.0 is not a whole number"),
+        ({"depths": [True]}, "mine.yaml: depths[0]: True is not a whole number"),
+        ({"depths": [-1]}, "mine.yaml: depths[0]: -1 is too small; the least is 0"),
+        ({"depths": 3}, "mine.yaml: depths: 3 is not a list [...]"),
+        ({"depths": []}, "mine.yaml: depths: the list is empty; give at least 1 item"),
+        (
+            {"depths": [2, 2]},
+            "mine.yaml: depths: 2 stands there more than once; remove the repetition",
+        ),
+        ({"dtype": "half"}, "mine.yaml: dtype: 'half' is not one of float64, float32"),
+        (
+            {"kernels": ["ntk"]},
+            "mine.yaml: kernels[0]: 'ntk' is not one of empirical_ntk, infinite_ntk, nngp",
+        ),
+        (
+            {"blocks": "some"},
+            "mine.yaml: blocks: 'some' is not a whole number of at least 1 or 'all'",
+        ),
+        (
+            {"run": "My Run"},
+            "mine.yaml: run: 'My Run' is not a plain name (lower-case letters, digits, _ . -)",
+        ),
+        (
+            {"datasets": ["digit"]},
+            "mine.yaml: datasets[0]: unknown dataset 'digit'; did you mean 'digits'?",
+        ),
+        (
+            {"activations": ["relu", "rellu"]},
+            "mine.yaml: activations[1]: unknown activation 'rellu'; did you mean 'relu'?",
+        ),
+        (
+            {"kernel_size": 1900},
+            "mine.yaml: kernel_size: a block of 1900 is larger than digits (1797 samples); at most 1797",
+        ),
+        (
+            {"overrides": {"digits": {"blocks": 4}}},
+            "mine.yaml: overrides.digits.blocks: 4 disjoint blocks of 512 need 2048 samples and "
+            "digits has 1797; at most 3",
+        ),
+        (
+            {"samples": 1798},
+            "mine.yaml: samples: 1798 is more than the 1797 samples of digits; use all",
+        ),
+        (
+            {"overrides": {"digit": {"blocks": 1}}},
+            "mine.yaml: overrides.digit: no dataset of this run; did you mean 'digits'?",
+        ),
+        (
+            {"overrides": {"digits": {"width": 1}}},
+            "mine.yaml: unknown key 'overrides.digits.width'; "
+            "known: blocks, depths, kernel_size, samples",
+        ),
+        (
+            {"figures": ["liu2023relu/fig2"]},
+            "mine.yaml: figures[0]: unknown figure 'liu2023relu/fig2'; "
+            "did you mean 'liu2023relu/fig4_g'?",
+        ),
+        (
+            {"activation_study": {"activations": ["swish"]}},
+            "mine.yaml: activation_study.activations[0]: unknown activation 'swish'; known: ",
+        ),
+    ],
+)
+def test_one_mistake_is_one_line(overlay, expected):
+    found = lines(overlay)
+    assert len(found) == 1, found
+    assert found[0].startswith(expected)
+
+
+def test_a_figure_without_its_data_is_found():
+    found = lines({"kernels": ["infinite_ntk"]})
+    assert len(found) == 2  # fig2 and spectrum_decay
+    assert all(
+        "needs empirical_ntk in 'kernels'" in line and "remove the figure" in line for line in found
+    )
+    assert all(line.startswith("config.yaml: figures[") for line in found)
+
+
+def test_all_mistakes_come_at_once():
+    assert len(lines({"width": 0, "seeds": ["one"], "colour": "red", "dtype": None})) == 4
+    assert len(lines({"datasets": ["mnits"], "activations": ["rellu"], "figures": ["x/y"]})) == 3
+
+
+def test_a_list_belongs_to_the_layer_that_sets_it():
+    base = Layer("config.yaml", {"depths": [1], "overrides": {"digits": {"blocks": 1}}})
+    over = Layer("mine.yaml", {"overrides": {"digits": {"depths": [1]}}})
+    assert configuration.source_of(["depths", 0], [base, over]) == "config.yaml"
+    assert configuration.source_of(["overrides", "digits", "depths"], [base, over]) == "mine.yaml"
+    assert configuration.source_of(["overrides", "digits", "blocks"], [base, over]) == "config.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [1", "mine.yaml: line 2 not valid YAML"), ("\xff", None)],
+)
+def test_files_that_are_no_yaml_are_named(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(text.encode("latin-1") + b"\n")
+    with pytest.raises(ValueError, match="mine.yaml") as caught:
+        read_yaml(path)
+    assert len(str(caught.value).splitlines()) == 1
+    if message:
+        assert message in str(caught.value)
+
+
+class TestCatalogues:
+    def load(self, tmp_path, text: str):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text)
+        return configuration.load_catalogues(
+            [str(ROOT / "datasets.yaml"), str(path)], CATALOGUE_SCHEMA
+        )
+
+    def test_a_later_entry_adds_or_replaces(self, tmp_path):
+        entry = "{title: T, reader: npz, path: x.npz, scaling: none}"
+        entries, problems = self.load(tmp_path, f"mine: {entry}\ndigits: {entry}\n")
+        assert problems == []
+        assert entries["mine"]["path"] == "x.npz"
+        assert entries["digits"]["reader"] == "npz"
+        assert "synthetic" in entries
+
+    @pytest.mark.parametrize(
+        ("entry", "words"),
+        [
+            ("{title: T, reader: pickle, path: x.pkl, scaling: none}", ["reader", "pickle"]),
+            ("{title: T, reader: npz, path: x.npz, scaling: none, colour: red}", ["mine.colour"]),
+            ("{title: T, reader: npz, scaling: none}", ["path"]),
+        ],
+    )
+    def test_a_wrong_entry_is_named(self, tmp_path, entry, words):
+        _, problems = self.load(tmp_path, f"mine: {entry}\n")
+        assert len(problems) >= 1
+        assert all("mine.yaml" in line for line in problems)
+        assert any(all(word in line for word in words) for line in problems), problems
+
+    def test_a_missing_catalogue_is_named(self):
+        assert lines({"catalogues": [str(ROOT / "datasets.yaml"), "absent.yaml"]}) == [
+            "absent.yaml: no such file"
+        ]
+
+
+def test_a_plugin_that_fails_is_one_line(tmp_path):
+    found = lines({"activation_files": [str(tmp_path / "absent.py")]})
+    assert len(found) == 1
+    assert found[0].startswith("mine.yaml: activation_files: ")
+    assert "absent.py" in found[0]
