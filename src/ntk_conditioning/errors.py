@@ -9,3 +9,12 @@ class UserError(ValueError):
     The message is one line that says what is wrong, where, and what would be right. Programs in
     ``scripts/`` print it and exit with code 2.
     """
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of a library's error without its line breaks.
+
+    >>> one_line(ValueError("no such\\n  column"))
+    'no such column'
+    """
+    return " ".join(str(error).split())

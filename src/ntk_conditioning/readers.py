@@ -1,7 +1,7 @@
 """Samples and labels as their source has them: drawn, shipped with a library, or from a file.
 
-Readers check that a source is what it says it is; what a dataset must be is checked by
-`datasets.read`, for all readers alike. Libraries that only one reader needs are imported there.
+Readers check that a source is what it says it is; what every dataset must fulfil is checked by
+`Samples`, for all readers alike. Libraries that only one reader needs are imported there.
 """
 
 from __future__ import annotations
@@ -9,55 +9,34 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.archives import ContentError, FormatError, load_arrays
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
+from ntk_conditioning.samples import Samples
 from ntk_conditioning.seeds import generator
 
 if TYPE_CHECKING:
     import pyarrow
 
-MIRRORS_HINT = "it is damaged or another file: fetch it again"
-
-
-class FormatError(UserError):
-    """A file is not what its reader reads."""
+_REFETCH = "it is damaged or another file: fetch it again"
+DIGITS = 1797
+IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
 
 
 class IdxError(FormatError):
     """A file breaks the IDX format."""
 
 
-class ContentError(UserError):
-    """A file is sound but lacks the named array or column, or has it in another type."""
-
-
 class PatchError(UserError):
     """The photographs do not have that many patches."""
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Features and labels before any check, and what errors call them.
-
-    ``x`` has samples along its first axis; ``y`` is None without labels; ``columns`` are the
-    names of a table's feature columns.
-    """
-
-    x: NDArray[Any]
-    y: NDArray[Any] | None
-    x_source: str
-    y_source: str
-    columns: Sequence[str] | None = None
 
 
 def draw_gaussian(*, n: int, d: int, seed: int) -> Samples:
@@ -67,7 +46,7 @@ def draw_gaussian(*, n: int, d: int, seed: int) -> Samples:
 
 
 def load_digits() -> Samples:
-    """Return scikit-learn's 1797 digits of 8 × 8 pixels with values 0 to 16."""
+    """Return scikit-learn's `DIGITS` digits of 8 × 8 pixels with values 0 to 16."""
     from sklearn.datasets import load_digits as load
 
     x, y = load(return_X_y=True)
@@ -140,7 +119,7 @@ def read_idx_array(path: Path) -> NDArray[Any]:
     """
 
     def refuse(problem: str) -> NoReturn:
-        raise IdxError(f"{path}: {problem}; {MIRRORS_HINT}")
+        raise IdxError(f"{path}: {problem}; {_REFETCH}")
 
     data = _unpacked(path)
     if len(data) < 4:
@@ -170,44 +149,19 @@ def read_idx_array(path: Path) -> NDArray[Any]:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def read_npz(x: Path, *, features: str = "x", labels: str | None = "") -> Samples:
-    """Return the named arrays of a NumPy archive; nothing in it is ever unpickled.
-
-    ``labels=None`` reads none; left out, it is ``y`` where the archive has one.
+def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -> Samples:
+    """Return the named arrays of a NumPy archive; ``labels=None`` reads none.
 
     Raises:
-        MissingFileError: if there is no such file.
-        FormatError: if the file is no NumPy archive or is damaged.
-        ContentError: if an array is not there.
+        UserError: as `load_arrays`.
     """
-    require_file(x)
-    try:
-        with np.load(x, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FormatError(
-                    f"{x} holds a single array; save with numpy.savez(file, x=…, y=…)"
-                )
-            names = list(archive.files)
-            if labels == "":
-                labels = "y" if "y" in names else None
-            for name in (features, labels):
-                if name is not None and name not in names:
-                    raise ContentError(f"{x} has no array {name!r}, only {', '.join(names)}")
-            y = None if labels is None else archive[labels]
-            return Samples(archive[features], y, f"{x} ({features})", f"{x} ({labels})")
-    except UserError:
-        raise
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise FormatError(
-            f"{x} cannot be read as a NumPy archive without pickle: {error}"
-        ) from None
+    if labels == IF_PRESENT:
+        arrays = load_arrays(x, required=[features], optional=["y"])
+        labels = "y"
+    else:
+        arrays = load_arrays(x, required=[features] if labels is None else [features, labels])
+    y = None if labels is None else arrays.get(labels)
+    return Samples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
 
 
 def read_parquet(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
@@ -226,9 +180,11 @@ def read_parquet(x: Path, *, labels: str | None, features: Sequence[str] | None 
         # Not read_table: that would take columns from folder names such as `year=2020` as well.
         with pyarrow.parquet.ParquetFile(x) as file:
             table = file.read()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise FormatError(f"{x} cannot be read as Parquet: {error}") from None
-    return _from_table(table, x, labels, features)
+        table.validate(full=True)  # texts are decoded only later
+        names = table.column_names
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{x} cannot be read as Parquet: {one_line(error)}") from None
+    return _from_table(table, names, x, labels, features)
 
 
 def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
@@ -243,17 +199,14 @@ def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = No
     import pyarrow
     import pyarrow.csv
 
-    data = _unpacked(x)
-    # The type of a column is inferred from the first block, so the whole file is one block:
-    # otherwise a column that starts with integers could hold no fraction later on.
-    block = pyarrow.csv.ReadOptions(block_size=min(len(data) + 1, 2**31 - 1))
     try:
-        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data), read_options=block)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise FormatError(f"{x} cannot be read as CSV: {error}") from None
-    if all(map(_is_number, table.column_names)):
+        table = pyarrow.csv.read_csv(pyarrow.BufferReader(_unpacked(x)))
+        names = table.column_names  # decoded only here
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{x} cannot be read as CSV: {one_line(error)}") from None
+    if all(map(_is_number, names)):
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    return _from_table(table, x, labels, features)
+    return _from_table(table, names, x, labels, features)
 
 
 # What pandas writes for a row index, in Parquet and in CSV.
@@ -261,9 +214,12 @@ _INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
 
 
 def _from_table(
-    table: pyarrow.Table, path: Path, labels: str | None, features: Sequence[str] | None
+    table: pyarrow.Table,
+    names: list[str],
+    path: Path,
+    labels: str | None,
+    features: Sequence[str] | None,
 ) -> Samples:
-    names = table.column_names
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
@@ -283,22 +239,25 @@ def _from_table(
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
     if not features:
         raise ContentError(f"{path} has no feature column besides {labels!r}")
-    arrays = [_numeric(table.column(name), name, path) for name in wanted]
-    x = np.column_stack(arrays[: len(features)])
-    y = None if labels is None else arrays[-1]
+    x = np.column_stack([_array(table.column(name), name, path) for name in features])
+    y = None if labels is None else _array(table.column(labels), labels, path, text=True)
     return Samples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
 
 
-def _numeric(column: pyarrow.ChunkedArray, name: str, path: Path) -> NDArray[Any]:
+def _array(
+    column: pyarrow.ChunkedArray, name: str, path: Path, *, text: bool = False
+) -> NDArray[Any]:
+    """Return a column of numbers, or of strings where ``text`` is allowed, without gaps."""
     import pyarrow
+    from pyarrow import types
 
-    kind = column.type
-    if pyarrow.types.is_boolean(kind):
-        column, kind = column.cast(pyarrow.uint8()), pyarrow.uint8()
-    if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    if not (is_number or (text and is_text)):
         raise ContentError(
-            f"{path}: column {name!r} is {kind}, not numeric; encode it as numbers, or list the "
-            "numeric columns under options, features"
+            f"{path}: column {name!r} is {column.type}, not numeric; encode it as numbers, or "
+            "list the numeric columns under options, features"
         )
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
@@ -306,7 +265,10 @@ def _numeric(column: pyarrow.ChunkedArray, name: str, path: Path) -> NDArray[Any
             f"{path}: column {name!r} has {column.null_count} missing values, the first in row "
             f"{row}; fill them or remove the rows"
         )
-    array: NDArray[Any] = column.to_numpy()
+    if is_text:
+        return np.array(column.to_pylist(), dtype=np.str_)
+    plain = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
+    array: NDArray[Any] = plain.to_numpy()
     return array
 
 
@@ -319,7 +281,7 @@ def _unpacked(path: Path) -> bytes:
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"{path}: damaged gzip data ({error}); {MIRRORS_HINT}") from None
+        raise FormatError(f"{path}: damaged gzip data ({error}); {_REFETCH}") from None
 
 
 def _is_number(text: str) -> bool:

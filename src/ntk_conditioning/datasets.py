@@ -1,0 +1,238 @@
+"""Datasets of the catalogue: read and checked, drawn from, and described."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning import readers
+from ntk_conditioning.angles import find_duplicates
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import atomic
+from ntk_conditioning.prepared import Dataset, Scaling, content_digest, require_scaling, scaled
+from ntk_conditioning.samples import Samples
+
+Split = Literal["train", "test"]
+PARTS = ("train_x", "train_y", "test_x", "test_y")
+
+
+class PartError(UserError):
+    """A dataset's file is not given, or is given but not used."""
+
+
+class SubsetError(UserError):
+    """The dataset has not the samples that are asked for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One dataset of the catalogue, as far as reading it goes; see the catalogue's schema.
+
+    ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
+    own file in place of those.
+    """
+
+    name: str
+    reader: str
+    scaling: Scaling
+    value_range: tuple[float, float] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sha256: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        require_scaling(self.name, self.scaling, self.value_range)
+
+    @classmethod
+    def from_catalogue(cls, name: str, entry: Mapping[str, Any]) -> Entry:
+        """Return the entry ``name`` from a catalogue that fits its schema.
+
+        Raises:
+            ScalingError: if the value range is empty.
+        """
+        limits = entry.get("value_range")
+        return cls(
+            name=name,
+            reader=entry["reader"],
+            scaling=entry["scaling"],
+            value_range=None if limits is None else (float(limits[0]), float(limits[1])),
+            options=dict(entry.get("options", {})),
+            sha256={part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()},
+            path=Path(entry["path"]) if "path" in entry else None,
+        )
+
+
+@dataclass(frozen=True)
+class Datasheet:
+    """What a dataset holds, in a few numbers.
+
+    ``dtype``, ``min``, ``max`` and ``constant_columns`` (their number) are of the source's values,
+    ``norm_min`` and ``norm_max`` of the scaled samples. ``duplicates`` counts the pairs of samples
+    that agree in every value, ``classes`` the distinct labels (None without labels). ``sha256``
+    is of the arrays and the scaling, not of a file.
+    """
+
+    name: str
+    n: int
+    d: int
+    classes: int | None
+    dtype: str
+    scaling: Scaling
+    min: float
+    max: float
+    norm_min: float
+    norm_max: float
+    duplicates: int
+    constant_columns: int
+    sha256: str
+
+
+def count_samples(entry: Mapping[str, Any]) -> int | None:
+    """Return how many training samples a catalogue entry has, if that is known without its files.
+
+    >>> count_samples({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
+    2000
+    >>> count_samples({"reader": "npz", "path": "mine.npz"}) is None
+    True
+    """
+    match entry["reader"]:
+        case "gaussian":
+            return int(entry["options"]["n"])
+        case "sklearn_patches":
+            return int(entry["options"]["samples"])
+        case "sklearn_digits":
+            return readers.DIGITS
+        case _:
+            return None
+
+
+def read(
+    entry: Entry, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
+) -> Dataset:
+    """Return the training or the test part of a catalogue entry, checked.
+
+    ``parts`` says where the entry's files are, by the names in `PARTS`; an entry with a path of
+    its own may leave ``train_x`` out. Samples of more than one axis, such as images, are
+    flattened. The error names the file, the place and what would mend it.
+
+    Raises:
+        PartError: if a file is not given, or there is no such part.
+        UserError: any error that `readers` and `samples` name.
+    """
+    samples = _samples(entry, dict(parts or {}), split)
+    x, y = samples.features(entry.value_range), samples.labels()
+    return Dataset(entry.name, x, y, entry.scaling, entry.value_range)
+
+
+def subset(
+    dataset: Dataset, n: int, *, generator: np.random.Generator, balanced: bool = False
+) -> Dataset:
+    """Return ``n`` samples drawn without replacement, in the dataset's own order.
+
+    ``balanced`` takes ``n // c`` of each of the c classes, and one more of the first ``n % c`` in
+    the order of the labels.
+
+    Raises:
+        SubsetError: if there are not so many samples, in the dataset or in a class, or if a
+            balanced draw has no labels or fewer samples than classes.
+
+    >>> import numpy as np
+    >>> labels = np.array([0, 0, 0, 0, 1, 1])
+    >>> dataset = Dataset("six", np.arange(6).reshape(6, 1), labels, "none")
+    >>> drawn = subset(dataset, 3, generator=np.random.default_rng(0), balanced=True)
+    >>> drawn.y.tolist()
+    [0, 0, 1]
+    """
+    name, total = dataset.name, len(dataset.x)
+    if not 2 <= n <= total:
+        raise SubsetError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
+    if balanced:
+        chosen = _balanced(dataset, n, generator)
+    else:
+        chosen = generator.choice(total, size=n, replace=False)
+    chosen = np.sort(chosen)
+    y = None if dataset.y is None else dataset.y[chosen]
+    return replace(dataset, x=dataset.x[chosen], y=y)
+
+
+def describe(dataset: Dataset) -> Datasheet:
+    """Return the datasheet of a dataset; it scales the samples, so all checks are made.
+
+    Raises:
+        UserError: as `prepared.scaled`.
+    """
+    norms = np.linalg.norm(scaled(dataset), axis=1)
+    x, y = dataset.x, dataset.y
+    return Datasheet(
+        name=dataset.name,
+        n=x.shape[0],
+        d=x.shape[1],
+        classes=None if y is None else len(np.unique(y)),
+        dtype=x.dtype.name,
+        scaling=dataset.scaling,
+        min=float(x.min()),
+        max=float(x.max()),
+        norm_min=float(norms.min()),
+        norm_max=float(norms.max()),
+        duplicates=find_duplicates(x).pairs,
+        constant_columns=int(np.sum(x.min(axis=0) == x.max(axis=0))),
+        sha256=content_digest(dataset),
+    )
+
+
+def save_datasheet(path: Path, sheet: Datasheet) -> None:
+    """Write a datasheet as JSON, atomically; equal datasheets give equal bytes."""
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(asdict(sheet), indent=2) + "\n", encoding="utf-8")
+
+
+def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
+    """Return what the entry's reader gives for one part, from the right files."""
+    name, x_part, y_part = entry.name, f"{split}_x", f"{split}_y"
+    unknown = sorted(parts.keys() - set(PARTS))
+    if unknown:
+        raise PartError(f"{name}: no part is called {unknown[0]}; parts are {', '.join(PARTS)}")
+    if entry.reader in readers.GENERATED:
+        if split == "test" or parts:
+            raise PartError(f"{name} needs no file and has only a training part")
+        return readers.GENERATED[entry.reader](**entry.options)
+    if entry.path is not None:
+        parts.setdefault("train_x", entry.path)
+    for part in (x_part, y_part):
+        if part not in parts and (part == x_part or part in entry.sha256):
+            raise PartError(f"{name}: no file is given for its part {part}; give {part}=PATH")
+    if entry.reader in readers.FROM_TWO_FILES:
+        reader = readers.FROM_TWO_FILES[entry.reader]
+        return reader(parts[x_part], parts.get(y_part), **entry.options)
+    if y_part in parts:
+        raise PartError(f"{name}: reader {entry.reader} has the labels in {x_part}, not {y_part}")
+    return readers.FROM_ONE_FILE[entry.reader](parts[x_part], **entry.options)
+
+
+def _balanced(dataset: Dataset, n: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    name, y = dataset.name, dataset.y
+    if y is None:
+        raise SubsetError(f"{name} has no labels, so a balanced draw has no classes")
+    classes, counts = np.unique(y, return_counts=True)
+    if n < len(classes):
+        raise SubsetError(f"{name}: {n} samples cannot hold each of {len(classes)} classes")
+    shares = n // len(classes) + (np.arange(len(classes)) < n % len(classes))
+    short = np.flatnonzero(counts < shares)
+    if len(short):
+        k = short[0]
+        raise SubsetError(
+            f"{name}: class {classes[k]} has {counts[k]} samples, but a balanced draw of {n} "
+            f"takes {shares[k]}; at most {len(classes) * counts.min()} samples are balanced"
+        )
+    return np.concatenate(
+        [
+            generator.choice(np.flatnonzero(y == label), size=share, replace=False)
+            for label, share in zip(classes, shares, strict=True)
+        ]
+    )

@@ -1,0 +1,258 @@
+"""The real program prepares datasets, or says in one line what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cli
+import numpy as np
+import prepare_dataset
+import pytest
+import threadpoolctl
+import yaml
+
+from ntk_conditioning import seeds
+from ntk_conditioning.prepared import load_prepared
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
+REAL_DATA = ROOT.parent / "shared" / "data"
+
+
+class Program:
+    """Runs `prepare_dataset` in process, with outputs in a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "out" / "data.npz"
+        self.datasheet = folder / "out" / "data.json"
+
+    def arguments(self, name: str, entry: object, *options: str) -> list[str]:
+        text = entry if isinstance(entry, str) else json.dumps(entry)
+        files = ["--output", str(self.data), "--datasheet", str(self.datasheet)]
+        return ["--dataset", name, "--entry", text, *files, *options]
+
+    def __call__(self, name: str, entry: object, *options: str) -> int:
+        return prepare_dataset.main(self.arguments(name, entry, *options))
+
+    def sheet(self) -> dict[str, Any]:
+        return json.loads(self.datasheet.read_text())
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def one_error(capsys: pytest.CaptureFixture[str], program: Program) -> str:
+    """Return the one line that a refused call gives; it writes nothing."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("prepare_dataset: error: ")
+    assert not program.data.parent.exists()
+    return line
+
+
+GAUSSIAN = {
+    "title": "Small",
+    "reader": "gaussian",
+    "options": {"n": 30, "d": 4, "seed": 7},
+    "scaling": "none",
+}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> tuple[dict[str, Any], list[str]]:
+    """An entry of MNIST's kind with 40 images of 3 × 3 in 4 classes, and its --parts."""
+    files, parts = {}, []
+    images = np.arange(40 * 9).reshape(40, 3, 3) ** 2 % 251
+    for part, values in (("train_x", images), ("train_y", np.arange(40) % 4)):
+        header = struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
+        content = gzip.compress(header + values.astype(np.uint8).tobytes(), mtime=0)
+        path = tmp_path / f"{part}.gz"
+        path.write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        files[part] = {"name": f"tiny/{part}.gz", "urls": [], "sha256": ["0" * 64, sha256]}
+        parts.append(f"{part}={path}")
+    entry = {
+        "title": "Tiny",
+        "reader": "idx",
+        "files": files,
+        "scaling": "symmetric",
+        "value_range": [0, 255],
+    }
+    return entry, ["--parts", *parts]
+
+
+class TestResult:
+    def test_a_draw(self, program, capsys):
+        assert program("small", GAUSSIAN) == 0
+        found = load_prepared(program.data)
+        np.testing.assert_array_equal(found.x, seeds.generator(7, "data").standard_normal((30, 4)))
+        assert found.name == "small"
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        (line,) = captured.err.splitlines()
+        assert line.endswith(
+            "small, train: 30 of 30 samples, 4 features of type float64, no labels, scaling none"
+        )
+
+    def test_files_with_a_balanced_draw(self, program, tiny, capsys):
+        entry, parts = tiny
+        assert program("tiny", entry, *parts, "--samples", "10", "--balanced", "--seed", "3") == 0
+        found = load_prepared(program.data)
+        assert found.x.shape == (10, 9)
+        assert (np.abs(found.x) <= 1).all()
+        assert np.bincount(found.y).tolist() == [3, 3, 2, 2]
+        sheet = program.sheet()
+        assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (10, 9, 4, "uint8")
+        assert "10 of 40 samples" in capsys.readouterr().err
+
+    def test_the_same_call_gives_the_same_bytes_and_another_seed_does_not(self, program, tiny):
+        entry, parts = tiny
+        results = []
+        for seed in ("3", "3", "4"):
+            assert program("tiny", entry, *parts, "--samples", "10", "--seed", seed) == 0
+            results.append((program.data.read_bytes(), program.datasheet.read_bytes()))
+        assert results[0] == results[1]
+        assert results[0][0] != results[2][0]
+        names = {path.name for path in program.data.parent.iterdir()}
+        assert names == {"data.npz", "data.json"}
+
+    def test_the_draw_shares_no_stream_with_the_samples(self, program):
+        assert program("small", GAUSSIAN, "--samples", "10", "--seed", "7") == 0
+        every = seeds.generator(7, "data").standard_normal((30, 4))
+        shared = np.sort(seeds.generator(7, "data").choice(30, size=10, replace=False))
+        assert not np.array_equal(load_prepared(program.data).x, every[shared])
+
+    def test_ones_own_table(self, program, tmp_path, monkeypatch):
+        (tmp_path / "t.csv").write_text("a,b,kind\n1,2,u\n3,4,v\n6,5,u\n")
+        entry = {
+            "title": "Table",
+            "reader": "csv",
+            "path": "t.csv",
+            "options": {"labels": "kind"},
+            "scaling": "standardize",
+        }
+        monkeypatch.chdir(tmp_path)  # a path is relative to the working directory
+        for parts in ([], ["--parts", "train_x=t.csv"]):
+            assert program("table", entry, *parts) == 0
+            found = load_prepared(program.data)
+            assert found.y.tolist() == [0, 1, 0]
+            np.testing.assert_allclose(found.x.mean(axis=0), 0, atol=1e-15)
+
+    def test_equal_samples_are_reported(self, program, tmp_path, capsys):
+        np.savez(tmp_path / "mine.npz", x=np.ones((3, 2)))
+        entry = {"title": "M", "reader": "npz", "path": f"{tmp_path}/mine.npz", "scaling": "none"}
+        assert program("mine", entry) == 0
+        assert "mine: 3 pairs of equal samples (angle 0)" in capsys.readouterr().err
+        assert program.sheet()["duplicates"] == 3
+
+    def test_it_runs_from_a_shell_like_this(self, program):
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(ROOT / "scripts" / "prepare_dataset.py"),
+                *program.arguments("small", GAUSSIAN, "--samples", "5"),
+            ],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout == ""
+        assert "5 of 30 samples" in done.stderr
+        assert len(load_prepared(program.data).x) == 5
+
+    @pytest.mark.skipif(
+        not (REAL_DATA / "mnist").exists(),
+        reason="the full MNIST files are not beside the repository",
+    )
+    def test_full_mnist(self, program):
+        entry = CATALOGUE["mnist"]
+        parts = [f"{part}={REAL_DATA / file['name']}" for part, file in entry["files"].items()]
+        options = ["--split", "test", "--samples", "1000", "--balanced"]
+        assert program("mnist", entry, "--parts", *parts, *options) == 0
+        found = load_prepared(program.data)
+        assert found.x.shape == (1000, 784)
+        assert np.bincount(found.y).tolist() == [100] * 10
+
+
+class TestRefusal:
+    def test_a_file_with_another_checksum(self, program, tiny, capsys):
+        entry, parts = tiny
+        path = Path(parts[1].partition("=")[2])
+        path.write_bytes(path.read_bytes() + b"\0")  # gzip itself would overlook this
+        assert program("tiny", entry, *parts) == 2
+        line = one_error(capsys, program)
+        assert f"{path} has sha256 " in line
+        assert "delete it and fetch it again" in line
+
+    @pytest.mark.parametrize(
+        ("name", "entry", "options", "problem"),
+        [
+            ("small", "{not JSON", [], "argument --entry: not JSON: "),
+            ("small", "[]", [], "argument --entry: not a JSON object: []"),
+            ("small", {}, [], "small: 'title' is a required property"),
+            ("small", GAUSSIAN | {"colour": 1}, [], "small: 'colour' is not one of"),
+            ("Small", GAUSSIAN, [], "'Small' does not match '^[a-z0-9_]+$'"),
+            ("small", GAUSSIAN, ["--samples", "31"], "small: 31 samples asked for; it must be 2"),
+            ("small", GAUSSIAN, ["--samples", "0"], "argument --samples: 0 is not above zero"),
+            ("small", GAUSSIAN, ["--samples", "x"], "argument --samples: 'x' is not a whole numb"),
+            ("small", GAUSSIAN, ["--seed", "-1"], "argument --seed: -1 is negative"),
+            (
+                "small",
+                GAUSSIAN,
+                ["--balanced"],
+                "--balanced draws samples, so it needs --samples N",
+            ),
+            ("small", GAUSSIAN, ["--samples", "9", "--balanced"], "small has no labels"),
+            ("small", GAUSSIAN, ["--split", "test"], "has only a training part"),
+            ("small", GAUSSIAN, ["--parts", "x"], "argument --parts: 'x' is not of the form NAME="),
+            ("small", GAUSSIAN, ["--parts", "train_x=a", "train_x=b"], "gives a part twice"),
+            (
+                "mine",
+                {"title": "M", "reader": "npz", "path": "absent.npz", "scaling": "none"},
+                [],
+                "absent.npz does not exist",
+            ),
+        ],
+    )
+    def test_each_mistake_is_one_line(self, program, capsys, name, entry, options, problem):
+        assert program(name, entry, *options) == 2
+        assert problem in one_error(capsys, program)
+
+    def test_a_message_of_several_lines_becomes_one(self, capsys):
+        @cli.run_main
+        def main(argv=None):
+            raise cli.UsageError("first\nsecond")
+
+        assert main([]) == 2
+        assert capsys.readouterr().err == "test_prepare_dataset: error: first second\n"
+
+
+class TestThreads:
+    def test_the_loaded_libraries_are_limited(self):
+        with threadpoolctl.threadpool_limits():  # restores what this test changes
+            for threads in (2, 1):
+                cli.limit_threads(threads)
+                pools = threadpoolctl.threadpool_info()
+                assert pools
+                assert all(pool["num_threads"] == threads for pool in pools)
+
+    def test_torch_is_limited_if_it_is_loaded(self):
+        torch = pytest.importorskip("torch")
+        before = torch.get_num_threads()
+        try:
+            cli.limit_threads(before + 1)
+            assert torch.get_num_threads() == before + 1
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,150 @@
+"""The catalogue fits its schema, and the schema names every mistake in an entry."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from ntk_conditioning import datasets, readers
+from ntk_conditioning.datasets import Entry
+from ntk_conditioning.prepared import SCALINGS
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
+SCHEMA: dict[str, Any] = yaml.safe_load((ROOT / "schemas/datasets.schema.yaml").read_text())
+
+
+def mistake(catalogue: object) -> str | None:
+    """Return the most telling deviation from the schema, with its place."""
+    error = best_match(Draft202012Validator(SCHEMA).iter_errors(catalogue))
+    return None if error is None else f"{error.json_path}: {error.message}"
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_key_of_the_schema_is_described():
+    def properties(node: object, inside_if: bool = False) -> Iterator[tuple[str, Any]]:
+        if isinstance(node, dict):
+            if not inside_if and isinstance(node.get("properties"), dict):
+                yield from node["properties"].items()
+            for key, value in node.items():
+                # Conditions repeat keys that are described where they are defined.
+                yield from properties(value, inside_if or key == "allOf")
+        elif isinstance(node, list):
+            for value in node:
+                yield from properties(value, inside_if)
+
+    found = dict(properties(SCHEMA))
+    assert {"title", "path", "sha256", "stride", "labels"} <= found.keys()
+    assert [name for name, spec in found.items() if "description" not in spec] == []
+
+
+def test_the_catalogue_fits_its_schema():
+    assert mistake(CATALOGUE) is None
+
+
+def test_scalings_and_readers_are_those_of_the_code():
+    keys = SCHEMA["$defs"]["entry"]["properties"]
+    assert tuple(keys["scaling"]["enum"]) == SCALINGS
+    known = {*readers.GENERATED, *readers.FROM_ONE_FILE, *readers.FROM_TWO_FILES}
+    assert set(keys["reader"]["enum"]) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("mnist", {"typo": 1}, "$.mnist: 'typo' is not one of"),
+        ("mnist", {"path": "x"}, "$.mnist: 'path' is not one of"),
+        ("mnist", {"options": {}}, "$.mnist: 'options' is not one of"),
+        ("digits", {"options": {}}, "$.digits: 'options' is not one of"),
+        ("mnist", {"reader": "idxx"}, "$.mnist.reader: 'idxx' is not one of"),
+        ("mnist", {"scaling": "unit"}, "$.mnist.scaling: 'unit' is not one of"),
+        ("mnist", {"value_range": None}, "$.mnist.value_range: None is not of type"),
+        ("mnist", {"value_range": ...}, "$.mnist: 'value_range' is a required property"),
+        ("mnist", {"files": ...}, "$.mnist: 'files' is a required property"),
+        ("mnist", {"title": ...}, "$.mnist: 'title' is a required property"),
+        ("mnist", {"reader": ...}, "$.mnist: 'reader' is a required property"),
+        ("synthetic", {"options": ...}, "$.synthetic: 'options' is a required property"),
+        ("synthetic", {"options": {"n": 2, "d": 5}}, "$.synthetic.options: 'seed' is a req"),
+        (
+            "synthetic",
+            {"options": {"n": 1, "d": 5, "seed": 0}},
+            "$.synthetic.options.n: 1 is less than the minimum of 2",
+        ),
+    ],
+)
+def test_a_mistake_is_named(name, change, expected):
+    catalogue = copy.deepcopy(CATALOGUE)
+    for key, value in change.items():
+        if value is ...:
+            del catalogue[name][key]
+        else:
+            catalogue[name][key] = value
+    assert str(mistake(catalogue)).startswith(expected)
+
+
+FILE = CATALOGUE["mnist"]["files"]["train_x"]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        (FILE | {"name": "../x"}, ".name: '../x' does not match"),
+        (FILE | {"name": "/etc/x"}, ".name: '/etc/x' does not match"),
+        (FILE | {"sha256": ["abc"]}, ".sha256[0]: 'abc' does not match"),
+        (FILE | {"sha256": []}, ".sha256: [] should be non-empty"),
+        (FILE | {"urls": ["ftp://x"]}, ".urls[0]: 'ftp://x' does not match"),
+        (FILE | {"md5": "x"}, ": Additional properties are not allowed ('md5' was unexpected)"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(file, expected):
+    catalogue = copy.deepcopy(CATALOGUE)
+    catalogue["mnist"]["files"]["train_x"] = file
+    assert str(mistake(catalogue)).startswith(f"$.mnist.files.train_x{expected}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"reader": "npz", "path": "x.npz"}, None),
+        ({"reader": "npz", "files": {"train_x": FILE, "test_x": FILE}}, None),
+        ({"reader": "csv", "path": "x", "options": {"labels": None}}, None),
+        ({"reader": "parquet", "path": "x", "options": {"labels": "y"}}, None),
+        ({"reader": "npz"}, "$.mine: 'path' is a required property"),
+        ({"reader": "npz", "path": "x", "files": {"train_x": FILE}}, "$.mine: 'path' is not"),
+        ({"reader": "npz", "files": {"train_x": FILE, "train_y": FILE}}, "$.mine.files: 'tr"),
+        ({"reader": "npz", "path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
+        ({"reader": "csv", "path": "x"}, "$.mine: 'options' is a required property"),
+        ({"reader": "csv", "path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
+        ({"reader": "idx", "files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
+        (
+            {"reader": "idx", "files": {"train_x": FILE, "test_y": FILE}},
+            "$.mine.files: 'test_x' is a dependency of 'test_y'",
+        ),
+    ],
+)
+def test_ones_own_entries(entry, expected):
+    found = mistake({"mine": {"title": "Mine", "scaling": "none"} | entry})
+    assert found is None if expected is None else str(found).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["Mine", "my-data", "a/b", "", 7])
+def test_names_are_plain_words(name):
+    assert mistake({name: CATALOGUE["digits"]}) is not None
+
+
+def test_sizes_are_known_without_files():
+    counted = {name: datasets.count_samples(entry) for name, entry in CATALOGUE.items()}
+    assert counted["mnist"] is None
+    for name in ("synthetic", "synthetic10", "digits", "patches"):
+        entry = Entry.from_catalogue(name, CATALOGUE[name])
+        assert len(datasets.read(entry).x) == counted[name]

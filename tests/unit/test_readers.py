@@ -1,0 +1,363 @@
+"""Sources give what they hold, and a file that is not sound is named."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ntk_conditioning.archives import ContentError, FormatError
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import MissingFileError
+from ntk_conditioning.readers import (
+    DIGITS,
+    IdxError,
+    PatchError,
+    cut_patches,
+    draw_gaussian,
+    load_digits,
+    read_csv,
+    read_idx,
+    read_idx_array,
+    read_npz,
+    read_parquet,
+)
+
+IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
+
+
+def idx_bytes(array: np.ndarray, dtype: str = ">u1") -> bytes:
+    """Return the array in the IDX format, written out from its description."""
+    header = bytes([0, 0, IDX_CODES[dtype], array.ndim]) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
+    return header + array.astype(dtype).tobytes()
+
+
+def idx_file(folder: Path, content: bytes, *, packed: bool) -> Path:
+    path = folder / "file-idx"
+    path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
+    return path
+
+
+IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236
+
+
+@st.composite
+def idx_arrays(draw):
+    dtype = draw(st.sampled_from(sorted(IDX_CODES)))
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=5))
+    return draw(hnp.arrays(np.dtype(dtype), shape)), dtype
+
+
+class TestIdx:
+    @given(idx_arrays(), st.booleans())
+    def test_round_trip(self, tmp_path_factory, case, packed):
+        array, dtype = case
+        path = idx_file(tmp_path_factory.getbasetemp(), idx_bytes(array, dtype), packed=packed)
+        found = read_idx_array(path)
+        assert found.shape == array.shape
+        assert found.dtype == np.dtype(dtype).newbyteorder("=")
+        assert found.dtype.isnative
+        assert found.astype(dtype).tobytes() == array.tobytes()  # NaNs too
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_every_truncation_is_named(self, tmp_path, packed):
+        whole = idx_file(tmp_path, idx_bytes(IMAGES), packed=packed).read_bytes()
+        for length in range(len(whole)):
+            path = tmp_path / "cut"
+            path.write_bytes(whole[:length])
+            with pytest.raises(FormatError, match=r"cut: .*fetch it again"):
+                read_idx_array(path)
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (b"", "ends at byte 0, inside the 4-byte magic number"),
+            (b"\0\0\x08", "ends at byte 3, inside the 4-byte magic number"),
+            (b"PK\x08\x01", "bytes 0 and 1 are 0x50 0x4b, not zero"),
+            (b"\0\0\x0a\x01", "byte 2 is 0x0a, which is no IDX element type"),
+            (b"\0\0\x08\x00", "byte 3 says 0 dimensions"),
+            (b"\0\0\x08\xff", "byte 3 says 255 dimensions"),
+            (b"\0\0\x08\x02\0\0\0\x05", "ends at byte 8, inside the 12-byte header"),
+            (b"\0\0\x08\x02\0\0\0\x05\0\0\0\0", "bytes 8 to 11 say that dimension 1 is 0"),
+            (b"\0\0\x0c\x01\0\0\0\x02" + b"7" * 7, "ends at byte 15, but .* 2 .* end at byte 16"),
+            (b"\0\0\x08\x01\0\0\0\x02" + b"7" * 5, "3 bytes follow byte 10"),
+            (b"\0\0\x0e\x03" + b"\xff" * 12, "ends at byte 16, but"),  # 8 * (2**32 - 1)**3 bytes
+            (b"\x1f\x8b", "damaged gzip data"),
+            (b"\x1f\x8bnot gzip at all", "damaged gzip data"),
+            (gzip.compress(idx_bytes(IMAGES)) + b"x", "damaged gzip data"),
+            (gzip.compress(idx_bytes(IMAGES)) * 2, "76 bytes follow byte 76"),
+        ],
+    )
+    def test_each_fault_is_named_with_its_byte(self, tmp_path, content, problem):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=f"file: {problem}") as caught:
+            read_idx_array(path)
+        assert isinstance(caught.value, IdxError) == ("gzip" not in problem)
+
+    def test_labels_are_optional(self, tmp_path):
+        path = idx_file(tmp_path, idx_bytes(IMAGES), packed=True)
+        assert read_idx(path, None).y is None
+        both = read_idx(path, path)
+        assert both.y is not None
+        np.testing.assert_array_equal(both.x, both.y)
+
+    def test_a_missing_file_is_named(self, tmp_path):
+        with pytest.raises(MissingFileError, match="absent does not exist"):
+            read_idx_array(tmp_path / "absent")
+
+
+class TestNpz:
+    def save(self, folder: Path, **arrays: np.ndarray) -> Path:
+        path = folder / "mine.npz"
+        np.savez(path, **arrays)
+        return path
+
+    def test_x_and_y_are_the_usual_names(self, tmp_path):
+        x, y = np.eye(3), np.arange(3)
+        found = read_npz(self.save(tmp_path, x=x, y=y, other=np.zeros(7)))
+        np.testing.assert_array_equal(found.x, x)
+        np.testing.assert_array_equal(found.y, y)
+
+    def test_labels_are_read_if_there_or_as_asked(self, tmp_path):
+        x, y = np.eye(3), np.arange(3)
+        assert read_npz(self.save(tmp_path, x=x)).y is None
+        assert read_npz(self.save(tmp_path, x=x, y=y), labels=None).y is None
+        named = read_npz(self.save(tmp_path, data=x, target=y), features="data", labels="target")
+        np.testing.assert_array_equal(named.y, y)
+        with pytest.raises(ContentError, match=r"mine.npz has no array 'y'; its arrays: 'x'"):
+            read_npz(self.save(tmp_path, x=x), labels="y")
+        with pytest.raises(ContentError, match=r"mine.npz has no array 'x'; its arrays: 'a', 'b'"):
+            read_npz(self.save(tmp_path, a=x, b=x))
+
+    def test_python_objects_are_never_unpickled(self, tmp_path):
+        path = self.save(tmp_path, x=np.array([{}], dtype=object))
+        with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
+            read_npz(path)
+
+    def test_other_files_are_named(self, tmp_path):
+        path = tmp_path / "mine.npz"
+        with path.open("wb") as stream:
+            np.save(stream, np.eye(2))
+        with pytest.raises(FormatError, match="holds one array"):
+            read_npz(path)
+        with pytest.raises(MissingFileError):
+            read_npz(tmp_path / "absent.npz")
+
+    def test_every_truncation_and_every_damaged_byte_is_named_or_harmless(self, tmp_path):
+        x = np.arange(6.0).reshape(3, 2)
+        whole = self.save(tmp_path, x=x).read_bytes()
+        path = tmp_path / "damaged.npz"
+        for length in range(len(whole)):
+            path.write_bytes(whole[:length])
+            with pytest.raises(UserError):
+                read_npz(path)
+        for position in range(len(whole)):
+            damaged = bytearray(whole)
+            damaged[position] ^= 0xFF
+            path.write_bytes(damaged)
+            try:
+                found = read_npz(path)
+            except UserError:
+                continue
+            np.testing.assert_array_equal(found.x, x)
+
+
+TABLE = pa.table(
+    {
+        "a": pa.array([1, 2, 3], pa.int16()),
+        "b": [0.5, 1.5, 2.5],
+        "flag": [True, False, True],
+        "label": [2, 0, 1],
+        "kind": ["u", "v", "u"],
+    }
+)
+CSV = "a,b,flag,label,kind\n1,0.5,true,2,u\n2,1.5,false,0,v\n3,2.5,true,1,u\n"
+
+
+def parquet_file(folder: Path, table: pa.Table = TABLE) -> Path:
+    path = folder / "mine.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def csv_file(folder: Path, text: str = CSV) -> Path:
+    path = folder / "mine.csv"
+    path.write_text(text)
+    return path
+
+
+class TestTables:
+    @pytest.mark.parametrize(("read", "make"), [(read_parquet, parquet_file), (read_csv, csv_file)])
+    def test_columns_are_chosen_by_name(self, tmp_path, read, make):
+        path = make(tmp_path)
+        found = read(path, labels="label", features=["b", "a", "flag"])
+        np.testing.assert_array_equal(found.x, [[0.5, 1, 1], [1.5, 2, 0], [2.5, 3, 1]])
+        np.testing.assert_array_equal(found.y, [2, 0, 1])
+        assert found.columns == ("b", "a", "flag")
+        assert read(path, labels=None, features=["a"]).y is None
+        assert read(path, labels="kind", features=["a"]).y.tolist() == ["u", "v", "u"]
+
+    @pytest.mark.parametrize(("read", "make"), [(read_parquet, parquet_file), (read_csv, csv_file)])
+    @pytest.mark.parametrize(
+        ("labels", "features", "problem"),
+        [
+            ("label", None, "column 'kind' is string, not numeric; .* under options, features"),
+            ("labels", ["a"], "has no column 'labels', only 'a', 'b'"),
+            ("label", ["a", "z"], "has no column 'z'"),
+            ("a", ["a", "b"], "column 'a' is both labels and a feature"),
+        ],
+    )
+    def test_wrong_columns_are_named(self, tmp_path, read, make, labels, features, problem):
+        with pytest.raises(ContentError, match=f"mine.*{problem}"):
+            read(make(tmp_path), labels=labels, features=features)
+
+    def test_all_columns_but_the_labels_are_features(self, tmp_path):
+        path = parquet_file(tmp_path, TABLE.drop_columns(["kind", "flag"]))
+        found = read_parquet(path, labels="label")
+        assert found.columns == ("a", "b")
+        with pytest.raises(ContentError, match="no feature column besides 'label'"):
+            read_parquet(parquet_file(tmp_path, TABLE.select(["label"])), labels="label")
+
+    def test_types_are_kept(self, tmp_path):
+        path = parquet_file(tmp_path)
+        assert read_parquet(path, labels=None, features=["a"]).x.dtype == np.int16
+        assert read_parquet(path, labels=None, features=["flag"]).x.dtype == np.uint8
+
+    def test_categories_are_labels(self, tmp_path):
+        table = pa.table({"a": [1, 2], "kind": pa.array(["v", "u"]).dictionary_encode()})
+        found = read_parquet(parquet_file(tmp_path, table), labels="kind")
+        assert found.y.tolist() == ["v", "u"]
+
+    def test_missing_values_are_named(self, tmp_path):
+        with pytest.raises(ContentError, match="'b' has 2 missing values, the first in row 1"):
+            read_csv(csv_file(tmp_path, "a,b\n1,2\n3,\n5,NA\n"), labels=None)
+        table = pa.table({"a": [1, 2], "y": pa.array([None, 1], pa.int8())})
+        with pytest.raises(ContentError, match="'y' has 1 missing values, the first in row 0"):
+            read_parquet(parquet_file(tmp_path, table), labels="y")
+
+    def test_a_row_index_is_no_feature(self, tmp_path):
+        with pytest.raises(ContentError, match="has a row index, column '__index_level_0__'"):
+            read_parquet(
+                parquet_file(tmp_path, pa.table({"__index_level_0__": [0, 1]})), labels=None
+            )
+        with pytest.raises(ContentError, match="has a row index, column ''"):
+            read_csv(csv_file(tmp_path, ",a\n0,1\n1,2\n"), labels=None)
+
+    def test_repeated_columns_are_named(self, tmp_path):
+        with pytest.raises(ContentError, match="several columns named 'a'"):
+            read_csv(csv_file(tmp_path, "a,a\n1,2\n3,4\n"), labels=None)
+
+    def test_a_csv_without_header_loses_no_sample(self, tmp_path):
+        with pytest.raises(ContentError, match="first line must name the columns"):
+            read_csv(csv_file(tmp_path, "1,2\n3,4\n5,6\n"), labels=None)
+
+    def test_a_fraction_far_down_a_csv_of_integers_is_read(self, tmp_path):
+        rows = 400_000  # the parser's blocks are of 1 MiB, the first ones of integers alone
+        text = "a,b\n" + "123,7\n" * rows + "0.5,7\n"
+        found = read_csv(csv_file(tmp_path, text), labels=None)
+        assert found.x.shape == (rows + 1, 2)
+        assert found.x[-1, 0] == 0.5
+
+    def test_a_csv_may_be_packed(self, tmp_path):
+        path = tmp_path / "mine.csv.gz"
+        path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
+        np.testing.assert_array_equal(read_csv(path, labels=None).x, [[1, 2], [3, 4]])
+
+    def test_folders_add_no_columns(self, tmp_path):
+        folder = tmp_path / "year=2020"
+        folder.mkdir()
+        path = parquet_file(folder, TABLE.select(["a", "b"]))
+        assert read_parquet(path, labels=None).columns == ("a", "b")
+
+    def test_other_files_are_named(self, tmp_path):
+        with pytest.raises(FormatError, match=r"mine.csv cannot be read as Parquet"):
+            read_parquet(csv_file(tmp_path), labels=None)
+        with pytest.raises(FormatError, match=r"mine.csv cannot be read as CSV: .*Expected 2 col"):
+            read_csv(csv_file(tmp_path, "a,b\n1,2\n1,2,3\n"), labels=None)
+        with pytest.raises(FormatError, match=r"mine.csv cannot be read as CSV"):
+            read_csv(csv_file(tmp_path, ""), labels=None)
+        path = tmp_path / "latin-1.csv"
+        path.write_bytes("größe,b\n1,2\n".encode("latin-1"))
+        with pytest.raises(FormatError, match=r"latin-1.csv cannot be read as CSV: 'utf-8' codec"):
+            read_csv(path, labels=None)
+        for read in (read_parquet, read_csv):
+            with pytest.raises(MissingFileError):
+                read(tmp_path / "absent", labels=None)
+
+    def test_damaged_texts_are_named(self, tmp_path):
+        broken = pa.array([b"u", b"\xc3"]).view(pa.string())
+        path = parquet_file(tmp_path, pa.table({"a": [1, 2], "kind": broken}))
+        with pytest.raises(FormatError, match=r"mine.parquet cannot be read as Parquet: .*UTF"):
+            read_parquet(path, labels="kind")
+
+    @given(st.binary(max_size=64) | st.binary(max_size=20).map(lambda tail: b"a,b\n" + tail))
+    def test_arbitrary_bytes_raise_nothing_else(self, tmp_path_factory, content):
+        path = tmp_path_factory.getbasetemp() / "bytes"
+        path.write_bytes(content)
+        for read in (read_parquet, read_csv):
+            problem = ""
+            try:
+                read(path, labels=None)
+            except UserError as error:
+                problem = str(error)
+            assert len(problem.splitlines()) <= 1
+
+
+class TestGenerated:
+    def test_the_gaussian_draw_is_standard_and_repeats(self):
+        x = draw_gaussian(n=20_000, d=3, seed=4).x
+        assert x.shape == (20_000, 3)
+        # Mean and variance have standard errors 1/sqrt(n) and sqrt(2/n); five of them.
+        np.testing.assert_allclose(x.mean(axis=0), 0, atol=5 / 20_000**0.5)
+        np.testing.assert_allclose(x.var(axis=0), 1, atol=5 * (2 / 20_000) ** 0.5)
+        np.testing.assert_array_equal(x, draw_gaussian(n=20_000, d=3, seed=4).x)
+        assert not np.array_equal(x, draw_gaussian(n=20_000, d=3, seed=5).x)
+
+    def test_digits(self):
+        digits = load_digits()
+        assert digits.x.shape == (DIGITS, 64)
+        assert (digits.x.min(), digits.x.max()) == (0, 16)
+        assert np.unique(digits.y).tolist() == list(range(10))
+
+    def test_patches_lie_on_the_grid_of_the_photographs(self):
+        from sklearn.datasets import load_sample_images
+
+        size, stride, samples = 40, 60, 41
+        found = cut_patches(size=size, stride=stride, samples=samples)
+        expected = []
+        for photograph in load_sample_images().images:
+            height, width, _ = photograph.shape
+            expected.append(
+                [
+                    photograph[top : top + size, left : left + size].reshape(-1)
+                    for top in range(0, height - size + 1, stride)
+                    for left in range(0, width - size + 1, stride)
+                ]
+            )
+        assert found.x.reshape(samples, -1).shape == (samples, size * size * 3)
+        assert found.y.tolist() == [0] * 21 + [1] * 20
+        for photograph, share in ((0, 21), (1, 20)):
+            patches = expected[photograph]
+            chosen = [patches[i * len(patches) // share] for i in range(share)]
+            np.testing.assert_array_equal(found.x[found.y == photograph].reshape(share, -1), chosen)
+
+    def test_neighbouring_patches_overlap(self):
+        # 27 * 41 positions fit at size 32 and stride 15; all of them are taken here.
+        patches = cut_patches(size=32, stride=15, samples=2 * 27 * 41).x
+        np.testing.assert_array_equal(patches[0][:, 15:], patches[1][:, :-15])
+        np.testing.assert_array_equal(patches[0][15:], patches[41][:-15])
+
+    def test_more_patches_than_positions_are_refused(self):
+        with pytest.raises(PatchError, match=r"1108 patches .* 427 × 640 pixels, 1107 do"):
+            cut_patches(size=32, stride=15, samples=2 * 1107 + 1)
