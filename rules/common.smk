@@ -5,11 +5,12 @@
 
 import json
 import sys
+from pathlib import Path
 
 sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 
 import configuration
-from ntk_conditioning import activations, cells, datasets, provenance
+from ntk_conditioning import activations, cells, datasets, files, provenance
 from snakemake.exceptions import WorkflowError
 
 # Jobs import the package from the checkout, so that a cluster node needs no install step.
@@ -90,3 +91,49 @@ def code(*programs, activation=None):
     extra = plugins(activation) if activation else []
     package = f"{workflow.basedir}/src/ntk_conditioning"
     return provenance.source_digest(*programs, *extra, package=package)
+
+
+def raw_files(wildcards):
+    """Return the files that a dataset's training samples are read from, by part."""
+    entry = CATALOGUE[wildcards.dataset]
+    if "path" in entry:
+        return {"train_x": ancient(entry["path"])}
+    return {
+        part: ancient(f"{config['data_dir']}/{file['name']}")
+        for part, file in entry.get("files", {}).items()
+        if part.startswith("train")
+    }
+
+
+def own_content(wildcards):
+    """Return the sha256 of a user's own file; the catalogue has those of all others."""
+    path = CATALOGUE[wildcards.dataset].get("path")
+    return files.sha256(Path(path)) if path and Path(path).is_file() else ""
+
+
+def figure_files(figure):
+    """Return what a figure consists of."""
+    return expand("results/{run}/figures/{figure}.{format}", run=RUN, figure=figure, format=["pdf", "png"])
+
+
+def figure_tables(wildcards):
+    """Return the tables that a figure's notebook reads."""
+    return [f"results/{wildcards.run}/tables/{table}.parquet" for table in FIGURES[wildcards.figure]["tables"]]
+
+
+def figure_parameters(wildcards, input, output):
+    """Return a notebook's parameters as JSON: its tables, its figure files and config values."""
+    spec = FIGURES[wildcards.figure]
+    tables = {f"{table}_table": path for table, path in zip(spec["tables"], input)}
+    values = {key: config[key] for key in spec.get("parameters", [])}
+    return json.dumps({**tables, **values, "pdf": output.pdf, "png": output.png}, sort_keys=True)
+
+
+def target_name(figure):
+    """Return a figure's short target: liu2023relu_fig2 of liu2023relu/fig2_conditioning_vs_depth.
+
+    A figure without a number has a long target: beyond_spectrum_decay.
+    """
+    paper, name = figure.split("/")
+    short = name.split("_")[0]
+    return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"

@@ -6,16 +6,10 @@
 # Large files are `ancient`: what they contain is told by checksums, in the catalogue or in the
 # datasheet, so that a new time stamp alone reruns nothing.
 
+#
+# The mirror is not among the parameters: where a file came from cannot change what is in it.
 
-def raw_files(wildcards):
-    """Return the files a dataset is read from, by part: train_x, train_y, test_x, test_y."""
-    entry = CATALOGUE[wildcards.dataset]
-    if "path" in entry:
-        return {"train": ancient(entry["path"])}
-    files = entry.get("files", {})
-    return {part: ancient(f"{config['data_dir']}/{file['name']}") for part, file in files.items()}
-
-
+MIRROR = f"--mirror '{config['mirror']}'" if config["mirror"] else ""
 CATALOGUED_FILES = {
     file["name"]: file for entry in CATALOGUE.values() for file in entry.get("files", {}).values()
 }
@@ -29,13 +23,14 @@ rule download_file:
         "logs/download_file/{file}.log",
     wildcard_constraints:
         file="|".join(map(re.escape, CATALOGUED_FILES)) or "none",
+    conda:
+        "../envs/environment.yaml"
     params:
         urls=lambda w: CATALOGUED_FILES[w.file]["urls"],
         sha256=lambda w: CATALOGUED_FILES[w.file]["sha256"],
-        mirror=lambda w: f"--mirror {config['mirror']}" if config["mirror"] else "",
     shell:
         "python scripts/download_file.py --name {wildcards.file:q} --output {output:q}"
-        " --sha256 {params.sha256:q} --urls {params.urls:q} {params.mirror} 2> {log:q}"
+        " --sha256 {params.sha256:q} --urls {params.urls:q} {MIRROR} 2> {log:q}"
 
 
 rule prepare_dataset:
@@ -56,6 +51,7 @@ rule prepare_dataset:
         parts=lambda w, input: [f"{part}={path}" for part, path in input.items()],
         samples=lambda w: setting("samples", w.dataset),
         seed=config["seeds"][0],
+        content=own_content,
         code=code("scripts/prepare_dataset.py"),
     shell:
         "python scripts/prepare_dataset.py --dataset {wildcards.dataset} --entry {params.entry:q}"

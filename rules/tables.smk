@@ -1,18 +1,18 @@
 # Tables: the cells of a run, put together.
 #
-# Needs: the cells. Makes: results/{run}/tables/{spectra,conditioning,angles}.parquet.
+# Needs: the cells.
+# Makes: results/{run}/tables/{spectra,conditioning,angles,activation_study}.parquet
 #
 # A command line cannot hold the names of all cells of a large run, so the scripts are given the
-# grids and the folder; Snakemake itself tracks every cell.
+# grid and the folder; Snakemake itself tracks every cell.
 
-TABLES = ["spectra", "conditioning", "angles"]
-GRIDS = [MAIN_GRID, STUDY_GRID]
+TABLES = ["spectra", "conditioning", "angles", "activation_study"]
 
 
 rule aggregate_spectra:
-    """Collect the spectra of all cells, one row per kernel block."""
+    """Collect the spectra of the main grid, one row per kernel block."""
     input:
-        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells(GRIDS)),
+        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([MAIN_GRID])),
     output:
         "results/{run}/tables/spectra.parquet",
     log:
@@ -20,17 +20,17 @@ rule aggregate_spectra:
     conda:
         "../envs/environment.yaml"
     params:
-        grids=[grid.to_json() for grid in GRIDS],
+        grid=MAIN_GRID.to_json(),
         code=code("scripts/aggregate_spectra.py"),
     shell:
         "python scripts/aggregate_spectra.py --cells results/{wildcards.run}/spectra"
-        " --grids {params.grids:q} --output {output:q} 2> {log:q}"
+        " --grids {params.grid:q} --output {output:q} 2> {log:q}"
 
 
 rule aggregate_conditioning:
-    """Summarise kappa over blocks and seeds, one row per curve point."""
+    """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
     input:
-        "results/{run}/tables/spectra.parquet",
+        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([MAIN_GRID])),
     output:
         "results/{run}/tables/conditioning.parquet",
     log:
@@ -38,13 +38,27 @@ rule aggregate_conditioning:
     conda:
         "../envs/environment.yaml"
     params:
+        grid=MAIN_GRID.to_json(),
         code=code("scripts/aggregate_conditioning.py"),
     shell:
-        "python scripts/aggregate_conditioning.py --spectra {input:q} --output {output:q} 2> {log:q}"
+        "python scripts/aggregate_conditioning.py --cells results/{wildcards.run}/spectra"
+        " --grids {params.grid:q} --output {output:q} 2> {log:q}"
+
+
+use rule aggregate_conditioning as aggregate_activation_study with:
+    input:
+        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([STUDY_GRID])),
+    output:
+        "results/{run}/tables/activation_study.parquet",
+    log:
+        "logs/{run}/aggregate_activation_study.log",
+    params:
+        grid=STUDY_GRID.to_json(),
+        code=code("scripts/aggregate_conditioning.py"),
 
 
 rule aggregate_angles:
-    """Collect the smallest angles of all cells."""
+    """Collect the smallest angles of the main grid."""
     input:
         expand("results/{{run}}/angles/{cell}", cell=cells.angle_cells([MAIN_GRID])),
     output:
@@ -54,8 +68,8 @@ rule aggregate_angles:
     conda:
         "../envs/environment.yaml"
     params:
-        grids=[MAIN_GRID.to_json()],
+        grid=MAIN_GRID.to_json(),
         code=code("scripts/aggregate_angles.py"),
     shell:
         "python scripts/aggregate_angles.py --cells results/{wildcards.run}/angles"
-        " --grids {params.grids:q} --output {output:q} 2> {log:q}"
+        " --grids {params.grid:q} --output {output:q} 2> {log:q}"

@@ -1,4 +1,4 @@
-"""Summarise the condition numbers of a run over blocks and seeds."""
+"""Summarise the condition numbers of cells over blocks and seeds, one row per curve point."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from cli import Parser, run_main
 
 from ntk_conditioning import tables
+from ntk_conditioning.cells import Grid, spectrum_cells
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
 
@@ -16,11 +17,14 @@ from ntk_conditioning.tables.spectra import SPECTRA
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument("--spectra", type=Path, required=True, help="table of spectra")
+    parser.add_argument("--cells", type=Path, required=True, help="folder of the cells")
+    parser.add_argument("--grids", nargs="+", required=True, help="grids to summarise, as JSON")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    tables.write(args.output, CONDITIONING, summarize(tables.read(args.spectra, SPECTRA)))
+    grids = [Grid.from_json(text) for text in args.grids]
+    paths = [args.cells / cell for cell in spectrum_cells(grids)]
+    tables.write(args.output, CONDITIONING, summarize(tables.concatenate(paths, SPECTRA)))
     return 0
 
 

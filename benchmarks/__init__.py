@@ -1,0 +1,1 @@
+"""Speed against the peers: `make bench`, or `python -m benchmarks`."""

@@ -1,0 +1,40 @@
+"""Write the tables' documentation into results/README.md, from the declarations of the tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, run_main
+
+from ntk_conditioning.files import atomic
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.spectra import SPECTRA
+
+README = Path(__file__).resolve().parents[1] / "results" / "README.md"
+START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
+
+
+def documented(text: str) -> str:
+    """Return a page with the part between the marks replaced by what the tables declare."""
+    head, _, rest = text.partition(START)
+    _, _, tail = rest.partition(END)
+    sections = "\n".join(table.markdown() for table in (SPECTRA, CONDITIONING, ANGLES))
+    return f"{head}{START}\n{sections}\n{END}{tail}"
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--page", type=Path, default=README, help="page to bring up to date")
+    args = parser.parse_args(argv)
+    text = documented(args.page.read_text(encoding="utf-8"))
+    with atomic(args.page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
