@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     x, activation = load(args)
     kernel = KERNELS[args.kernel]
     log.info("device cpu, float64, infinite width, depth %d", args.depth)
-    linear = args.depth == 0 or activation.name == "linear"
+    linear = args.depth == 0 or activation.negative_slope == 1
     scale = np.sqrt(args.depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
 
     def condition(block: NDArray[np.float64]) -> spectra.Conditioning:

@@ -41,9 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         dtype=getattr(torch, args.dtype),
     )
 
+    linear = mlp.depth == 0 or activation.negative_slope == 1
+
     def condition(block: NDArray[np.float64]) -> spectra.Conditioning:
         samples = torch.from_numpy(block).to(mlp.dtype)
-        if mlp.is_linear:  # the squared matrix would lose half of the digits
+        if linear:  # the squared matrix would lose half of the digits
             return spectra.conditioning_from_factor(empirical.linear_factor(mlp, samples).numpy())
         return spectra.conditioning(empirical.ntk(mlp, samples).numpy())
 
