@@ -95,20 +95,33 @@ def main() -> int:
     conditioned = timed(
         lambda: spectra.conditioning(empirical.ntk(mlp, x).numpy()), repeats=args.repeats
     )
-    log.info("structured NTK: %.4f s, with conditioning %.4f s", *map(statistics.median, (ntk, conditioned)))
+    log.info(
+        "structured NTK: %.4f s, with conditioning %.4f s",
+        *map(statistics.median, (ntk, conditioned)),
+    )
 
-    log.info("torch.func: %d calls, each holds a Jacobian of %.1f GB ...", args.peer_repeats,
-             8e-9 * args.n * sum(w.numel() for w in mlp.weights))
+    log.info(
+        "torch.func: %d calls, each holds a Jacobian of %.1f GB ...",
+        args.peer_repeats,
+        8e-9 * args.n * sum(w.numel() for w in mlp.weights),
+    )
     peer: list[Tensor] = []
     jacobian = timed(lambda: peer.append(torch_func_ntk(mlp, x)), repeats=args.peer_repeats)
     difference = float((peer[0] - kernel).abs().max() / kernel.abs().max())
     assert difference < 1e-12, f"the kernels differ by {difference}"
 
     flops = needed_flops(args.n, args.d, args.width, args.depth)
-    median = {name: statistics.median(values) for name, values in
-              (("ntk", ntk), ("ntk_and_conditioning", conditioned), ("torch_func", jacobian))}
+    median = {
+        name: statistics.median(values)
+        for name, values in (
+            ("ntk", ntk),
+            ("ntk_and_conditioning", conditioned),
+            ("torch_func", jacobian),
+        )
+    }
     result = {
-        "problem": {key: getattr(args, key) for key in ("n", "d", "width", "depth")} | {"dtype": "float64"},
+        "problem": {key: getattr(args, key) for key in ("n", "d", "width", "depth")}
+        | {"dtype": "float64"},
         "machine": {
             "processor": processor(),
             "threads": args.threads,
@@ -117,11 +130,18 @@ def main() -> int:
             "numpy": np.__version__,
         },
         "gemm_gflops": rate / 1e9,
-        "seconds": {name: [min(v), statistics.median(v), max(v)] for name, v in
-                    (("ntk", ntk), ("ntk_and_conditioning", conditioned), ("torch_func", jacobian))},
+        "seconds": {
+            name: [min(v), statistics.median(v), max(v)]
+            for name, v in (
+                ("ntk", ntk),
+                ("ntk_and_conditioning", conditioned),
+                ("torch_func", jacobian),
+            )
+        },
         "ratios": {
             "torch_func_over_ntk": median["torch_func"] / median["ntk"],
-            "torch_func_over_ntk_and_conditioning": median["torch_func"] / median["ntk_and_conditioning"],
+            "torch_func_over_ntk_and_conditioning": median["torch_func"]
+            / median["ntk_and_conditioning"],
             "fraction_of_gemm_rate_ntk": flops / median["ntk"] / rate,
         },
         "largest_relative_difference": difference,

@@ -25,7 +25,9 @@ BUILTIN_ACTIVATIONS = frozenset(activations.names())
 def config_layers():
     """Return the sources of the config, the strongest last, to name them in errors."""
     files = ["config.yaml", *map(str, workflow.overwrite_configfiles)]
-    layers = [configuration.Layer(name, configuration.read_yaml(name) or {}) for name in files]
+    layers = [
+        configuration.Layer(name, configuration.read_yaml(name) or {}) for name in files
+    ]
     return [*layers, configuration.Layer("--config", workflow.config_settings.config)]
 
 
@@ -113,12 +115,20 @@ def own_content(wildcards):
 
 def figure_files(figure):
     """Return what a figure consists of."""
-    return expand("results/{run}/figures/{figure}.{format}", run=RUN, figure=figure, format=["pdf", "png"])
+    return expand(
+        "results/{run}/figures/{figure}.{format}",
+        run=RUN,
+        figure=figure,
+        format=["pdf", "png"],
+    )
 
 
 def figure_tables(wildcards):
     """Return the tables that a figure's notebook reads."""
-    return [f"results/{wildcards.run}/tables/{table}.parquet" for table in FIGURES[wildcards.figure]["tables"]]
+    return [
+        f"results/{wildcards.run}/tables/{table}.parquet"
+        for table in FIGURES[wildcards.figure]["tables"]
+    ]
 
 
 def figure_parameters(wildcards, input, output):
@@ -126,7 +136,9 @@ def figure_parameters(wildcards, input, output):
     spec = FIGURES[wildcards.figure]
     tables = {f"{table}_table": path for table, path in zip(spec["tables"], input)}
     values = {key: config[key] for key in spec.get("parameters", [])}
-    return json.dumps({**tables, **values, "pdf": output.pdf, "png": output.png}, sort_keys=True)
+    return json.dumps(
+        {**tables, **values, "pdf": output.pdf, "png": output.png}, sort_keys=True
+    )
 
 
 def target_name(figure):

@@ -133,7 +133,8 @@ def key_name(path: Iterable[str | int]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return advice on a name that is not known."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
+    close = [other for other in known if other.startswith(name)]
+    close = close or difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
 
 
@@ -235,17 +236,22 @@ def _block_errors(name: str, config: Config, available: int | None, at: Any) -> 
     samples, size, blocks = values["samples"], values["kernel_size"], values["blocks"]
     if size == "all":
         if blocks not in ("all", 1):
-            yield f"{place('blocks')}: kernel_size all makes one block of {name}; set blocks to 1"
+            yield f"{place('blocks')}: kernel_size all makes one block of {name}; set it to 1"
     if available is None:
         return
     if samples != "all" and samples > available:
-        yield f"{place('samples')}: {samples} is more than the {available} samples of {name}; use all"
+        yield (
+            f"{place('samples')}: {samples} is more than the {available} samples of {name}; use all"
+        )
         return
     n = available if samples == "all" else samples
     if size == "all":
         return
     if size > n:
-        yield f"{place('kernel_size')}: a block of {size} is larger than {name} ({n} samples); at most {n}"
+        yield (
+            f"{place('kernel_size')}: a block of {size} is larger than {name} ({n} samples); "
+            f"at most {n}"
+        )
     elif blocks != "all" and blocks * size > n:
         yield (
             f"{place('blocks')}: {blocks} disjoint blocks of {size} need {blocks * size} samples and "

@@ -11,7 +11,9 @@
 
 MIRROR = f"--mirror '{config['mirror']}'" if config["mirror"] else ""
 CATALOGUED_FILES = {
-    file["name"]: file for entry in CATALOGUE.values() for file in entry.get("files", {}).values()
+    file["name"]: file
+    for entry in CATALOGUE.values()
+    for file in entry.get("files", {}).values()
 }
 
 

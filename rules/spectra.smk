@@ -27,7 +27,9 @@ rule compute_spectrum:
         kernel_size=lambda w: setting("kernel_size", w.dataset),
         blocks=lambda w: setting("blocks", w.dataset),
         eigenvalues=config["eigenvalues"],
-        plugins=lambda w: [f"--activation-file={file}" for file in plugins(w.activation)],
+        plugins=lambda w: [
+            f"--activation-file={file}" for file in plugins(w.activation)
+        ],
         code=lambda w: code("scripts/compute_spectrum.py", activation=w.activation),
     shell:
         "python scripts/compute_spectrum.py --data {input.data:q} --dataset {wildcards.dataset}"
@@ -48,16 +50,20 @@ rule compute_infinite_spectrum:
         "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.log",
     benchmark:
         "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.tsv"
-    conda:
-        "../envs/environment.yaml"
     wildcard_constraints:
         kernel="infinite_ntk|nngp",
+    conda:
+        "../envs/environment.yaml"
     params:
         kernel_size=lambda w: setting("kernel_size", w.dataset),
         blocks=lambda w: setting("blocks", w.dataset),
         eigenvalues=config["eigenvalues"],
-        plugins=lambda w: [f"--activation-file={file}" for file in plugins(w.activation)],
-        code=lambda w: code("scripts/compute_infinite_spectrum.py", activation=w.activation),
+        plugins=lambda w: [
+            f"--activation-file={file}" for file in plugins(w.activation)
+        ],
+        code=lambda w: code(
+            "scripts/compute_infinite_spectrum.py", activation=w.activation
+        ),
     shell:
         "python scripts/compute_infinite_spectrum.py --kernel {wildcards.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
@@ -82,7 +88,9 @@ rule compute_min_angle:
     params:
         width=config["width"],
         exclude="--exclude-duplicates" if config["exclude_duplicates"] else "",
-        plugins=lambda w: [f"--activation-file={file}" for file in plugins(w.activation)],
+        plugins=lambda w: [
+            f"--activation-file={file}" for file in plugins(w.activation)
+        ],
         code=lambda w: code("scripts/compute_min_angle.py", activation=w.activation),
     shell:
         "python scripts/compute_min_angle.py --data {input.data:q} --dataset {wildcards.dataset}"
@@ -106,8 +114,12 @@ rule compute_infinite_min_angle:
         "../envs/environment.yaml"
     params:
         exclude="--exclude-duplicates" if config["exclude_duplicates"] else "",
-        plugins=lambda w: [f"--activation-file={file}" for file in plugins(w.activation)],
-        code=lambda w: code("scripts/compute_infinite_min_angle.py", activation=w.activation),
+        plugins=lambda w: [
+            f"--activation-file={file}" for file in plugins(w.activation)
+        ],
+        code=lambda w: code(
+            "scripts/compute_infinite_min_angle.py", activation=w.activation
+        ),
     shell:
         "python scripts/compute_infinite_min_angle.py --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"

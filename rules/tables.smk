@@ -47,7 +47,9 @@ rule aggregate_conditioning:
 
 use rule aggregate_conditioning as aggregate_activation_study with:
     input:
-        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([STUDY_GRID])),
+        expand(
+            "results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([STUDY_GRID])
+        ),
     output:
         "results/{run}/tables/activation_study.parquet",
     log:

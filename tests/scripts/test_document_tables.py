@@ -7,7 +7,8 @@ import document_tables
 
 def test_the_page_is_up_to_date():
     text = document_tables.README.read_text(encoding="utf-8")
-    assert document_tables.documented(text) == text, "run: PYTHONPATH=src python scripts/document_tables.py"
+    remedy = "run: PYTHONPATH=src python scripts/document_tables.py"
+    assert document_tables.documented(text) == text, remedy
 
 
 def test_every_column_is_on_the_page():
@@ -19,10 +20,10 @@ def test_every_column_is_on_the_page():
 
 def test_a_stale_page_is_brought_up_to_date(tmp_path):
     page = tmp_path / "README.md"
-    page.write_text(f"before\n{document_tables.START}old\n{document_tables.END}after\n")
+    page.write_text(f"before\n{document_tables.START}stale text\n{document_tables.END}after\n")
     assert document_tables.main(["--page", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "stale text" not in text
     assert "`kappa_nonzero`" in text

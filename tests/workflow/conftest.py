@@ -58,7 +58,9 @@ class Clone:
             timeout=900,
         )
         if check and done.returncode:
-            pytest.fail(f"snakemake {' '.join(arguments)}\n{done.stdout[-6000:]}\n{done.stderr[-9000:]}")
+            pytest.fail(
+                f"snakemake {' '.join(arguments)}\n{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
+            )
         return done
 
     def plan(self, *arguments: str) -> Counter[str]:

@@ -27,7 +27,9 @@ def requirements() -> list[str]:
 
 def test_every_requirement_is_locked_with_hashes():
     assert set(requirements()) <= set(locked())
-    blocks = re.split(r"^(?=[a-z0-9.-]+==)", (ENVS / "requirements.lock").read_text(), flags=re.MULTILINE)
+    blocks = re.split(
+        r"^(?=[a-z0-9.-]+==)", (ENVS / "requirements.lock").read_text(), flags=re.MULTILINE
+    )
     assert all("--hash=sha256:" in block for block in blocks if "==" in block)
 
 

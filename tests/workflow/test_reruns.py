@@ -61,7 +61,10 @@ def append(clone, file: str) -> None:
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
         ("src/ntk_conditioning/empirical.py", EMPIRICAL | TABLES | TABLE_FIGURES),
         ("src/ntk_conditioning/infinite.py", None),
-        ("scripts/compute_min_angle.py", {"compute_min_angle": POINTS * 2, "aggregate_angles": 1} | {"render_figure": 1}),
+        (
+            "scripts/compute_min_angle.py",
+            {"compute_min_angle": POINTS * 2, "aggregate_angles": 1} | {"render_figure": 1},
+        ),
         ("scripts/run_notebook.py", ALL_FIGURES),
     ],
 )
@@ -115,5 +118,7 @@ def digest(path: Path) -> str:
 
 def test_one_figure_can_be_rerun_alone(rerun):
     (rerun.folder / "results/ci/figures/liu2023relu/fig4_g.pdf").unlink()
-    assert rerun.plan(*CI, "liu2023relu_fig4") == Counter({"render_figure": 1, "liu2023relu_fig4": 1})
+    assert rerun.plan(*CI, "liu2023relu_fig4") == Counter(
+        {"render_figure": 1, "liu2023relu_fig4": 1}
+    )
     assert rerun.plan(*CI, "liu2023relu_fig2") == Counter()

@@ -29,8 +29,10 @@ def test_every_config_has_a_plan(clone, config):
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
-    figures = {path.relative_to(finished.folder / "results/ci/figures").as_posix()
-               for path in finished.files("results/ci/figures/**/*")}
+    figures = {
+        path.relative_to(finished.folder / "results/ci/figures").as_posix()
+        for path in finished.files("results/ci/figures/**/*")
+    }
     assert {name for name in figures if name.endswith(".png")} == {
         f"{name}.png"
         for name in (
@@ -67,10 +69,9 @@ def test_a_job_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
     import compute_spectrum
 
     cell = "results/ci/spectra/empirical_ntk/digits/relu/depth-2/seed-32.parquet"
-    arguments = (
-        "--dataset digits --activation relu --depth 2 --seed 32 --width 32 --dtype float64"
-        " --kernel-size 48 --blocks 2 --eigenvalues first --threads 1"
-    ).split()
+    options = {"dataset": "digits", "activation": "relu", "depth": 2, "seed": 32, "width": 32}
+    options |= {"dtype": "float64", "kernel-size": 48, "blocks": 2, "eigenvalues": "first"}
+    arguments = [f"--{name}={value}" for name, value in (options | {"threads": 1}).items()]
     data = str(finished.folder / "results/ci/datasets/digits.npz")
     output = tmp_path / "cell.parquet"
     assert compute_spectrum.main([*arguments, "--data", data, "--output", str(output)]) == 0
@@ -122,8 +123,13 @@ def mirrored(clone, tmp_path):
         }
         for part, values in (("train_x", images), ("train_y", labels))
     }
-    entry = {"title": "Tiny", "reader": "idx", "files": files, "scaling": "symmetric",
-             "value_range": [0, 255]}
+    entry = {
+        "title": "Tiny",
+        "reader": "idx",
+        "files": files,
+        "scaling": "symmetric",
+        "value_range": [0, 255],
+    }
     (clone.folder / "tiny.yaml").write_text(json.dumps({"tiny": entry}))
     clone.mirror = mirror
     return clone
@@ -162,12 +168,22 @@ def test_a_file_that_cannot_be_had_is_one_line_and_nothing_is_left(mirrored, pro
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (REAL_DATA / "mnist").exists(), reason="the full MNIST files are not beside the repository")
+@pytest.mark.skipif(
+    not (REAL_DATA / "mnist").exists(), reason="the full MNIST files are not beside the repository"
+)
 def test_full_mnist_and_fashion_mnist_go_through_the_same_rules(clone):
     clone.run(
         "results/real/tables/conditioning.parquet",
-        "--config", "run=real", f"mirror={REAL_DATA}", "datasets=[mnist,fashion_mnist]",
-        "kernel_size=256", "blocks=1", "width=64", "depths=[1,3]", "seeds=[1]", "activations=[relu]",
+        "--config",
+        "run=real",
+        f"mirror={REAL_DATA}",
+        "datasets=[mnist,fashion_mnist]",
+        "kernel_size=256",
+        "blocks=1",
+        "width=64",
+        "depths=[1,3]",
+        "seeds=[1]",
+        "activations=[relu]",
     )
     table = pq.read_table(clone.folder / "results/real/tables/conditioning.parquet").to_pandas()
     assert set(table.dataset) == {"mnist", "fashion_mnist"}
@@ -194,17 +210,34 @@ def test_the_readme_shows_the_examples_as_they_are(name):
 
 @pytest.mark.slow
 def test_own_data_as_in_the_readme(clone):
-    clone.run("--configfile", "examples/own_data.yaml", "--config", "width=16", "depths=[0,1]",
-              "seeds=[1]", "--", "liu2023relu_fig2")
+    clone.run(
+        "--configfile",
+        "examples/own_data.yaml",
+        "--config",
+        "width=16",
+        "depths=[0,1]",
+        "seeds=[1]",
+        "--",
+        "liu2023relu_fig2",
+    )
     table = pq.read_table(clone.folder / "results/own_data/tables/conditioning.parquet").to_pandas()
     assert set(table.dataset) == {"wine"}
     assert (table.d == 13).all()
-    assert (clone.folder / "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png").exists()
+    assert (
+        clone.folder / "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png"
+    ).exists()
 
 
 @pytest.mark.slow
 def test_own_activation_as_in_the_readme(clone):
-    options = ("--configfile", "examples/own_activation.yaml", "--config", *SMALL, "datasets=[digits]", "--")
+    options = (
+        "--configfile",
+        "examples/own_activation.yaml",
+        "--config",
+        *SMALL,
+        "datasets=[digits]",
+        "--",
+    )
     target = "results/own_activation/tables/conditioning.parquet"
     clone.run(*options, target)
     table = pq.read_table(clone.folder / target).to_pandas()
@@ -214,7 +247,9 @@ def test_own_activation_as_in_the_readme(clone):
     # only its own cells depend on the file
     clone.edit("examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
     planned = clone.planned_outputs(*options, target)
-    assert {name for name in planned if "/spectra/" in name and name.endswith("seed-1.parquet")} == {
+    assert {
+        name for name in planned if "/spectra/" in name and name.endswith("seed-1.parquet")
+    } == {
         f"results/own_activation/spectra/{kernel}/digits/swish/depth-{depth}/seed-1.parquet"
         for kernel in ("empirical_ntk", "infinite_ntk")
         for depth in (1, 2)
