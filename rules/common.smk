@@ -12,12 +12,15 @@ sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 import configuration
 from ntk_conditioning import activations, cells, datasets, files, provenance
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
 # Jobs import the package from the checkout, so that a cluster node needs no install step.
 shell.prefix(
-    f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0; "
+    f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0"
+    f" NTK_MIRROR='{config['mirror'] or ''}'; "
 )
 
+update_config(config, configuration.typed(workflow.config_settings.config))
 FIGURES = configuration.read_yaml(f"{workflow.basedir}/notebooks/figures.yaml")
 BUILTIN_ACTIVATIONS = frozenset(activations.names())
 
@@ -28,7 +31,12 @@ def config_layers():
     layers = [
         configuration.Layer(name, configuration.read_yaml(name) or {}) for name in files
     ]
-    return [*layers, configuration.Layer("--config", workflow.config_settings.config)]
+    return [
+        *layers,
+        configuration.Layer(
+            "--config", configuration.typed(workflow.config_settings.config)
+        ),
+    ]
 
 
 def checked_catalogue():

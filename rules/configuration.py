@@ -59,6 +59,21 @@ def read_yaml(path: str | Path) -> Any:
         ) from error
 
 
+def typed(value: Any) -> Any:
+    """Return a value of --config with numbers in its lists and mappings.
+
+    Snakemake reads ``--config depths=[0,1]`` as texts: ``['0', '1']``.
+
+    >>> typed(["0", "1.5", "all", "digits"])
+    [0, 1.5, 'all', 'digits']
+    """
+    if isinstance(value, Mapping):
+        return {key: typed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [typed(item) for item in value]
+    return yaml.safe_load(value) if isinstance(value, str) else value
+
+
 def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids."""
     found = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))

@@ -7,9 +7,9 @@
 # datasheet, so that a new time stamp alone reruns nothing.
 
 #
-# The mirror is not among the parameters: where a file came from cannot change what is in it.
+# The mirror comes by environment, not as a parameter: where a file came from cannot change what is
+# in it.
 
-MIRROR = f"--mirror '{config['mirror']}'" if config["mirror"] else ""
 CATALOGUED_FILES = {
     file["name"]: file
     for entry in CATALOGUE.values()
@@ -32,7 +32,7 @@ rule download_file:
         sha256=lambda w: CATALOGUED_FILES[w.file]["sha256"],
     shell:
         "python scripts/download_file.py --name {wildcards.file:q} --output {output:q}"
-        " --sha256 {params.sha256:q} --urls {params.urls:q} {MIRROR} 2> {log:q}"
+        ' --sha256 {params.sha256:q} --urls {params.urls:q} --mirror "$NTK_MIRROR" 2> {log:q}'
 
 
 rule prepare_dataset:
