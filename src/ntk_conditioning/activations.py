@@ -1,0 +1,363 @@
+"""Activations by name: function, derivative, scale, and what their kernels need to know.
+
+A layer of width m computes gain / sqrt(m) · σ(W α) with standard normal W (liu2023relu, Eqs. (1)
+and (3)). ``gain`` is 1 / sqrt(E σ(z)²) for z ~ N(0, 1): sqrt(2) for ReLU and 1 for the identity, so
+that an input of norm 1 keeps its norm through layers of infinite width.
+
+Nothing here imports torch: functions call methods of the tensors they are given.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.errors import UserError, one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Function = Callable[[Tensor], Tensor]
+
+# Expectations that are equal in exact arithmetic agree to about 1e-15; a wrong derivative, or a
+# kink far from 0 that the rule of `gaussian_nodes` does not see, shows in the first digits.
+IDENTITY_TOLERANCE = 1e-3
+
+
+class UnknownActivationError(UserError):
+    """No activation has this name."""
+
+
+class ActivationError(UserError):
+    """An activation cannot be registered or does not compute."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
+
+    ``homogeneous`` says σ(c z) = c σ(z) for c > 0; ``kinked`` that the derivative jumps at 0;
+    ``negative_slope`` that σ is the leaky ReLU of that slope. ``exact_gain`` is the gain where it
+    is known without quadrature.
+    """
+
+    name: str
+    function: Function = field(repr=False)
+    derivative: Function = field(repr=False)
+    homogeneous: bool = False
+    kinked: bool = False
+    negative_slope: float | None = None
+    exact_gain: float | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
+            raise ActivationError(
+                f"{self.name!r} is no name for an activation: it becomes a folder, so use "
+                "lower-case letters, digits, _ . -"
+            )
+
+    @cached_property
+    def gain(self) -> float:
+        """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature where no exact value was given.
+
+        Raises:
+            ActivationError: if σ does not compute, is zero, or ``derivative`` is not its
+                derivative: E z σ(z) = E σ'(z) is violated (Stein's identity).
+        """
+        if self.exact_gain is not None:
+            return self.exact_gain
+        z = gaussian_nodes()
+        values = self.values(z)
+        square = float(gaussian_mean(values**2))
+        if square == 0:
+            raise ActivationError(f"{self.name}: the function is zero")
+        mismatch = float(gaussian_mean(z * values) - gaussian_mean(self.slopes(z)))
+        if abs(mismatch) > IDENTITY_TOLERANCE * math.sqrt(square):
+            raise ActivationError(f"{self.name}: derivative is not the derivative of function")
+        return 1 / math.sqrt(square)
+
+    def values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return σ(z) of a float64 array of any shape."""
+        return self._apply(self.function, z)
+
+    def slopes(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return σ'(z) of a float64 array of any shape."""
+        return self._apply(self.derivative, z)
+
+    def _apply(self, function: Function, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        import torch  # heavy, and the closed forms do without
+
+        with torch.no_grad():
+            tensor = function(torch.from_numpy(np.ascontiguousarray(z)))
+        if tensor.shape != z.shape or tensor.dtype != torch.float64:
+            raise ActivationError(
+                f"{self.name}: maps float64 of shape {z.shape} to {tensor.dtype} of shape "
+                f"{tuple(tensor.shape)}; give elementwise functions"
+            )
+        values: NDArray[np.float64] = tensor.numpy()
+        if not np.isfinite(values).all():
+            raise ActivationError(
+                f"{self.name}: not finite at z = {z[~np.isfinite(values)].flat[0]:.6g}"
+            )
+        return values
+
+
+# --- expectations under N(0, 1) -------------------------------------------------------------------
+
+
+@cache
+def gaussian_rule() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return nodes and weights: Gauss-Legendre on panels that halve towards an edge at 0.
+
+    A kink at 0 is on an edge, and an analytic function whose singularities lie on the imaginary
+    axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as 1 / z is. The
+    density is 5e-32 at the outer end.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    edges = np.concatenate([[0.0], 12.0 * 2.0 ** np.arange(-12, 1)])
+    half = np.diff(edges)[:, None] / 2
+    z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)
+    mass = (half * weights).reshape(-1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return np.concatenate([-z[::-1], z]), np.concatenate([mass[::-1], mass])
+
+
+def gaussian_nodes() -> NDArray[np.float64]:
+    """Return the points (m,) at which `gaussian_mean` wants a function's values."""
+    return gaussian_rule()[0]
+
+
+def gaussian_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return E h(z) for z ~ N(0, 1) from values (..., m) of h at `gaussian_nodes`.
+
+    The relative error is about 1e-15 for functions that are smooth on either side of 0.
+
+    >>> round(float(gaussian_mean(gaussian_nodes() ** 4)), 12)
+    3.0
+    """
+    return np.asarray(values @ gaussian_rule()[1])
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+_REGISTRY: dict[str, Activation] = {}
+_PLUGINS: dict[Path, tuple[str, ...]] = {}
+_NORMALIZED = "normalized_"
+_LEAKY = "leaky_relu"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all registered activations.
+
+    >>> "relu" in names()
+    True
+    """
+    return tuple(_REGISTRY)
+
+
+def register(activation: Activation) -> Activation:
+    """Make an activation available under its name and return it.
+
+    Raises:
+        ActivationError: if the name is taken, or would be read as a variant of another.
+    """
+    if is_known(activation.name) or activation.name.startswith(_NORMALIZED):
+        raise ActivationError(f"the name {activation.name!r} is taken; choose another")
+    _REGISTRY[activation.name] = activation
+    return activation
+
+
+def base_name(name: str) -> str:
+    """Return the registered name that a spelling refers to, or the spelling itself.
+
+    >>> base_name("normalized_leaky_relu-0.2")
+    'leaky_relu'
+    """
+    name = name.removeprefix(_NORMALIZED)
+    return _LEAKY if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name) else name
+
+
+def is_known(name: str) -> bool:
+    """Return whether `get` would find an activation of this name.
+
+    >>> is_known("leaky_relu-0.2"), is_known("normalized_tanh"), is_known("rellu")
+    (True, True, False)
+    """
+    return base_name(name) in _REGISTRY
+
+
+@cache
+def get(name: str) -> Activation:
+    """Return the activation of a name.
+
+    Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01, and
+    ``normalized_<name>``, see `normalized`.
+
+    Raises:
+        UnknownActivationError: naming the closest known name, or all of them.
+
+    >>> round(get("relu").gain ** 2, 12)
+    2.0
+    """
+    if not is_known(name):
+        known = [*names(), *(_NORMALIZED + each for each in names())]
+        close = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {close[0]!r}? " if close else ""
+        raise UnknownActivationError(
+            f"unknown activation {name!r}; {advice}known: {', '.join(names())}, "
+            f"{_LEAKY}-<slope>, {_NORMALIZED}<name>"
+        )
+    if name.startswith(_NORMALIZED):
+        return normalized(get(name.removeprefix(_NORMALIZED)))
+    if name in _REGISTRY:
+        return _REGISTRY[name]
+    return leaky_relu(float(name.removeprefix(f"{_LEAKY}-")), name=name)
+
+
+def normalized(activation: Activation) -> Activation:
+    """Return (σ - μ) / s, which has mean 0 and variance 1 under N(0, 1), with gain 1.
+
+    This is the normalisation of Agarwal, Awasthi & Kale (2021, "A Deep Conditioning Treatment of
+    Neural Networks", section 2); μ and s come from quadrature.
+
+    Raises:
+        ActivationError: if σ is constant.
+    """
+    values = activation.values(gaussian_nodes())
+    mean = float(gaussian_mean(values))
+    scale = math.sqrt(gaussian_mean((values - mean) ** 2))
+    if scale <= 1e-12 * abs(mean):
+        raise ActivationError(f"{activation.name}: a constant cannot be normalised")
+    function, derivative = activation.function, activation.derivative
+    centred = abs(mean) < 1e-15 * scale
+    return replace(
+        activation,
+        name=f"{_NORMALIZED}{activation.name}",
+        function=lambda z: (function(z) - mean) / scale,
+        derivative=lambda z: derivative(z) / scale,
+        homogeneous=activation.homogeneous and centred,
+        negative_slope=activation.negative_slope if centred else None,
+        exact_gain=1.0,
+    )
+
+
+def leaky_relu(slope: float, *, name: str | None = None) -> Activation:
+    """Return max(z, 0) + slope · min(z, 0); slope 0 is ReLU and slope 1 the identity.
+
+    >>> leaky_relu(0.2).name
+    'leaky_relu-0.2'
+    """
+    return Activation(
+        name or f"{_LEAKY}-{slope:g}",
+        function=lambda z: z.clamp(min=0) + slope * z.clamp(max=0),
+        derivative=lambda z: _step(z) * (1 - slope) + slope,
+        homogeneous=True,
+        kinked=slope != 1,
+        negative_slope=slope,
+        exact_gain=math.sqrt(2 / (1 + slope**2)),
+    )
+
+
+def load_plugin(path: str | Path) -> tuple[str, ...]:
+    """Run a Python file that registers activations and return the names that it added.
+
+    Loading the same file again changes nothing.
+
+    Raises:
+        ActivationError: if there is no such file, it fails, or it registers nothing.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ActivationError(f"{path}: no such file; give a Python file that calls register()")
+    key = path.resolve()
+    if key in _PLUGINS:
+        return _PLUGINS[key]
+    spec = importlib.util.spec_from_file_location(key.stem, key)
+    if spec is None or spec.loader is None:
+        raise ActivationError(f"{path}: not a Python file; its name ends in .py")
+    before = dict(_REGISTRY)
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception as error:
+        _REGISTRY.clear()
+        _REGISTRY.update(before)
+        raise ActivationError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
+    added = tuple(name for name in _REGISTRY if name not in before)
+    if not added:
+        raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
+    _PLUGINS[key] = added
+    return added
+
+
+# --- the registry ---------------------------------------------------------------------------------
+
+# Klambauer, Unterthiner, Mayr & Hochreiter 2017, "Self-Normalizing Neural Networks", Eq. (14)
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+def _step(z: Tensor) -> Tensor:
+    return (z > 0).to(z.dtype)
+
+
+def _selu(z: Tensor) -> Tensor:
+    return _SELU_SCALE * (z.clamp(min=0) + _SELU_ALPHA * z.clamp(max=0).expm1())
+
+
+def _selu_derivative(z: Tensor) -> Tensor:
+    return _SELU_SCALE * (_step(z) + (1 - _step(z)) * _SELU_ALPHA * z.clamp(max=0).exp())
+
+
+def _gelu(z: Tensor) -> Tensor:
+    return 0.5 * z * (1 + (z / math.sqrt(2)).erf())
+
+
+def _gelu_derivative(z: Tensor) -> Tensor:
+    density = (-z.square() / 2).exp() / math.sqrt(2 * math.pi)
+    return 0.5 * (1 + (z / math.sqrt(2)).erf()) + z * density
+
+
+register(replace(leaky_relu(0, name="relu"), function=lambda z: z.clamp(min=0), derivative=_step))
+register(
+    replace(
+        leaky_relu(1, name="linear"),
+        function=lambda z: z,
+        derivative=lambda z: z.new_ones(z.shape),
+    )
+)
+register(leaky_relu(0.01, name=_LEAKY))
+register(
+    Activation(
+        "erf",
+        function=lambda z: z.erf(),
+        derivative=lambda z: (-z.square()).exp() * (2 / math.sqrt(math.pi)),
+        exact_gain=math.sqrt(math.pi / 2 / math.asin(2 / 3)),
+    )
+)
+register(
+    Activation("tanh", function=lambda z: z.tanh(), derivative=lambda z: 1 - z.tanh().square())
+)
+register(Activation("gelu", function=_gelu, derivative=_gelu_derivative))
+register(Activation("selu", function=_selu, derivative=_selu_derivative, kinked=True))
+register(
+    Activation(
+        "sigmoid",
+        function=lambda z: z.sigmoid(),
+        derivative=lambda z: z.sigmoid() * (-z).sigmoid(),
+    )
+)
+register(
+    Activation(
+        "softplus",
+        function=lambda z: z.clamp(min=0) + (-z.abs()).exp().log1p(),
+        derivative=lambda z: z.sigmoid(),
+    )
+)

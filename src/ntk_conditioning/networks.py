@@ -1,0 +1,197 @@
+"""Fully connected networks in the NTK parameterisation, and their gradients in factored form.
+
+Depth L counts hidden layers. There are no biases, every weight is N(0, 1), the factor
+gain/sqrt(m_l) stands after layer l and the input is not divided by sqrt(d)
+(liu2023relu, Eqs. 1 and 3):
+
+    alpha_0 = x,   z_l = W_l alpha_(l-1),   alpha_l = gain/sqrt(m_l) sigma(z_l),
+    f(x) = W_(L+1) alpha_L.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntk_conditioning.activations import Activation
+from ntk_conditioning.errors import UserError
+
+
+class ShapeError(UserError):
+    """Weights or inputs do not fit together in shape, type or place."""
+
+
+@dataclass(frozen=True, eq=False)
+class MLP:
+    """A network with one output: weights from the input on, and the activation between them.
+
+    ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L). Depth 0 is the linear
+    model, with W_1 (1, d) only.
+
+    Raises:
+        ShapeError: if a weight does not take what the one before it gives, or does not share its
+            type and device.
+    """
+
+    weights: tuple[Tensor, ...]
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        shapes = [tuple(w.shape) for w in self.weights]
+        chained = all(len(s) == 2 for s in shapes) and all(
+            after[1] == before[0] for before, after in pairwise(shapes)
+        )
+        if not shapes or not chained or shapes[-1][0] != 1:
+            raise ShapeError(f"weights of shapes {shapes} do not make a network of one output")
+        if len({(w.dtype, w.device) for w in self.weights}) > 1:
+            raise ShapeError("the weights differ in type or device")
+        if self.depth:  # its quadrature must not first run inside a caller's torch.func transform
+            _ = self.activation.gain
+
+    @property
+    def depth(self) -> int:
+        """The number of hidden layers L."""
+        return len(self.weights) - 1
+
+    @property
+    def dim(self) -> int:
+        """The number of inputs d."""
+        return self.weights[0].shape[1]
+
+    @property
+    def width(self) -> int:
+        """The number of units of the widest hidden layer; 0 at depth 0."""
+        return max((w.shape[0] for w in self.weights[:-1]), default=0)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of every weight."""
+        return self.weights[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where every weight lies."""
+        return self.weights[0].device
+
+    def scale(self, layer: int) -> float:
+        """The factor gain/sqrt(m_l) after hidden layer l = 1, …, L."""
+        return self.activation.gain / math.sqrt(self.weights[layer - 1].shape[0])
+
+    def to(self, dtype: torch.dtype) -> MLP:
+        """The same network with weights of another type."""
+        return MLP(tuple(w.to(dtype) for w in self.weights), self.activation)
+
+
+def init_mlp(
+    d: int,
+    *,
+    depth: int,
+    width: int,
+    activation: Activation,
+    generator: np.random.Generator,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+) -> MLP:
+    """Return a network on ``d`` inputs with weights drawn from N(0, 1).
+
+    NumPy draws the weights in float64, layer by layer from the input on. So one seed gives the
+    same network on every device, and networks of different depth or activation from one seed
+    share their first layers.
+
+    >>> import numpy as np
+    >>> from ntk_conditioning import activations
+    >>> relu = activations.get("relu")
+    >>> one, two = (
+    ...     init_mlp(3, depth=k, width=4, activation=relu, generator=np.random.default_rng(0))
+    ...     for k in (1, 2)
+    ... )
+    >>> torch.equal(one.weights[0], two.weights[0]), two.depth, two.width, two.dim
+    (True, 2, 4, 3)
+    """
+    sizes = [d, *[width] * depth, 1]
+    weights = (
+        torch.from_numpy(generator.standard_normal((rows, columns)))
+        for columns, rows in pairwise(sizes)
+    )
+    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), activation)
+
+
+def check_inputs(mlp: MLP, x: Tensor) -> None:
+    """Raise `ShapeError` unless ``x`` is a batch (n, d) that ``mlp`` takes as it is."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"inputs are a {type(x).__name__}; convert them with torch.from_numpy")
+    if x.ndim != 2 or x.shape[1] != mlp.dim:
+        raise ShapeError(f"inputs have shape {tuple(x.shape)}; the network takes (n, {mlp.dim})")
+    if x.dtype != mlp.dtype or x.device != mlp.device:
+        raise ShapeError(
+            f"inputs are {x.dtype} on {x.device}, the network is {mlp.dtype} on {mlp.device}"
+        )
+
+
+def forward(mlp: MLP, x: Tensor) -> Tensor:
+    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    alpha = x
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        alpha = mlp.scale(layer) * mlp.activation.function(alpha @ weight.T)
+    return (alpha @ mlp.weights[-1].T).squeeze(1)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFactors:
+    """Gradients of many samples as outer products, layer by layer.
+
+    The gradient of f(x_i) by W_l is the matrix delta_l(i) alpha_(l-1)(i)^T, a row of
+    ``deltas[l-1]`` (n, m_l) times a row of ``alphas[l-1]`` (n, m_(l-1)). There is one more alpha
+    than there are deltas: the delta of the last layer is 1 for every sample and is not stored.
+    """
+
+    alphas: tuple[Tensor, ...]
+    deltas: tuple[Tensor, ...]
+
+    def squared_norms(self) -> Tensor:
+        """The squared gradient norms (n,): sum over l of |alpha_(l-1)|² |delta_l|²."""
+        total = _squared_rows(self.alphas[-1])
+        for alpha, delta in zip(self.alphas, self.deltas, strict=False):
+            total += _squared_rows(alpha) * _squared_rows(delta)
+        return total
+
+
+def _squared_rows(a: Tensor) -> Tensor:
+    # The norm is one pass without a temporary of the matrix's size.
+    norms: Tensor = torch.linalg.vector_norm(a, dim=1)
+    return norms.square_()
+
+
+@torch.no_grad()
+def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
+    """Return the factored gradients of ``mlp`` at every row of ``x`` (n, d), by one pass each way.
+
+    delta_(L+1) = 1,   delta_l = gain/sqrt(m_l) sigma'(z_l) * (W_(l+1)^T delta_(l+1)).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    alphas, deltas = [x], []
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        z = alphas[-1] @ weight.T
+        # Not in place: an activation may return z itself.
+        alphas.append(mlp.activation.function(z) * mlp.scale(layer))
+        deltas.append(mlp.activation.derivative(z) * mlp.scale(layer))
+    # From the output back, each slope becomes its layer's delta in place.
+    back = mlp.weights[-1]
+    for layer in range(mlp.depth, 0, -1):
+        delta = deltas[layer - 1].mul_(back)
+        if layer > 1:
+            back = delta @ mlp.weights[layer - 1]
+    return GradientFactors(tuple(alphas), tuple(deltas))

@@ -1,0 +1,186 @@
+"""Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import DTypeLike, NDArray
+
+from ntk_conditioning.angles import upper_tiles
+from ntk_conditioning.errors import UserError
+
+# Products of matrices differ from their own transposes by a few rounding errors of the largest
+# entry; an asymmetry beyond this many of them comes from a mistake, not from arithmetic.
+SYMMETRY_ROUNDINGS = 1000
+
+
+class KernelError(UserError):
+    """The matrix is not the kernel of any samples."""
+
+
+class NotAMatrixError(KernelError):
+    """The array is not a non-empty matrix of float32 or float64, or a kernel is not square."""
+
+
+class NotFiniteError(KernelError):
+    """Some entries are infinite or not a number."""
+
+
+class NotSymmetricError(KernelError):
+    """The two triangles differ by more than rounding."""
+
+
+class IndefiniteError(KernelError):
+    """An eigenvalue is more negative than any rounding of a kernel explains."""
+
+
+class ZeroKernelError(KernelError):
+    """Every eigenvalue is zero, so that no ratio of them exists."""
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """The eigenvalues of an n × n kernel and what can be said from them.
+
+    ``resolution_floor`` is the size below which an eigenvalue of this kernel is indistinguishable
+    from zero. ``lambda_min`` is as computed and may be a negative number of the floor's size.
+    ``numerical_rank`` counts the eigenvalues above the floor. ``kappa``, the ratio of the largest
+    to the smallest eigenvalue, is None when ``lambda_min`` is not above the floor;
+    ``kappa_nonzero`` divides by the smallest eigenvalue above the floor instead.
+    ``effective_rank`` is the exponential of the entropy of the eigenvalues above the floor
+    (Roy & Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which
+    the kernel was computed; ``reduced_precision`` says that it is below float64.
+    ``eigenvalues`` (n,) descend.
+    """
+
+    n: int
+    lambda_max: float
+    lambda_min: float
+    resolution_floor: float
+    numerical_rank: int
+    kappa: float | None
+    kappa_nonzero: float
+    effective_rank: float
+    dtype: str
+    reduced_precision: bool
+    eigenvalues: NDArray[np.float64] = field(repr=False, compare=False)
+
+
+def conditioning(k: NDArray[np.floating], *, dtype: DTypeLike | None = None) -> Conditioning:
+    """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
+
+    The whole spectrum is solved for in float64. ``dtype`` is the precision in which ``k`` was
+    computed, if that is lower than the array's own type; eigenvalues up to
+    n · eps(dtype) · lambda_max count as zero. Only the lower triangle is read after the check of
+    symmetry.
+
+    Raises:
+        NotAMatrixError, NotFiniteError, NotSymmetricError: if ``k`` is no kernel.
+        IndefiniteError: if an eigenvalue is below -sqrt(eps) · lambda_max.
+        ZeroKernelError: if ``k`` is zero.
+
+    >>> import numpy as np
+    >>> found = conditioning(np.diag([4.0, 2.0, 1.0]))
+    >>> found.kappa, found.numerical_rank
+    (4.0, 3)
+    >>> deficient = conditioning(np.ones((2, 2)))
+    >>> deficient.kappa is None, deficient.numerical_rank, round(deficient.kappa_nonzero, 6)
+    (True, 1, 1.0)
+    """
+    precision = _checked_precision(k, dtype)
+    n = len(k)
+    if k.shape != (n, n):
+        raise NotAMatrixError(f"the kernel has shape {k.shape}; a kernel is square")
+    asymmetry = _asymmetry(k)
+    if asymmetry > SYMMETRY_ROUNDINGS * np.finfo(precision).eps:
+        raise NotSymmetricError(
+            f"the kernel's triangles differ by {asymmetry:.1e} of the largest entry, which is "
+            f"more than {precision} rounding; compute one triangle and mirror it"
+        )
+    eigenvalues = scipy.linalg.eigvalsh(k.astype(np.float64, copy=False), check_finite=False)[::-1]
+    eps = float(np.finfo(precision).eps)
+    if eigenvalues[-1] < -np.sqrt(eps) * abs(eigenvalues[0]):
+        raise IndefiniteError(
+            f"the smallest eigenvalue is {eigenvalues[-1]:.3e} beside a largest of "
+            f"{eigenvalues[0]:.3e}; a kernel has none below zero"
+        )
+    return _conditioning(eigenvalues, floor=n * eps * eigenvalues[0], precision=precision)
+
+
+def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
+    """Return the conditioning of the kernel f f^T from the singular values of ``f`` (n, p).
+
+    The kernel is never formed: its eigenvalues are the squares σ² of the singular values, so that
+    rounding errors are of size eps · σ_max and not sqrt(eps) · σ_max, and condition numbers of
+    1e17 and more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n,
+    the n - p smallest eigenvalues are exactly zero by structure.
+
+    Raises:
+        NotAMatrixError, NotFiniteError: if ``f`` is no finite matrix of floats.
+        ZeroKernelError: if ``f`` is zero.
+
+    >>> import numpy as np
+    >>> found = conditioning_from_factor(np.diag([1.0, 1e-9]))
+    >>> round(found.kappa / 1e18, 6)
+    1.0
+    """
+    precision = _checked_precision(f, None)
+    n, p = f.shape
+    singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
+    eigenvalues = np.zeros(n)
+    eigenvalues[: len(singular)] = singular**2
+    floor = float((max(n, p) * np.finfo(precision).eps * singular[0]) ** 2)
+    return _conditioning(eigenvalues, floor=floor, precision=precision)
+
+
+def _checked_precision(a: NDArray[Any], claimed: DTypeLike | None) -> np.dtype[Any]:
+    """Return the precision in which the finite matrix ``a`` was computed."""
+    if a.ndim != 2 or a.size == 0:
+        raise NotAMatrixError(f"an array of shape {a.shape} is not a matrix with entries")
+    if a.dtype not in (np.float32, np.float64):
+        raise NotAMatrixError(f"the matrix has type {a.dtype}; give float64 (or float32)")
+    if not np.isfinite(a).all():
+        bad = int(a.size - np.isfinite(a).sum())
+        raise NotFiniteError(f"{bad} of the matrix's {a.size} entries are not finite")
+    if claimed is None:
+        return a.dtype
+    precision = np.dtype(claimed)
+    if np.finfo(precision).eps < np.finfo(a.dtype).eps:
+        raise NotAMatrixError(f"a {a.dtype} matrix cannot have been computed in {precision}")
+    return precision
+
+
+def _asymmetry(k: NDArray[np.floating], tile: int = 1024) -> float:
+    """Return the largest difference between ``k`` and its transpose, in units of the largest entry.
+
+    By tiles: a kernel may be as large as the memory allows.
+    """
+    largest = max(float(k.max()), -float(k.min()))
+    difference = max(float(np.abs(k[r, c] - k[c, r].T).max()) for r, c in upper_tiles(len(k), tile))
+    return difference / largest if difference else 0.0
+
+
+def _conditioning(
+    eigenvalues: NDArray[np.float64], *, floor: float, precision: np.dtype[Any]
+) -> Conditioning:
+    lambda_max, lambda_min = float(eigenvalues[0]), float(eigenvalues[-1])
+    if not lambda_max > 0:
+        raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
+    above = eigenvalues[eigenvalues > floor]
+    share = above / above.sum()
+    return Conditioning(
+        n=len(eigenvalues),
+        lambda_max=lambda_max,
+        lambda_min=lambda_min,
+        resolution_floor=float(floor),
+        numerical_rank=len(above),
+        kappa=lambda_max / lambda_min if lambda_min > floor else None,
+        kappa_nonzero=float(lambda_max / above[-1]),
+        effective_rank=float(np.exp(-np.sum(share * np.log(share)))),
+        dtype=str(precision),
+        reduced_precision=bool(np.finfo(precision).eps > np.finfo(np.float64).eps),
+        eigenvalues=eigenvalues,
+    )

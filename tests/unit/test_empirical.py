@@ -1,0 +1,154 @@
+"""The layer-wise kernel is the product of explicit Jacobians, and behaves like a kernel."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.func import jacrev, vmap
+
+from ntk_conditioning import activations, empirical
+from ntk_conditioning.networks import MLP, forward, init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import conditioning, conditioning_from_factor
+
+# Two float64 routes to one sum of some thousand products.
+REL = 1e-12
+EPS32 = float(np.finfo(np.float32).eps)
+
+
+def network(d, *, depth, width=8, activation="relu", seed=1, dtype=torch.float64):
+    return init_mlp(
+        d,
+        depth=depth,
+        width=width,
+        activation=activations.get(activation),
+        generator=generator(seed, "init"),
+        dtype=dtype,
+    )
+
+
+def inputs(n, d, *, seed=1):
+    return torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
+
+
+def explicit_jacobian(mlp, x):
+    """Return the gradients (n, p) by reverse differentiation of each output: slow and obvious."""
+
+    def output(weights, row):
+        return forward(MLP(weights, mlp.activation), row.unsqueeze(0)).squeeze(0)
+
+    layers = vmap(jacrev(output), in_dims=(None, 0))(mlp.weights, x)
+    return torch.cat([layer.reshape(len(x), -1) for layer in layers], dim=1)
+
+
+def assert_same_kernel(k, expected, rel=REL):
+    assert k.shape == expected.shape
+    assert (k - expected).abs().max() <= rel * expected.abs().max()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 10])
+@pytest.mark.parametrize("activation", ["relu", "linear", "tanh", "leaky_relu", "selu"])
+def test_kernel_is_the_product_of_explicit_jacobians(activation, depth):
+    mlp, x, x2 = network(5, depth=depth, activation=activation), inputs(7, 5), inputs(4, 5, seed=2)
+    jacobian, jacobian2 = explicit_jacobian(mlp, x), explicit_jacobian(mlp, x2)
+    for tile in (None, 1, 3, 7, 64):
+        assert_same_kernel(empirical.ntk(mlp, x, tile=tile), jacobian @ jacobian.T)
+        assert_same_kernel(empirical.ntk(mlp, x, x2, tile=tile), jacobian @ jacobian2.T)
+
+
+def test_depth_0_is_the_gram_matrix():
+    x = inputs(6, 3)
+    assert_same_kernel(empirical.ntk(network(3, depth=0), x), x @ x.T)
+
+
+def test_default_tile_covers_more_samples_than_one_tile():
+    mlp, x = network(3, depth=1), inputs(300, 3)
+    assert_same_kernel(empirical.ntk(mlp, x), empirical.ntk(mlp, x, x))
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_float32_spectrum_agrees_to_float32_rounding(activation):
+    """Elementwise agreement is no fair test of ReLU: rounding may switch a unit."""
+    mlp, x = network(10, depth=3, width=32, activation=activation), inputs(20, 10)
+    single = empirical.ntk(mlp.to(torch.float32), x.to(torch.float32))
+    assert single.dtype == torch.float32
+    found = conditioning(single.numpy()).eigenvalues
+    expected = conditioning(empirical.ntk(mlp, x).numpy()).eigenvalues
+    # A symmetric matrix's eigenvalues move by no more than the norm of its change.
+    assert np.abs(found - expected).max() < 32 * EPS32 * expected[0]
+
+
+@given(
+    n=st.integers(2, 12),
+    depth=st.integers(0, 4),
+    activation=st.sampled_from(["relu", "tanh", "linear", "gelu"]),
+    tile=st.integers(1, 14),
+    seed=st.integers(0, 99),
+)
+def test_kernel_is_symmetric_positive_and_follows_its_samples(n, depth, activation, tile, seed):
+    mlp, x = network(4, depth=depth, activation=activation, seed=seed), inputs(n, 4, seed=seed)
+    k = empirical.ntk(mlp, x, tile=tile)
+    assert torch.equal(k, k.T)
+    eigenvalues = torch.linalg.eigvalsh(k)
+    assert eigenvalues[0] >= -n * torch.finfo(torch.float64).eps * eigenvalues[-1]
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
+    assert_same_kernel(empirical.ntk(mlp, x[order], tile=tile), k[order][:, order])
+
+
+@given(c=st.floats(1e-3, 1e3), depth=st.integers(0, 4), slope=st.sampled_from(["", "-0.2"]))
+def test_homogeneous_kernel_scales_with_the_square_of_the_inputs(c, depth, slope):
+    mlp, x = network(4, depth=depth, activation=f"leaky_relu{slope}"), inputs(5, 4)
+    assert_same_kernel(empirical.ntk(mlp, c * x), c**2 * empirical.ntk(mlp, x))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 10])
+@pytest.mark.parametrize("n", [4, 30])
+def test_linear_factor_gives_the_kernel(n, depth):
+    """n = 30 > d = 6 takes the QR route, n = 4 the stacked one."""
+    mlp, x = network(6, depth=depth, activation="linear"), inputs(n, 6)
+    factor = empirical.linear_factor(mlp, x)
+    assert factor.shape[1] <= 6 or n < 6
+    assert_same_kernel(factor @ factor.T, empirical.ntk(mlp, x))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 5, 10])
+def test_rank_of_a_linear_network_is_that_of_its_inputs(depth):
+    mlp, x = network(5, depth=depth, activation="linear"), inputs(40, 5)
+    by_kernel = conditioning(empirical.ntk(mlp, x).numpy())
+    by_factor = conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
+    assert by_kernel.numerical_rank == by_factor.numerical_rank == 5
+    assert by_kernel.kappa is None
+    assert by_factor.kappa is None
+    assert by_factor.kappa_nonzero == pytest.approx(by_kernel.kappa_nonzero, rel=1e-10)
+
+
+def test_linear_factor_resolves_condition_numbers_beyond_the_kernel():
+    """Two rows 1e-8 apart, against 60 digits on the same float64 weights and inputs."""
+    mlp, x = network(9, depth=3, activation="linear"), inputs(6, 9)
+    x[1] = x[0] + 1e-8 * inputs(1, 9, seed=2)[0]
+    with mpmath.workdps(60):
+        maps = [mpmath.matrix(w.tolist()) for w in mlp.weights]
+        scales = [mpmath.mpf(mlp.scale(layer)) for layer in (1, 2, 3)]
+        alphas = [mpmath.matrix(x.tolist())]
+        for weight, scale in zip(maps, scales, strict=False):
+            alphas.append(alphas[-1] * weight.T * scale)
+        back, kernel = mpmath.matrix([[1]]), alphas[-1] * alphas[-1].T
+        for weight, scale, alpha in zip(maps[:0:-1], scales[::-1], alphas[-2::-1], strict=True):
+            back = back * weight * scale
+            kernel += alpha * alpha.T * mpmath.fsum(b**2 for b in back)
+        eigenvalues = sorted(mpmath.eigsy(kernel, eigvals_only=True))
+        expected = float(eigenvalues[-1] / eigenvalues[0])
+    assert expected > 1e15
+    found = conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
+    # sigma_min is off by eps sigma_max, a part eps sqrt(kappa) of itself.
+    assert found.kappa == pytest.approx(expected, rel=100 * np.finfo(float).eps * expected**0.5)
+
+
+def test_linear_factor_needs_a_linear_network():
+    with pytest.raises(empirical.NotLinearError, match="relu"):
+        empirical.linear_factor(network(3, depth=1), inputs(2, 3))
+    assert empirical.linear_factor(network(3, depth=0), inputs(2, 3)).shape == (2, 3)

@@ -1,0 +1,170 @@
+"""Condition numbers are right where float arithmetic resolves them and missing where not."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntk_conditioning import spectra
+from ntk_conditioning.spectra import conditioning, conditioning_from_factor
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def kernel(eigenvalues, *, seed=1):
+    """Return a symmetric matrix of about these eigenvalues, in random directions."""
+    n = len(eigenvalues)
+    directions = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    k = (directions * eigenvalues) @ directions.T
+    return (k + k.T) / 2
+
+
+@pytest.mark.parametrize("kappa", [1e6, 1e10])
+def test_kappa_is_that_of_50_digits(kappa):
+    k = kernel(np.geomspace(1, kappa, 30))
+    with mpmath.workdps(50):
+        exact = sorted(mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True))
+        expected = float(exact[-1] / exact[0])
+    found = conditioning(k)
+    assert expected == pytest.approx(kappa, rel=1e-3)
+    # A backward stable solver moves lambda_min by a few eps lambda_max: eps kappa of itself.
+    assert found.kappa == pytest.approx(expected, rel=4 * EPS * kappa)
+    assert found.numerical_rank == 30
+    assert found.kappa_nonzero == found.kappa
+    assert found.resolution_floor == pytest.approx(30 * EPS * kappa)
+    assert (found.dtype, found.reduced_precision) == ("float64", False)
+
+
+def test_kappa_of_a_deficient_kernel_is_missing():
+    factor = np.random.default_rng(1).standard_normal((40, 7))
+    found = conditioning(factor @ factor.T)
+    squares = np.linalg.svd(factor, compute_uv=False) ** 2
+    assert found.kappa is None
+    assert found.numerical_rank == 7
+    assert abs(found.lambda_min) <= found.resolution_floor
+    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], rel=1e-11)
+
+
+def test_kappa_beyond_the_floor_is_missing():
+    found = conditioning(np.diag([1.0, 0.5, 1e-16]))
+    assert found.kappa is None
+    assert (found.numerical_rank, found.lambda_min) == (2, pytest.approx(1e-16))
+
+
+def test_effective_rank_counts_equal_eigenvalues():
+    assert conditioning(np.diag([3.0] * 5 + [0.0] * 4)).effective_rank == pytest.approx(5)
+    entropy = 0.75 * math.log(4 / 3) + 0.25 * math.log(4)
+    assert conditioning(np.diag([3.0, 1.0])).effective_rank == pytest.approx(math.exp(entropy))
+
+
+def test_float32_is_flagged_and_resolves_less():
+    k = kernel(np.geomspace(1, 1e7, 20))
+    single = conditioning(k.astype(np.float32))
+    assert (single.dtype, single.reduced_precision) == ("float32", True)
+    assert single.resolution_floor == pytest.approx(20 * np.finfo(np.float32).eps * 1e7, rel=1e-5)
+    assert single.kappa is None
+    assert conditioning(k).kappa is not None
+    # The same numbers in a float64 array are no better known.
+    widened = conditioning(k.astype(np.float32).astype(np.float64), dtype="float32")
+    assert widened == single
+
+
+@given(seed=st.integers(0, 99), n=st.integers(1, 12), c=st.floats(1e-6, 1e6))
+def test_ratios_are_free_of_scale_and_order(seed, n, c):
+    generator = np.random.default_rng(seed)
+    k = kernel(generator.uniform(1, 100, n), seed=seed)
+    order = generator.permutation(n)
+    found, other = conditioning(k), conditioning(c * k[order][:, order])
+    assert other.kappa == pytest.approx(found.kappa, rel=1e-10)
+    assert other.effective_rank == pytest.approx(found.effective_rank, rel=1e-10)
+    assert other.lambda_max == pytest.approx(c * found.lambda_max, rel=1e-10)
+    assert (np.diff(found.eigenvalues) <= 0).all()
+    assert found.eigenvalues.sum() == pytest.approx(np.trace(k))
+
+
+@pytest.mark.parametrize("p", [20, 31])
+def test_factor_agrees_with_its_kernel(p):
+    f = np.random.default_rng(2).standard_normal((20, p))
+    by_factor, by_kernel = conditioning_from_factor(f), conditioning(f @ f.T)
+    assert by_factor.kappa == pytest.approx(by_kernel.kappa, rel=100 * EPS * by_kernel.kappa)
+    assert by_factor.numerical_rank == 20
+    np.testing.assert_allclose(by_factor.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
+
+
+def test_factor_resolves_1e17():
+    """Two rows 1e-8 apart; the exact kappa of 2 × 2 from trace and determinant at 60 digits."""
+    f = np.array([[1.0, 0.3, -0.7], [1.0, 0.3, -0.7 + 1e-8]])
+    with mpmath.workdps(60):
+        m = mpmath.matrix(f.tolist())
+        k = m * m.T
+        trace, determinant = k[0, 0] + k[1, 1], k[0, 0] * k[1, 1] - k[0, 1] ** 2
+        largest = (trace + mpmath.sqrt(trace**2 - 4 * determinant)) / 2
+        expected = float(largest**2 / determinant)
+    assert expected > 5e16
+    found = conditioning_from_factor(f)
+    assert found.kappa == pytest.approx(expected, rel=10 * EPS * math.sqrt(expected))
+    assert conditioning(f @ f.T).kappa is None
+
+
+def test_narrow_factor_has_zeros_by_structure():
+    f = np.random.default_rng(3).standard_normal((9, 4))
+    found = conditioning_from_factor(f)
+    assert (found.n, found.numerical_rank, found.lambda_min) == (9, 4, 0.0)
+    assert found.kappa is None
+    assert found.eigenvalues.shape == (9,)
+    squares = np.linalg.svd(f, compute_uv=False) ** 2
+    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], rel=1e-12)
+
+
+def test_float32_factor_is_flagged():
+    f = np.diag([1.0, 1e-8]).astype(np.float32)
+    found = conditioning_from_factor(f)
+    assert (found.dtype, found.reduced_precision, found.kappa) == ("float32", True, None)
+
+
+ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
+
+
+@pytest.mark.parametrize(
+    ("k", "error"),
+    [
+        (np.ones((2, 3)), spectra.NotAMatrixError),
+        (np.ones(4), spectra.NotAMatrixError),
+        (np.ones((0, 0)), spectra.NotAMatrixError),
+        (np.eye(3, dtype=int), spectra.NotAMatrixError),
+        (np.diag([1.0, np.nan]), spectra.NotFiniteError),
+        (np.diag([1.0, np.inf]), spectra.NotFiniteError),
+        (ASYMMETRIC, spectra.NotSymmetricError),
+        (np.diag([1.0, -0.1]), spectra.IndefiniteError),
+        (-np.eye(2), spectra.IndefiniteError),
+        (np.zeros((3, 3)), spectra.ZeroKernelError),
+    ],
+)
+def test_what_is_no_kernel_is_refused_in_one_line(k, error):
+    with pytest.raises(error) as caught:
+        conditioning(k)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, spectra.KernelError)
+
+
+def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
+    k = np.eye(1500)
+    k[1400, 10] = 1e-6
+    with pytest.raises(spectra.NotSymmetricError, match=r"1\.0e-06"):
+        conditioning(k)
+    assert conditioning(ASYMMETRIC.astype(np.float32)).numerical_rank == 3
+
+
+def test_precision_cannot_be_claimed_above_the_array():
+    with pytest.raises(spectra.NotAMatrixError, match="float32"):
+        conditioning(np.eye(2, dtype=np.float32), dtype="float64")
+
+
+def test_zero_factor_is_refused():
+    with pytest.raises(spectra.ZeroKernelError):
+        conditioning_from_factor(np.zeros((2, 3)))
