@@ -76,7 +76,7 @@ STUDY_GRID = cells.Grid(
     kernels=["infinite_ntk"],
     activations=STUDY["activations"],
     depths={dataset: STUDY["depths"] for dataset in STUDY["datasets"]},
-    seeds=STUDY["seeds"],
+    seeds=config["seeds"],
 )
 
 

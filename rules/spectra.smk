@@ -1,11 +1,12 @@
-# Cells: one file and one job for each grid point.
+# Cells: one file for each grid point and seed, one job for all seeds of a grid point.
 #
 # Needs: results/{run}/datasets/{dataset}.npz and its datasheet.
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet
 #        results/{run}/angles/...      the same, with seed-none at infinite width
 #
-# Finite and infinite width are rules of their own: they have other parameters, and an edit of one
-# kernel's code must not rerun the other.
+# Starting a process takes longer than a small cell, so a job computes the seeds one by one and
+# writes each one's file as soon as it is done. Finite and infinite width are rules of their own:
+# they have other parameters, and an edit of one kernel's code must not rerun the other.
 
 
 rule compute_spectrum:
@@ -14,14 +15,18 @@ rule compute_spectrum:
         data=ancient("results/{run}/datasets/{dataset}.npz"),
         datasheet="results/{run}/datasets/{dataset}.json",
     output:
-        "results/{run}/spectra/empirical_ntk/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet",
+        expand(
+            "results/{{run}}/spectra/empirical_ntk/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
+            seed=config["seeds"],
+        ),
     log:
-        "logs/{run}/compute_spectrum/{dataset}/{activation}/depth-{depth}/seed-{seed}.log",
+        "logs/{run}/compute_spectrum/{dataset}/{activation}/depth-{depth}.log",
     benchmark:
-        "logs/{run}/compute_spectrum/{dataset}/{activation}/depth-{depth}/seed-{seed}.tsv"
+        "logs/{run}/compute_spectrum/{dataset}/{activation}/depth-{depth}.tsv"
     conda:
         "../envs/environment.yaml"
     params:
+        seeds=config["seeds"],
         width=config["width"],
         dtype=config["dtype"],
         kernel_size=lambda w: setting("kernel_size", w.dataset),
@@ -34,9 +39,9 @@ rule compute_spectrum:
     shell:
         "python scripts/compute_spectrum.py --data {input.data:q} --dataset {wildcards.dataset}"
         " --activation {wildcards.activation} {params.plugins:q} --depth {wildcards.depth}"
-        " --seed {wildcards.seed} --width {params.width} --dtype {params.dtype}"
+        " --seeds {params.seeds} --width {params.width} --dtype {params.dtype}"
         " --kernel-size {params.kernel_size} --blocks {params.blocks}"
-        " --eigenvalues {params.eigenvalues} --threads {threads} --output {output:q} 2> {log:q}"
+        " --eigenvalues {params.eigenvalues} --threads {threads} --outputs {output:q} 2> {log:q}"
 
 
 rule compute_infinite_spectrum:
@@ -45,16 +50,20 @@ rule compute_infinite_spectrum:
         data=ancient("results/{run}/datasets/{dataset}.npz"),
         datasheet="results/{run}/datasets/{dataset}.json",
     output:
-        "results/{run}/spectra/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet",
+        expand(
+            "results/{{run}}/spectra/{{kernel}}/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
+            seed=config["seeds"],
+        ),
     log:
-        "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.log",
+        "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}.log",
     benchmark:
-        "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.tsv"
+        "logs/{run}/compute_infinite_spectrum/{kernel}/{dataset}/{activation}/depth-{depth}.tsv"
     wildcard_constraints:
         kernel="infinite_ntk|nngp",
     conda:
         "../envs/environment.yaml"
     params:
+        seeds=config["seeds"],
         kernel_size=lambda w: setting("kernel_size", w.dataset),
         blocks=lambda w: setting("blocks", w.dataset),
         eigenvalues=config["eigenvalues"],
@@ -68,8 +77,8 @@ rule compute_infinite_spectrum:
         "python scripts/compute_infinite_spectrum.py --kernel {wildcards.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
         " --activation {wildcards.activation} {params.plugins:q} --depth {wildcards.depth}"
-        " --seed {wildcards.seed} --kernel-size {params.kernel_size} --blocks {params.blocks}"
-        " --eigenvalues {params.eigenvalues} --threads {threads} --output {output:q} 2> {log:q}"
+        " --seeds {params.seeds} --kernel-size {params.kernel_size} --blocks {params.blocks}"
+        " --eigenvalues {params.eigenvalues} --threads {threads} --outputs {output:q} 2> {log:q}"
 
 
 rule compute_min_angle:
@@ -78,14 +87,18 @@ rule compute_min_angle:
         data=ancient("results/{run}/datasets/{dataset}.npz"),
         datasheet="results/{run}/datasets/{dataset}.json",
     output:
-        "results/{run}/angles/empirical_ntk/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet",
+        expand(
+            "results/{{run}}/angles/empirical_ntk/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
+            seed=config["seeds"],
+        ),
     log:
-        "logs/{run}/compute_min_angle/{dataset}/{activation}/depth-{depth}/seed-{seed}.log",
+        "logs/{run}/compute_min_angle/{dataset}/{activation}/depth-{depth}.log",
     benchmark:
-        "logs/{run}/compute_min_angle/{dataset}/{activation}/depth-{depth}/seed-{seed}.tsv"
+        "logs/{run}/compute_min_angle/{dataset}/{activation}/depth-{depth}.tsv"
     conda:
         "../envs/environment.yaml"
     params:
+        seeds=config["seeds"],
         width=config["width"],
         exclude="--exclude-duplicates" if config["exclude_duplicates"] else "",
         plugins=lambda w: [
@@ -95,8 +108,8 @@ rule compute_min_angle:
     shell:
         "python scripts/compute_min_angle.py --data {input.data:q} --dataset {wildcards.dataset}"
         " --activation {wildcards.activation} {params.plugins:q} --depth {wildcards.depth}"
-        " --seed {wildcards.seed} --width {params.width} {params.exclude}"
-        " --threads {threads} --output {output:q} 2> {log:q}"
+        " --seeds {params.seeds} --width {params.width} {params.exclude}"
+        " --threads {threads} --outputs {output:q} 2> {log:q}"
 
 
 rule compute_infinite_min_angle:

@@ -1,13 +1,20 @@
-"""What the programs that compute one cell share: their arguments and input."""
+"""What the programs that compute cells share: their arguments and input.
+
+A program computes one grid point for all its seeds, for starting a process costs more than a small
+cell; each seed still has a file of its own, written as soon as it is done.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from cli import Parser, limit_threads, positive_integer
+from cli import Parser, UsageError, limit_threads, positive_integer, seed
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
@@ -29,8 +36,27 @@ def cell_parser(description: str | None) -> Parser:
     )
     parser.add_argument("--depth", type=int, required=True, help="number of hidden layers")
     parser.add_argument("--threads", type=positive_integer, default=1, help="processor threads")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser
+
+
+def seed_arguments(parser: Parser) -> None:
+    """Add the arguments of programs that make a file for each seed."""
+    parser.add_argument("--seeds", type=seed, nargs="+", required=True, help="seeds to compute")
+    parser.add_argument(
+        "--outputs", type=Path, nargs="+", required=True, help="tables to write, one for each seed"
+    )
+
+
+def each_seed(args: argparse.Namespace) -> Iterator[tuple[int, Path]]:
+    """Yield the seeds and the files to write, with a progress bar where someone is looking.
+
+    Raises:
+        UsageError: if they are not equally many.
+    """
+    if len(args.seeds) != len(args.outputs):
+        raise UsageError(f"{len(args.seeds)} seeds for {len(args.outputs)} outputs; give as many")
+    pairs = zip(args.seeds, args.outputs, strict=True)
+    yield from tqdm(pairs, total=len(args.seeds), unit="seed", disable=not sys.stderr.isatty())
 
 
 def load(args: argparse.Namespace) -> tuple[NDArray[np.float64], Activation]:

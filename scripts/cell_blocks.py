@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from cli import logger, positive_integer_or_all, seed
+from cli import logger, positive_integer_or_all
 from numpy.typing import NDArray
 
 from ntk_conditioning.blocks import draw_blocks
@@ -19,7 +19,6 @@ log = logger(__file__)
 
 def block_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of cells that consist of kernel blocks."""
-    parser.add_argument("--seed", type=seed, required=True, help="seed of the blocks and weights")
     parser.add_argument(
         "--kernel-size", type=positive_integer_or_all, default=512, help="samples per block, or all"
     )
@@ -39,13 +38,16 @@ def block_rows(
     x: NDArray[np.float64],
     condition: Callable[[NDArray[np.float64]], Conditioning],
     *,
+    seed: int,
     labels: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the spectra table for each block of a cell."""
+    """Yield a row of the spectra table for each block of one seed's cell."""
     blocks = draw_blocks(
-        len(x), size=args.kernel_size, count=args.blocks, generator=generator(args.seed, "blocks")
+        len(x), size=args.kernel_size, count=args.blocks, generator=generator(seed, "blocks")
     )
-    log.info("%d blocks of %d samples, %d inputs", len(blocks), len(blocks[0]), x.shape[1])
+    log.info(
+        "seed %d: %d blocks of %d samples, %d inputs", seed, len(blocks), len(blocks[0]), x.shape[1]
+    )
     for number, block in enumerate(blocks):
         result = condition(x[block])
         keep = args.eigenvalues == "all" or (args.eigenvalues == "first" and number == 0)
@@ -53,7 +55,7 @@ def block_rows(
             "dataset": args.dataset,
             "activation": args.activation,
             "depth": args.depth,
-            "seed": args.seed,
+            "seed": seed,
             "block": number,
             **labels,
             "n": result.n,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from cell import cell_parser, load
 from cell_angles import angle_row
@@ -18,6 +19,7 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     args = parser.parse_args(argv)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from cell import cell_parser, load
+from cell import cell_parser, each_seed, load, seed_arguments
 from cell_blocks import block_arguments, block_rows
 from cli import logger, run_main
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ KERNELS = {"infinite_ntk": infinite.ntk, "nngp": infinite.nngp}
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
+    seed_arguments(parser)
     block_arguments(parser)
     parser.add_argument("--kernel", choices=KERNELS, required=True)
     args = parser.parse_args(argv)
@@ -38,8 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return spectra.conditioning(kernel(block, depth=args.depth, activation=activation))
 
     labels = {"kernel": args.kernel, "width": None, "dtype": "float64"}
-    rows = block_rows(args, x, condition, labels=labels)
-    tables.write(args.output, SPECTRA, tables.from_rows(SPECTRA, rows))
+    for seed, output in each_seed(args):
+        rows = block_rows(args, x, condition, seed=seed, labels=labels)
+        tables.write(output, SPECTRA, tables.from_rows(SPECTRA, rows))
     return 0
 
 

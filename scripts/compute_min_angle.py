@@ -1,4 +1,4 @@
-"""Find the smallest gradient angle of one network of finite width over all pairs of a dataset."""
+"""Find the smallest gradient angle of networks of finite width over all pairs of a dataset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from cell import cell_parser, load
+from cell import cell_parser, each_seed, load, seed_arguments
 from cell_angles import angle_row
 from cli import logger, positive_integer, run_main
 
@@ -21,7 +21,7 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
-    parser.add_argument("--seed", type=int, required=True, help="seed of the weights")
+    seed_arguments(parser)
     parser.add_argument(
         "--width", type=positive_integer, default=512, help="hidden units per layer"
     )
@@ -30,19 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     x, activation = load(args)
     log.info("device cpu, float64, width %d, depth %d, n %d", args.width, args.depth, len(x))
-    mlp = init_mlp(
-        x.shape[1],
-        depth=args.depth,
-        width=args.width,
-        activation=activation,
-        generator=generator(args.seed, "init"),
-    )
-    found = empirical.min_angle(
-        mlp, torch.from_numpy(x), exclude_duplicates=args.exclude_duplicates
-    )
-    labels = {"kernel": "empirical_ntk", "seed": args.seed, "width": args.width}
-    row = angle_row(args, x, found, labels=labels)
-    tables.write(args.output, ANGLES, tables.from_rows(ANGLES, [row]))
+    samples = torch.from_numpy(x)
+    for seed, output in each_seed(args):
+        mlp = init_mlp(
+            x.shape[1],
+            depth=args.depth,
+            width=args.width,
+            activation=activation,
+            generator=generator(seed, "init"),
+        )
+        found = empirical.min_angle(mlp, samples, exclude_duplicates=args.exclude_duplicates)
+        labels = {"kernel": "empirical_ntk", "seed": seed, "width": args.width}
+        row = angle_row(args, x, found, labels=labels)
+        tables.write(output, ANGLES, tables.from_rows(ANGLES, [row]))
     return 0
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,7 @@ from traitlets.config import Config
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
 
-KERNEL = "python3"
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": KERNEL},
-    "language_info": {"name": "python"},
-}
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)
 
 
@@ -37,28 +32,26 @@ class NotebookError(UserError):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("notebook", type=Path, help="notebook to run (.ipynb)")
-    parser.add_argument(
-        "--parameters", type=json_object, required=True, help="all its parameters, as JSON"
-    )
+    parser.add_argument("--parameters", type=json_object, required=True, help="all, as JSON")
     parser.add_argument("--output", type=Path, required=True, help="executed notebook to write")
     parser.add_argument("--failed", type=Path, required=True, help="where a failed one is kept")
-    parser.add_argument(
-        "--outputs", type=Path, nargs="+", default=[], help="files that the notebook writes"
-    )
+    parser.add_argument("--outputs", type=Path, nargs="+", default=[], help="files it must write")
     args = parser.parse_args(argv)
 
     require_parameters(args.notebook, args.parameters)
-    remove([args.output, *args.outputs])  # files of an earlier run must not pass for this one's
+    for path in (args.output, *args.outputs):  # an earlier run's files must not pass for this one's
+        path.unlink(missing_ok=True)
     problem = execute(args.notebook, args.parameters, working_copy=args.failed)
     if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
         problem = f"it ran, but did not write {', '.join(missing)}"
     if problem:
-        remove([args.output, *args.outputs])
+        for path in args.outputs:
+            path.unlink(missing_ok=True)
         log.error("%s: %s; see %s", args.notebook, problem, args.failed)
         return 1
     with atomic(args.output) as temporary:
         nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
-    remove([args.failed])
+    args.failed.unlink()
     return 0
 
 
@@ -69,11 +62,11 @@ def require_parameters(notebook: Path, parameters: Mapping[str, Any]) -> None:
         expected = set(papermill.inspect_notebook(notebook))
     except (ValueError, nbformat.ValidationError) as error:
         raise NotebookError(f"{notebook}: not a notebook: {one_line(error)}") from None
-    faults = {"unknown": set(parameters) - expected, "missing": expected - set(parameters)}
-    told = [f"{fault}: {', '.join(sorted(names))}" for fault, names in faults.items() if names]
-    if told:
-        takes = ", ".join(sorted(expected)) or "none"
-        raise NotebookError(f"{notebook}: parameters {'; '.join(told)} (it takes {takes})")
+    unknown, missing = set(parameters) - expected, expected - set(parameters)
+    if unknown or missing:
+        listed = [", ".join(sorted(names)) or "none" for names in (unknown, missing, expected)]
+        told = "unknown parameters: {}; missing: {}; it takes: {}".format(*listed)
+        raise NotebookError(f"{notebook}: {told}")
 
 
 def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path) -> str | None:
@@ -82,49 +75,44 @@ def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
     try:
         # Its libraries warn about themselves; what a cell warns of is kept in the notebook.
-        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-            warnings.simplefilter("ignore")
-            papermill.execute_notebook(
-                notebook,
-                working_copy,
-                parameters=dict(parameters),
-                kernel_name=KERNEL,
-                progress_bar=sys.stderr.isatty(),
-                coalesce_streams=True,  # how printed text is cut into messages is mere timing
-                **kernel_options(folder),
-            )
+        with (
+            warnings.catch_warnings(action="ignore"),
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        ):
+            papermill.execute_notebook(notebook, working_copy, dict(parameters), **options(folder))
+        return None
     except papermill.PapermillExecutionError as error:
         what = f"{error.ename}: {relative(' '.join(error.evalue.split()))}"
     except DeadKernelError:
         what = "the kernel died, perhaps for lack of memory"
-    else:
-        return None
     cells = nbformat.read(working_copy, as_version=4).cells
     started = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
     return f"cell {started[-1].id!r}: {what}"
 
 
-def kernel_options(folder: str) -> dict[str, Any]:
-    """Return what makes the kernel this Python, with its own files in ``folder`` and no other's.
+def options(folder: str) -> dict[str, Any]:
+    """Return what makes papermill's kernel this Python, with its files in ``folder``.
 
-    A kernel named python3 that the user once installed for another Python would win otherwise.
-    Local sockets need no ports, for which jobs on one machine would compete.
+    Otherwise a kernel named python3 that the user installed for another Python would win, jobs on
+    one machine would compete for ports, and printed text would be cut by the messages' timing.
     """
     kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
     return {
         "config": Config(KernelManager=kernel, KernelSpecManager={"kernel_dirs": []}),
         "extra_arguments": [f"--ipython-dir={folder}", "--matplotlib=inline", "--log-level=50"],
+        "kernel_name": KERNEL["name"],
+        "coalesce_streams": True,
+        "progress_bar": sys.stderr.isatty(),
     }
 
 
 def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Return an executed notebook without times, versions, process numbers and absolute paths."""
-    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": KERNEL["language"]}}
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        if "injected-parameters" in tags:
-            cell.id = "injected-parameters"
+        cell.metadata = {"tags": tags} if tags else {}
+        cell.id = "injected-parameters" if "injected-parameters" in tags else cell.id
         for output in cell.get("outputs", []):
             if output.output_type == "stream":
                 output.text = relative(output.text)
@@ -134,12 +122,7 @@ def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 def relative(text: str) -> str:
     """Return a message with "cell" for a cell's temporary file, and without absolute folders."""
     text = re.sub(r"(\S*ipykernel_\d+/)?\b\d+\.py\b", "cell", text)
-    return text.replace(f"{Path.cwd()}{os.sep}", "").replace(f"{sys.prefix}{os.sep}", "")
-
-
-def remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    return text.replace(f"{Path.cwd()}/", "").replace(f"{sys.prefix}/", "")
 
 
 if __name__ == "__main__":

@@ -170,7 +170,9 @@ class _Table:
         for out, coefficients in zip(result, self.coefficients, strict=True):
             ahead, last = np.zeros_like(theta), np.zeros_like(theta)
             for k in range(coefficients.shape[-1] - 1, -1, -1):
-                term = basis @ coefficients[:, :, k] @ basis2.T
+                term: Array | float = coefficients[0, 0, k]
+                if len(coefficients) > 1:
+                    term = basis @ coefficients[:, :, k] @ basis2.T
                 factor = x if k == 0 else 2 * x
                 last, ahead = term + factor * last - ahead, last
             out[...] = last

@@ -51,12 +51,12 @@ _DATASET_COLORS = {
     "synthetic10": "#56B4E9",
     "svhn": "#000000",
     "librispeech": "#7F5539",
-    "cifar10": "#6A4C93",
-    "digits_sphere": "#A23B00",
+    "cifar10": "#882255",
+    "digits_sphere": "#992E00",
 }
 _ACTIVATION_COLORS = {
     "relu": "#332288",
-    "linear": "#6B6B6B",
+    "linear": "#000000",
     "leaky_relu": "#88CCEE",
     "erf": "#44AA99",
     "tanh": "#117733",
@@ -335,7 +335,7 @@ def mark_off_scale(
     for place, k in enumerate(drawn):
         levels[k] = bottom + share * (place + 0.5) / len(drawn)
         x, color, line = rows[k]
-        at = {"color": color, "transform": ax.get_xaxis_transform()}
+        at: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform()}
         ax.plot(x, [levels[k]] * len(x), linestyle=line, linewidth=0.6, alpha=0.6, **at)
         ax.plot(x, [levels[k]] * len(x), **(UP if edge == "top" else DOWN), **at)
     ax.annotate(

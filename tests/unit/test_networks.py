@@ -31,7 +31,7 @@ def test_forward_is_the_formula_written_out():
     for row, output in zip(x.numpy(), forward(mlp, x).numpy(), strict=True):
         alpha1 = math.sqrt(2 / 5) * np.maximum(w1 @ row, 0)
         alpha2 = math.sqrt(2 / 5) * np.maximum(w2 @ alpha1, 0)
-        assert output == pytest.approx((w3 @ alpha2).item(), rel=1e-13)
+        assert output == pytest.approx((w3 @ alpha2).item(), abs=0, rel=1e-13)
 
 
 def test_linear_network_has_no_factor_but_the_width():
@@ -78,7 +78,7 @@ def test_factors_multiply_to_the_gradients_of_autograd(name, depth):
     for i, output in enumerate(forward(learnable, x)):
         gradients = torch.autograd.grad(output, learnable.weights, retain_graph=True)
         size = sum(g.square().sum() for g in gradients)
-        assert factors.squared_norms()[i].item() == pytest.approx(size.item(), rel=1e-12)
+        assert factors.squared_norms()[i].item() == pytest.approx(size.item(), abs=0, rel=1e-12)
         for gradient, delta, alpha in zip(gradients, deltas, factors.alphas, strict=True):
             torch.testing.assert_close(torch.outer(delta[i], alpha[i]), gradient)
 

@@ -31,12 +31,12 @@ def test_kappa_is_that_of_50_digits(kappa):
         exact = sorted(mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True))
         expected = float(exact[-1] / exact[0])
     found = conditioning(k)
-    assert expected == pytest.approx(kappa, rel=1e-3)
+    assert expected == pytest.approx(kappa, abs=0, rel=1e-3)
     # A backward stable solver moves lambda_min by a few eps lambda_max: eps kappa of itself.
-    assert found.kappa == pytest.approx(expected, rel=4 * EPS * kappa)
+    assert found.kappa == pytest.approx(expected, abs=0, rel=4 * EPS * kappa)
     assert found.numerical_rank == 30
     assert found.kappa_nonzero == found.kappa
-    assert found.resolution_floor == pytest.approx(30 * EPS * kappa)
+    assert found.resolution_floor == pytest.approx(30 * EPS * kappa, abs=0, rel=1e-9)
     assert (found.dtype, found.reduced_precision) == ("float64", False)
 
 
@@ -47,13 +47,13 @@ def test_kappa_of_a_deficient_kernel_is_missing():
     assert found.kappa is None
     assert found.numerical_rank == 7
     assert abs(found.lambda_min) <= found.resolution_floor
-    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], rel=1e-11)
+    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], abs=0, rel=1e-11)
 
 
 def test_kappa_beyond_the_floor_is_missing():
     found = conditioning(np.diag([1.0, 0.5, 1e-16]))
     assert found.kappa is None
-    assert (found.numerical_rank, found.lambda_min) == (2, pytest.approx(1e-16))
+    assert (found.numerical_rank, found.lambda_min) == (2, pytest.approx(1e-16, abs=0, rel=1e-9))
 
 
 def test_effective_rank_counts_equal_eigenvalues():
@@ -66,7 +66,9 @@ def test_float32_is_flagged_and_resolves_less():
     k = kernel(np.geomspace(1, 1e7, 20))
     single = conditioning(k.astype(np.float32))
     assert (single.dtype, single.reduced_precision) == ("float32", True)
-    assert single.resolution_floor == pytest.approx(20 * np.finfo(np.float32).eps * 1e7, rel=1e-5)
+    assert single.resolution_floor == pytest.approx(
+        20 * np.finfo(np.float32).eps * 1e7, abs=0, rel=1e-5
+    )
     assert single.kappa is None
     assert conditioning(k).kappa is not None
     # The same numbers in a float64 array are no better known.
@@ -80,9 +82,9 @@ def test_ratios_are_free_of_scale_and_order(seed, n, c):
     k = kernel(generator.uniform(1, 100, n), seed=seed)
     order = generator.permutation(n)
     found, other = conditioning(k), conditioning(c * k[order][:, order])
-    assert other.kappa == pytest.approx(found.kappa, rel=1e-10)
-    assert other.effective_rank == pytest.approx(found.effective_rank, rel=1e-10)
-    assert other.lambda_max == pytest.approx(c * found.lambda_max, rel=1e-10)
+    assert other.kappa == pytest.approx(found.kappa, abs=0, rel=1e-10)
+    assert other.effective_rank == pytest.approx(found.effective_rank, abs=0, rel=1e-10)
+    assert other.lambda_max == pytest.approx(c * found.lambda_max, abs=0, rel=1e-10)
     assert (np.diff(found.eigenvalues) <= 0).all()
     assert found.eigenvalues.sum() == pytest.approx(np.trace(k))
 
@@ -91,7 +93,7 @@ def test_ratios_are_free_of_scale_and_order(seed, n, c):
 def test_factor_agrees_with_its_kernel(p):
     f = np.random.default_rng(2).standard_normal((20, p))
     by_factor, by_kernel = conditioning_from_factor(f), conditioning(f @ f.T)
-    assert by_factor.kappa == pytest.approx(by_kernel.kappa, rel=100 * EPS * by_kernel.kappa)
+    assert by_factor.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
     assert by_factor.numerical_rank == 20
     np.testing.assert_allclose(by_factor.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
 
@@ -107,7 +109,7 @@ def test_factor_resolves_1e17():
         expected = float(largest**2 / determinant)
     assert expected > 5e16
     found = conditioning_from_factor(f)
-    assert found.kappa == pytest.approx(expected, rel=10 * EPS * math.sqrt(expected))
+    assert found.kappa == pytest.approx(expected, abs=0, rel=10 * EPS * math.sqrt(expected))
     assert conditioning(f @ f.T).kappa is None
 
 
@@ -117,8 +119,11 @@ def test_narrow_factor_has_zeros_by_structure():
     assert (found.n, found.numerical_rank, found.lambda_min) == (9, 4, 0.0)
     assert found.kappa is None
     assert found.eigenvalues.shape == (9,)
+    assert found.resolution_floor == pytest.approx(
+        (9 * EPS) ** 2 * found.lambda_max, abs=0, rel=1e-9
+    )
     squares = np.linalg.svd(f, compute_uv=False) ** 2
-    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], rel=1e-12)
+    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], abs=0, rel=1e-12)
 
 
 def test_float32_factor_is_flagged():

@@ -13,20 +13,21 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CI = ("--configfile", "config/ci.yaml")
-# The grid of config/ci.yaml: synthetic at 3 depths and digits at 2, 2 activations, 2 seeds; the
-# study adds relu at depth 1 (depth 2 is in the main grid at both seeds), and two activations at 2
-# depths, at one seed.
+# The grid of config/ci.yaml: synthetic at 3 depths and digits at 2, 2 activations; a job computes
+# all seeds. The study adds relu at depth 1 (depth 2 is in the main grid) and two activations at 2
+# depths.
 POINTS = (3 + 2) * 2
-EMPIRICAL = {"compute_spectrum": POINTS * 2, "compute_min_angle": POINTS * 2}
-INFINITE = {"compute_infinite_spectrum": POINTS * 2 + 5, "compute_infinite_min_angle": POINTS}
+EMPIRICAL = {"compute_spectrum": POINTS, "compute_min_angle": POINTS}
+INFINITE = {"compute_infinite_spectrum": POINTS + 5, "compute_infinite_min_angle": POINTS}
 TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles": 1}
-TABLE_FIGURES = {"render_figure": 3}
+STUDY = {"aggregate_activation_study": 1}
+EMPIRICAL_FIGURES = {"render_figure": 2}  # fig2 and spectrum_decay
 ALL_FIGURES = {"render_figure": 5}
 
 
 def test_a_first_run_computes_every_cell_once(clone):
     assert clone.plan(*CI) == Counter(
-        {"prepare_dataset": 2} | EMPIRICAL | INFINITE | TABLES | ALL_FIGURES
+        {"prepare_dataset": 2} | EMPIRICAL | INFINITE | TABLES | STUDY | ALL_FIGURES
     )
 
 
@@ -59,11 +60,11 @@ def append(clone, file: str) -> None:
     ("file", "expected"),
     [
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
-        ("src/ntk_conditioning/empirical.py", EMPIRICAL | TABLES | TABLE_FIGURES),
+        ("src/ntk_conditioning/empirical.py", EMPIRICAL | TABLES | EMPIRICAL_FIGURES),
         ("src/ntk_conditioning/infinite.py", None),
         (
             "scripts/compute_min_angle.py",
-            {"compute_min_angle": POINTS * 2, "aggregate_angles": 1} | {"render_figure": 1},
+            {"compute_min_angle": POINTS, "aggregate_angles": 1} | {"render_figure": 1},
         ),
         ("scripts/run_notebook.py", ALL_FIGURES),
     ],
@@ -74,7 +75,7 @@ def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):
     if expected is None:  # figures may import the theory, which shares the recursion
         assert set(INFINITE) <= set(planned)
         assert not set(EMPIRICAL) & set(planned)
-        assert all(planned[rule] == count for rule, count in (INFINITE | TABLES).items())
+        assert all(planned[rule] == count for rule, count in (INFINITE | TABLES | STUDY).items())
     else:
         assert planned == Counter(expected)
 
@@ -105,7 +106,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
     planned = rerun.plan(*CI)
     assert planned == Counter(
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
-        | {"render_figure": 3}
+        | EMPIRICAL_FIGURES
     )
     rerun.run(*CI, "--cores", "2")
     assert {path: digest(path) for path in rerun.files("results/ci/**/*")} == before
