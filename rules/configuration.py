@@ -249,9 +249,8 @@ def _block_errors(name: str, config: Config, available: int | None, at: Any) -> 
         return at("overrides", name, key) if key in own else at(key)
 
     samples, size, blocks = values["samples"], values["kernel_size"], values["blocks"]
-    if size == "all":
-        if blocks not in ("all", 1):
-            yield f"{place('blocks')}: kernel_size all makes one block of {name}; set it to 1"
+    if size == "all" and blocks not in ("all", 1):
+        yield f"{place('blocks')}: kernel_size all makes one block of {name}; set it to 1"
     if available is None:
         return
     if samples != "all" and samples > available:
@@ -269,8 +268,8 @@ def _block_errors(name: str, config: Config, available: int | None, at: Any) -> 
         )
     elif blocks != "all" and blocks * size > n:
         yield (
-            f"{place('blocks')}: {blocks} disjoint blocks of {size} need {blocks * size} samples and "
-            f"{name} has {n}; at most {n // size}"
+            f"{place('blocks')}: {blocks} disjoint blocks of {size} need {blocks * size} samples "
+            f"and {name} has {n}; at most {n // size}"
         )
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import nbformat
 import papermill
 from cli import Parser, json_object, logger, run_main
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
 from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
@@ -26,6 +28,13 @@ log = logger(__file__)
 
 class NotebookError(UserError):
     """The file is no notebook, or the parameters are not the notebook's."""
+
+
+class OwnKernel(AsyncKernelManager):
+    """This Python; a kernel that the user installed as python3 for another Python would win."""
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]), **traits)
 
 
 @run_main
@@ -91,14 +100,15 @@ def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path
 
 
 def options(folder: str) -> dict[str, Any]:
-    """Return what makes papermill's kernel this Python, with its files in ``folder``.
+    """Return how papermill runs the kernel, whose own files are in ``folder``.
 
-    Otherwise a kernel named python3 that the user installed for another Python would win, jobs on
-    one machine would compete for ports, and printed text would be cut by the messages' timing.
+    Local sockets need no ports, for which jobs on one machine would compete. How printed text is
+    cut into messages is a matter of timing, hence the coalescing.
     """
     kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
     return {
-        "config": Config(KernelManager=kernel, KernelSpecManager={"kernel_dirs": []}),
+        "kernel_manager_class": OwnKernel,
+        "config": Config(KernelManager=kernel),
         "extra_arguments": [f"--ipython-dir={folder}", "--matplotlib=inline", "--log-level=50"],
         "kernel_name": KERNEL["name"],
         "coalesce_streams": True,

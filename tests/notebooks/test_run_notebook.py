@@ -1,0 +1,173 @@
+"""The program runs toy notebooks: what it keeps, what it refuses, and how it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import run_notebook
+
+PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
+DRAW = """\
+import sys, warnings
+from pathlib import Path
+import matplotlib.pyplot as plt
+print(sys.executable)
+for k in range(3000):
+    print(words, k)
+    sys.stdout.flush()
+warnings.warn("a cell's own")
+Path(pdf).write_text("figure")
+plt.plot([1, 2]);
+"""
+
+
+class Toy:
+    """A notebook of a few cells in a temporary folder, run in process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.notebook = folder / "toy.ipynb"
+        self.pdf = folder / "figures" / "toy.pdf"
+        self.output = folder / "executed" / "toy.ipynb"
+        self.failed = folder / "logs" / "toy.failed.ipynb"
+        self.parameters: dict[str, Any] = {"words": ["c"], "pdf": str(self.pdf)}
+        self.pdf.parent.mkdir()
+
+    def write(self, *cells: str) -> None:
+        code = [
+            nbformat.v4.new_code_cell(
+                PARAMETERS, id="parameters", metadata={"tags": ["parameters"]}
+            ),
+            *(nbformat.v4.new_code_cell(cell, id=f"step-{k}") for k, cell in enumerate(cells)),
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
+        nbformat.write(notebook, self.notebook)
+
+    def run(self) -> int:
+        written = ["--output", str(self.output), "--failed", str(self.failed)]
+        parameters = ["--parameters", json.dumps(self.parameters)]
+        outputs = ["--outputs", str(self.pdf)]
+        return run_notebook.main([str(self.notebook), *parameters, *written, *outputs])
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """A toy beside a kernel of the user's that has the right name and is not this Python."""
+    kernel = tmp_path / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    broken = {"argv": ["false", "{connection_file}"], "display_name": "Mine", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(broken))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    return Toy(tmp_path)
+
+
+def one_line(capfd: pytest.CaptureFixture[str]) -> str:
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    return line
+
+
+def test_the_executed_notebook_is_the_same_every_time(
+    toy: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    toy.write(DRAW)
+    assert toy.run() == 0
+    assert capfd.readouterr() == ("", "")  # neither a progress bar nor the libraries' warnings
+    first = toy.output.read_bytes()
+    assert not toy.failed.exists()
+    assert toy.run() == 0
+    assert toy.output.read_bytes() == first
+
+    executed = nbformat.read(toy.output, as_version=4)
+    nbformat.validate(executed)
+    assert (executed.nbformat, executed.nbformat_minor) == (4, 5)
+    assert set(executed.metadata) == {"kernelspec", "language_info"}
+    cells = {cell.id: cell for cell in executed.cells}
+    assert list(cells) == ["parameters", "injected-parameters", "step-0"]
+    assert str(toy.pdf) in cells["injected-parameters"].source
+    assert [set(cell.metadata) for cell in cells.values()] == [{"tags"}, {"tags"}, set()]
+
+    printed, warned, drawn = cells["step-0"].outputs
+    python, *lines = printed.text.splitlines()
+    assert python == os.path.relpath(sys.executable, sys.prefix)
+    assert lines == [f"['c'] {k}" for k in range(3000)]
+    assert warned.text.startswith("cell:8: UserWarning: a cell's own")
+    assert "image/png" in drawn.data
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("raise ValueError('two\\nlines')", "cell 'step-1': ValueError: two lines; see "),
+        ("import os; os._exit(1)", "cell 'step-1': the kernel died, "),
+    ],
+    ids=["error", "dead kernel"],
+)
+def test_a_failed_notebook_is_kept_and_no_output(
+    toy: Toy, capfd: pytest.CaptureFixture[str], cell: str, told: str
+) -> None:
+    toy.write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
+    toy.output.parent.mkdir()
+    toy.output.write_text("of an earlier run")
+    assert toy.run() == 1
+    line = one_line(capfd)
+    assert f"{toy.notebook}: {told}" in line
+    assert str(toy.failed) in line
+    kept = toy.failed.read_text()
+    assert "before" in kept
+    assert not toy.output.exists()
+    assert not toy.pdf.exists()
+    assert not list(toy.output.parent.iterdir())
+
+
+def test_a_figure_of_an_earlier_run_does_not_pass_for_this_ones(
+    toy: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    toy.write("print('draws nothing')")
+    toy.pdf.write_text("old")
+    assert toy.run() == 1
+    assert f"did not write {toy.pdf}" in one_line(capfd)
+    assert toy.failed.exists()
+    assert not toy.pdf.exists()
+    assert not toy.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"words": [], "pdf": "", "dpi": 9}, "unknown parameters: dpi; missing: none; "),
+        ({"words": []}, "unknown parameters: none; missing: pdf; "),
+        ({"pfd": "", "b": 1, "words": []}, "unknown parameters: b, pfd; missing: pdf; "),
+    ],
+)
+def test_other_parameters_are_refused_before_anything_runs(
+    toy: Toy, capfd: pytest.CaptureFixture[str], parameters: dict[str, Any], told: str
+) -> None:
+    toy.write(DRAW)
+    toy.parameters = parameters
+    toy.pdf.write_text("old")
+    assert toy.run() == 2
+    assert one_line(capfd) == (f"run_notebook: error: {toy.notebook}: {told}it takes: pdf, words")
+    assert toy.pdf.read_text() == "old"
+    assert not toy.failed.exists()
+
+
+@pytest.mark.parametrize("text", ["pdf = 1", "{}"])
+def test_a_file_that_is_no_notebook_is_refused(
+    toy: Toy, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    toy.notebook.write_text(text)
+    assert toy.run() == 2
+    assert f"{toy.notebook}: not a notebook" in one_line(capfd)
+
+
+def test_a_missing_notebook_is_refused(toy: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    assert toy.run() == 2
+    assert f"{toy.notebook} does not exist" in one_line(capfd)
