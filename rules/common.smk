@@ -3,6 +3,7 @@
 # Needs: config.yaml with its overlays, the catalogues, notebooks/figures.yaml, schemas/.
 # Makes: RUN, CATALOGUE, FIGURES, the grids, and the functions that say which files a run has.
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -96,6 +97,7 @@ def plugins(activation):
     return [] if own else config["activation_files"]
 
 
+@functools.cache
 def code(*programs, activation=None):
     """Return the digest of programs, the package modules they import, and activation plugins."""
     extra = plugins(activation) if activation else []

@@ -16,19 +16,16 @@ from ntk_conditioning.tables.spectra import SPECTRA
 
 log = logger(__file__)
 
-KERNELS = {"infinite_ntk": infinite.ntk, "nngp": infinite.nngp}
-
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
     seed_arguments(parser)
     block_arguments(parser)
-    parser.add_argument("--kernel", choices=KERNELS, required=True)
+    parser.add_argument("--kernel", choices=["infinite_ntk", "nngp"], required=True)
     args = parser.parse_args(argv)
 
     x, activation = load(args)
-    kernel = KERNELS[args.kernel]
     log.info("device cpu, float64, infinite width, depth %d", args.depth)
     linear = args.depth == 0 or activation.negative_slope == 1
     scale = np.sqrt(args.depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
@@ -36,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     def condition(block: NDArray[np.float64]) -> spectra.Conditioning:
         if linear:  # a multiple of the Gram matrix, whose factor is the data
             return spectra.conditioning_from_factor(scale * block)
-        return spectra.conditioning(kernel(block, depth=args.depth, activation=activation))
+        layer = infinite.layer_at(block, depth=args.depth, activation=activation)
+        kernel = layer.ntk if args.kernel == "infinite_ntk" else layer.nngp
+        return spectra.conditioning(kernel, entry_error=layer.error)
 
     labels = {"kernel": args.kernel, "width": None, "dtype": "float64"}
     for seed, output in each_seed(args):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,8 @@ class Layer:
 
     ``w`` is 1 - cos θ and ``theta`` θ, (n, n'); ``q`` and ``q2`` are squared norms of the
     embeddings (n,), (n',). ``deficit`` is l + 1 - P for homogeneous activations, where P (n, n')
-    is the NTK over |x||x'|; for others ``ntk`` is the NTK itself.
+    is the NTK over |x||x'|. ``error`` is what tabulated duals may have added to entries of ``ntk``
+    and ``nngp``, relative to the largest; 0 for closed forms.
     """
 
     w: Array
@@ -44,6 +46,12 @@ class Layer:
     q2: Array
     ntk: Array
     deficit: Array | None
+    error: float
+
+    @property
+    def nngp(self) -> Array:
+        """The covariance Σ^(l) (n, n') of the embeddings."""
+        return np.asarray(np.sqrt(self.q[:, None] * self.q2) * (1 - self.w))
 
 
 def _activation(activation: Activation | str) -> Activation:
@@ -103,7 +111,7 @@ def layers(x: Array, x2: Array | None = None, *, activation: Activation | str) -
     q2 = q if x2 is None else np.einsum("nd,nd->n", x2, x2)
     covariance = np.sqrt(q[:, None] * q2) * (1 - w)
     homogeneous = sigma.negative_slope is not None
-    layer = Layer(w, theta, q, q2, covariance, w if homogeneous else None)
+    layer = Layer(w, theta, q, q2, covariance, w if homogeneous else None, 0.0)
     depth = 0
     while True:
         yield layer
@@ -120,21 +128,21 @@ def layers(x: Array, x2: Array | None = None, *, activation: Activation | str) -
         if layer.deficit is not None:
             deficit = gradient_deficit(layer.deficit, w, step.loss, depth)
             ntk = norms * (depth + 1 - deficit)
-        layer = Layer(w, theta, q, q2, ntk, deficit)
+        layer = Layer(w, theta, q, q2, ntk, deficit, layer.error + step.error)
 
 
-def _after(layers_: Iterator[Layer], depth: int) -> Layer:
+def layer_at(
+    x: Array, x2: Array | None = None, *, depth: int, activation: Activation | str
+) -> Layer:
+    """Return the state after ``depth`` hidden layers: both kernels and their error."""
     if depth < 0:
         raise ValueError(f"depth {depth} is negative; it counts hidden layers")
-    for _ in range(depth):
-        next(layers_)
-    return next(layers_)
+    return next(islice(layers(x, x2, activation=activation), depth, None))
 
 
 def nngp(x: Array, x2: Array | None = None, *, depth: int, activation: Activation | str) -> Array:
     """Return the covariance Σ^(L) (n, n') of the last embedding; depth 0 is the Gram matrix."""
-    layer = _after(layers(x, x2, activation=activation), depth)
-    return np.asarray(np.sqrt(layer.q[:, None] * layer.q2) * (1 - layer.w))
+    return layer_at(x, x2, depth=depth, activation=activation).nngp
 
 
 def ntk(x: Array, x2: Array | None = None, *, depth: int, activation: Activation | str) -> Array:
@@ -147,7 +155,7 @@ def ntk(x: Array, x2: Array | None = None, *, depth: int, activation: Activation
     >>> np.round(ntk(x, depth=1, activation="relu"), 6).tolist()
     [[2.0, 0.63662], [0.63662, 8.0]]
     """
-    return np.asarray(_after(layers(x, x2, activation=activation), depth).ntk)
+    return layer_at(x, x2, depth=depth, activation=activation).ntk
 
 
 def gradient_angles(
@@ -162,7 +170,7 @@ def gradient_angles(
 
 
 def _gradient_w(x: Array, x2: Array | None, *, depth: int, activation: Activation | str) -> Array:
-    layer = _after(layers(x, x2, activation=activation), depth)
+    layer = layer_at(x, x2, depth=depth, activation=activation)
     if layer.deficit is not None:
         return layer.deficit / (depth + 1)
     own, own2 = (_diagonal(rows, depth, activation) for rows in (x, x if x2 is None else x2))

@@ -352,11 +352,12 @@ def mark_off_scale(
 
 def _make_room(ax: Axes, share: float, edge: str) -> tuple[float, float]:
     """Return new limits of a log axis that leave ``share`` of its height free, without ticks."""
-    low, high = ax.get_ylim()
-    if not (np.isfinite(ax.dataLim.height) and ax.dataLim.height > 0):  # nothing but arrows
+    if not np.isfinite(ax.dataLim.height):  # nothing but arrows, which have no scale
+        ax.set_ylim(1, 10)
         for minor in (False, True):
             ax.set_yticks([], minor=minor)
-        return low, high
+        return ax.get_ylim()
+    low, high = ax.get_ylim()
     room = (high / low) ** (share / (1 - share))
     limits = (low, high * room) if edge == "top" else (low / room, high)
     for minor in (False, True):
@@ -398,6 +399,7 @@ def label_line_ends(
                 "color": color,
                 "linewidth": 0.5,
                 "alpha": 0.6,
+                "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 2,
             },

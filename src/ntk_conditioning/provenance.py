@@ -29,23 +29,22 @@ def source_digest(*programs: str | Path, package: str | Path) -> str:
     root = Path(package).resolve()
     while queue:
         path = queue.pop()
-        if path in seen:
-            continue
-        modified = path.stat()
-        seen[path], imported = _inspect(path, root, modified.st_mtime_ns, modified.st_size)
-        queue.extend(imported)
-    digest = hashlib.sha256()
-    for path, tree in sorted(seen.items(), key=lambda item: item[0].name + item[1]):
-        digest.update(f"{path.name}\0{tree}\0".encode())
-    return digest.hexdigest()[:16]
+        if path not in seen:
+            status = path.stat()
+            seen[path], imported = _inspect(path, root, status.st_mtime_ns, status.st_size)
+            queue.extend(imported)
+    # by name and content: the digest is the same wherever the checkout is
+    listing = "\n".join(sorted(f"{path.name} {meaning}" for path, meaning in seen.items()))
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
 @cache
 def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tuple[Path, ...]]:
-    """Return a file's meaning as text and the files it imports; cached while it is unchanged."""
+    """Return the sha256 of a file's meaning and the files it imports; cached while unchanged."""
     tree = ast.parse(_source(path), str(path))
     imported = tuple(_imports(tree, path, root))
-    return ast.dump(_without_docstrings(tree)), imported
+    meaning = ast.dump(_without_docstrings(tree))
+    return hashlib.sha256(meaning.encode()).hexdigest(), imported
 
 
 def _source(path: Path) -> str:

@@ -69,13 +69,16 @@ class Conditioning:
     eigenvalues: NDArray[np.float64] = field(repr=False, compare=False)
 
 
-def conditioning(k: NDArray[np.floating], *, dtype: DTypeLike | None = None) -> Conditioning:
+def conditioning(
+    k: NDArray[np.floating], *, dtype: DTypeLike | None = None, entry_error: float = 0.0
+) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
     The whole spectrum is solved for in float64. ``dtype`` is the precision in which ``k`` was
-    computed, if that is lower than the array's own type; eigenvalues up to
-    n · eps(dtype) · lambda_max count as zero. Only the lower triangle is read after the check of
-    symmetry.
+    computed, if that is lower than the array's own type, and ``entry_error`` bounds errors of its
+    entries other than rounding, relative to the largest; eigenvalues up to
+    n · max(eps(dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
+    after the check of symmetry.
 
     Raises:
         NotAMatrixError, NotFiniteError, NotSymmetricError: if ``k`` is no kernel.
@@ -107,7 +110,9 @@ def conditioning(k: NDArray[np.floating], *, dtype: DTypeLike | None = None) -> 
             f"the smallest eigenvalue is {eigenvalues[-1]:.3e} beside a largest of "
             f"{eigenvalues[0]:.3e}; a kernel has none below zero"
         )
-    return _conditioning(eigenvalues, floor=n * eps * eigenvalues[0], precision=precision)
+    return _conditioning(
+        eigenvalues, floor=n * max(eps, entry_error) * eigenvalues[0], precision=precision
+    )
 
 
 def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:

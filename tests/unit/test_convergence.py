@@ -11,7 +11,7 @@ from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
 
 WIDTHS = (64, 128, 256, 512, 1024)
-SEEDS = range(8)
+SEEDS = range(32)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "erf"])

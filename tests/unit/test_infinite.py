@@ -248,3 +248,14 @@ def test_closed_forms_do_without_torch():
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "src"})
+
+
+def test_the_error_of_tabulated_duals_is_stated_and_raises_the_floor():
+    from ntk_conditioning import spectra
+
+    x = samples(12, 5) * np.linspace(0.7, 1.4, 12)[:, None]
+    assert infinite.layer_at(x, depth=3, activation="erf").error == 0
+    layer = infinite.layer_at(x, depth=3, activation="tanh")
+    assert 0 < layer.error < 1e-9
+    found = spectra.conditioning(layer.ntk, entry_error=layer.error)
+    assert found.resolution_floor == pytest.approx(12 * layer.error * found.lambda_max)

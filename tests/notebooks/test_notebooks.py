@@ -1,0 +1,257 @@
+"""Every notebook is committed clean and draws its figure from tables of any shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+import run_notebook
+import yaml
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
+from ntk_conditioning.tables.spectra import SPECTRA
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks"
+FIGURES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "figures.yaml").read_text())
+CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "config.yaml").read_text())
+NOTEBOOKS = [str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("*/*.ipynb")]
+
+
+# --- as committed ---------------------------------------------------------------------------------
+
+
+def test_every_figure_has_a_notebook() -> None:
+    assert sorted(NOTEBOOKS) == sorted(FIGURES)
+
+
+@pytest.mark.parametrize("figure", NOTEBOOKS)
+def test_a_notebook_is_committed_clean(figure: str) -> None:
+    path = FOLDER / f"{figure}.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    nbformat.validate(notebook)
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert notebook["metadata"] == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    cells = notebook["cells"]
+    assert len(cells) <= 8
+    assert cells[0]["cell_type"] == "markdown"
+    assert cells[0]["source"][0].startswith("# ")
+    for cell in cells:
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", cell["id"]), "an id that a person can read"
+        assert set(cell["metadata"]) <= {"tags"}
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+    assert [cell["id"] for cell in cells if "parameters" in cell["metadata"].get("tags", [])] == [
+        "parameters"
+    ]
+
+
+@pytest.mark.parametrize("figure", NOTEBOOKS)
+def test_the_default_parameters_are_those_of_the_demo_run(figure: str) -> None:
+    (cell,) = (
+        cell
+        for cell in nbformat.read(FOLDER / f"{figure}.ipynb", as_version=4).cells
+        if cell.id == "parameters"
+    )
+    found: dict[str, Any] = {}
+    exec(cell.source, {}, found)
+    run = f"results/{CONFIG['run']}"
+    assert found == {
+        **{f"{name}_table": f"{run}/tables/{name}.parquet" for name in FIGURES[figure]["tables"]},
+        **{name: CONFIG[name] for name in FIGURES[figure].get("parameters", [])},
+        "pdf": f"{run}/figures/{figure}.pdf",
+        "png": f"{run}/figures/{figure}.png",
+    }
+
+
+# --- rendered -------------------------------------------------------------------------------------
+
+
+def write_tables(
+    folder: Path,
+    *,
+    kappa: dict[tuple[str, str], Sequence[float | None]],
+    depths: Sequence[int],
+    seeds: Sequence[int],
+    kernels: Sequence[str],
+    parallel: Sequence[str] = (),
+) -> None:
+    """Write the tables of a run in which κ of (dataset, activation) is as given by depth.
+
+    A missing κ is a kernel of half rank; with 0 only the first seed's is. The datasets named in
+    ``parallel`` have a pair of samples at angle 0.
+    """
+    spectra, angles, n = [], [], 12
+    for kernel in ("empirical_ntk", "infinite_ntk"):
+        width = 8 if kernel == "empirical_ntk" else None
+        for (dataset, activation), values in kappa.items():
+            for depth, value in zip(depths, values, strict=True):
+                point = {"kernel": kernel, "dataset": dataset, "activation": activation}
+                point |= {"depth": depth, "width": width, "dtype": "float64", "d": 5}
+                for k, seed in enumerate(seeds):
+                    known = None if value is None or (value == 0 and k == 0) else value or 1e4
+                    eigenvalues = np.geomspace(1, 1 / (known or 10) / (1 + k / 4), n)
+                    if known is None:
+                        eigenvalues[n // 2 :] = 0
+                    spectra.append(
+                        {
+                            **point,
+                            "seed": seed,
+                            "block": 0,
+                            "n": n,
+                            "lambda_max": 1.0,
+                            "lambda_min": eigenvalues[-1],
+                            "resolution_floor": n * 2.0**-52,
+                            "numerical_rank": int((eigenvalues > 0).sum()),
+                            "kappa": known and 1 / eigenvalues[-1],
+                            "kappa_nonzero": 1 / eigenvalues[eigenvalues > 0][-1],
+                            "effective_rank": 3.0,
+                            "reduced_precision": False,
+                            "eigenvalues": eigenvalues.tolist(),
+                        }
+                    )
+                for k, seed in enumerate(seeds if width else [None]):
+                    angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
+                    pair = {"i": 0, "j": 1, "duplicates": 0, "candidates": 1}
+                    angles.append({**point, **pair, "seed": seed, "n": 60, "min_angle": angle})
+    main = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] in kernels])
+    study = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] == "infinite_ntk"])
+    smallest = tables.from_rows(ANGLES, [row for row in angles if row["kernel"] in kernels])
+    tables.write(folder / "spectra.parquet", SPECTRA, main)
+    tables.write(folder / "conditioning.parquet", CONDITIONING, summarize(main))
+    tables.write(folder / "activation_study.parquet", CONDITIONING, summarize(study))
+    tables.write(folder / "angles.parquet", ANGLES, smallest)
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Parameters for tables with everything: several of each axis, and each kind of gap."""
+    folder = tmp_path_factory.mktemp("rich")
+    kappa: dict[tuple[str, str], Sequence[float | None]] = {
+        ("synthetic", "relu"): [None, 1e5, 3e4, 1e4],
+        ("synthetic", "linear"): [None] * 4,
+        ("fashion_mnist", "relu"): [1e6, 0, None, 1e5],  # 0: of one seed only
+        ("fashion_mnist", "linear"): [1e6, 2e6, 4e6, 8e6],
+        ("synthetic", "normalized_tanh"): [1e3, 1e2, 50, 20],
+        ("fashion_mnist", "normalized_tanh"): [1e3, 1e2, 0, 0],
+        ("synthetic", "swish"): [None] * 4,
+        ("fashion_mnist", "swish"): [1e8, 1e9, None, None],
+    }
+    write_tables(
+        folder,
+        kappa=kappa,
+        depths=[0, 1, 3, 12],
+        seeds=[1, 32],
+        kernels=["empirical_ntk", "infinite_ntk"],
+        parallel=["fashion_mnist"],
+    )
+    axes = {
+        "datasets": ["synthetic", "fashion_mnist"],
+        "activations": ["relu", "linear", "normalized_tanh", "swish"],
+    }
+    study = {**axes, "depths": [0, 1, 3, 12]}
+    return {"folder": folder, **axes, "activation_study": study}
+
+
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Parameters for tables with one dataset, one seed, one depth, one kernel, and no κ at all."""
+    folder = tmp_path_factory.mktemp("poor")
+    write_tables(
+        folder,
+        kappa={("own_data", "linear"): [None]},
+        depths=[1],
+        seeds=[7],
+        kernels=["empirical_ntk"],
+    )
+    axes = {"datasets": ["own_data"], "activations": ["linear"]}
+    return {
+        "folder": folder,
+        **axes,
+        "activation_study": {**axes, "depths": [1]},
+    }
+
+
+def render(
+    figure: str, given: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, bytes]:
+    """Return the bytes of the executed notebook and the figure's files, by suffix."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.chdir(ROOT)
+    files = {suffix: folder / f"figure.{suffix}" for suffix in ("pdf", "png", "ipynb")}
+    spec = FIGURES[figure]
+    parameters = {
+        **{f"{name}_table": str(given["folder"] / f"{name}.parquet") for name in spec["tables"]},
+        **{name: given[name] for name in spec.get("parameters", [])},
+        "pdf": str(files["pdf"]),
+        "png": str(files["png"]),
+    }
+    code = run_notebook.main(
+        [
+            str(FOLDER / f"{figure}.ipynb"),
+            *("--parameters", json.dumps(parameters)),
+            *("--output", str(files["ipynb"])),
+            *("--failed", str(folder / "failed.ipynb")),
+            *("--outputs", str(files["pdf"]), str(files["png"])),
+        ]
+    )
+    assert code == 0
+    return {suffix: path.read_bytes() for suffix, path in files.items()}
+
+
+def texts(executed: bytes, cell_id: str) -> str:
+    """Return what a cell of an executed notebook shows as text."""
+    notebook = nbformat.reads(executed.decode(), as_version=4)
+    (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
+    return "\n".join(output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("figure", "tables_of"),
+    [
+        *((figure, "rich") for figure in NOTEBOOKS),
+        *((figure, "poor") for figure in NOTEBOOKS if FIGURES[figure]["tables"]),
+    ],
+)
+def test_a_notebook_draws_its_figure(
+    figure: str,
+    tables_of: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = render(figure, request.getfixturevalue(tables_of), tmp_path, monkeypatch)
+    assert made["pdf"].startswith(b"%PDF")
+    assert made["png"].startswith(b"\x89PNG")
+    width = int.from_bytes(made["png"][16:20])
+    assert 3 * 200 < width < 9 * 200  # between one column and a little more than two, at 200 dpi
+    executed = nbformat.reads(made["ipynb"].decode(), as_version=4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert not [output.text for output in outputs if output.output_type == "stream"]  # no warnings
+
+
+@pytest.mark.slow
+def test_the_same_tables_give_the_same_bytes_and_no_number_for_a_missing_kappa(
+    rich: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = "liu2023relu/fig2_conditioning_vs_depth"
+    made = []
+    for hash_seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+        made.append(render(figure, rich, tmp_path, monkeypatch))
+    assert made[0] == made[1]
+    assert re.search(r"1\s+–\s+–\s", texts(made[0]["ipynb"], "numbers"))
