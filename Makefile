@@ -36,7 +36,7 @@ demo: $(READY)
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
 
 test: $(READY)
-	python -m pytest -n $(WORKERS) --dist loadscope
+	python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(READY)
 	ruff check .

@@ -1,7 +1,7 @@
 # ntk-conditioning: how depth and activation condition the neural tangent kernel.
 #
 #   snakemake --cores 2                                 every figure of config.yaml
-#   snakemake liu2023relu_fig2                          one figure and what it needs
+#   snakemake liu2023relu_fig2                          one figure and what it needs (targets first)
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
 #
@@ -27,3 +27,5 @@ rule all:
     input:
         figures=[figure_files(figure) for figure in config["figures"]],
         tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),
+        # not needed by anything here, but a cell that was lost is to be computed again
+        cells=cell_files(),

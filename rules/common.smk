@@ -123,6 +123,17 @@ def own_content(wildcards):
     return files.sha256(Path(path)) if path and Path(path).is_file() else ""
 
 
+def cell_files():
+    """Return every cell of the run."""
+    spectra = cells.spectrum_cells([MAIN_GRID, STUDY_GRID])
+    return [
+        *expand("results/{run}/spectra/{cell}", run=RUN, cell=spectra),
+        *expand(
+            "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
+        ),
+    ]
+
+
 def figure_files(figure):
     """Return what a figure consists of."""
     return expand(

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.errors import UserError
 
@@ -92,27 +93,29 @@ def init_mlp(
     *,
     depth: int,
     width: int,
-    activation: Activation,
+    activation: Activation | str,
     generator: np.random.Generator,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> MLP:
     """Return a network on ``d`` inputs with weights drawn from N(0, 1).
 
+    ``activation`` may be a name that `activations.get` knows.
+
     NumPy draws the weights in float64, layer by layer from the input on. So one seed gives the
     same network on every device, and networks of different depth or activation from one seed
     share their first layers.
 
     >>> import numpy as np
-    >>> from ntk_conditioning import activations
-    >>> relu = activations.get("relu")
     >>> one, two = (
-    ...     init_mlp(3, depth=k, width=4, activation=relu, generator=np.random.default_rng(0))
+    ...     init_mlp(3, depth=k, width=4, activation="relu", generator=np.random.default_rng(0))
     ...     for k in (1, 2)
     ... )
     >>> torch.equal(one.weights[0], two.weights[0]), two.depth, two.width, two.dim
     (True, 2, 4, 3)
     """
+    if isinstance(activation, str):
+        activation = activations.get(activation)
     sizes = [d, *[width] * depth, 1]
     weights = (
         torch.from_numpy(generator.standard_normal((rows, columns)))

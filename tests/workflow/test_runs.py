@@ -16,6 +16,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REAL_DATA = ROOT.parent / "shared" / "data"
+# One worker runs all that needs the finished clone, so that it is made once.
+pytestmark = pytest.mark.xdist_group("finished")
+
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
@@ -206,6 +209,17 @@ def readme_example(name: str) -> str:
 )
 def test_the_readme_shows_the_examples_as_they_are(name):
     assert readme_example(name) == (ROOT / "examples" / name).read_text()
+
+
+def test_the_readmes_python_runs():
+    (code,) = re.findall(
+        r"```python\n(import numpy.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    found: dict = {}
+    exec(code.replace("print(", "result = ("), found)
+    finite, limit = found["result"]
+    # 300 samples in 20 dimensions: both are well conditioned, the finite network less so
+    assert 1 < limit < finite < 100 * limit
 
 
 @pytest.mark.slow
