@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.errors import UserError
 
-class ZeroRowError(ValueError):
+
+class ZeroRowError(UserError):
     """A row has no direction, so that no angle to it exists."""
 
 

@@ -25,7 +25,7 @@ PAIRS_AT_ONCE = 256
 MIDPOINT_BELOW = 1e-5
 
 
-class ZeroGradientError(ZeroRowError, UserError):
+class ZeroGradientError(ZeroRowError):
     """The network's gradient at a sample is zero, so that no angle to it exists."""
 
 
