@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.angles import ZeroRowError
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import MLP, ShapeError, check_inputs
 
 # Every layer of both passes is held for the pairs of one chunk: some 30 MB at depth 10, width 512.
