@@ -132,7 +132,8 @@ def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 def relative(text: str) -> str:
     """Return a message with "cell" for a cell's temporary file, and without absolute folders."""
     text = re.sub(r"(\S*ipykernel_\d+/)?\b\d+\.py\b", "cell", text)
-    return text.replace(f"{Path.cwd()}/", "").replace(f"{sys.prefix}/", "")
+    # the environment first: it may lie inside the working folder
+    return text.replace(f"{sys.prefix}/", "").replace(f"{Path.cwd()}/", "")
 
 
 if __name__ == "__main__":
