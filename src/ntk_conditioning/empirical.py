@@ -88,7 +88,7 @@ def ntk(mlp: MLP, x: Tensor, x2: Tensor | None = None, *, tile: int | None = Non
 
 def _tile_side(n: int, device: torch.device) -> int:
     """Return a side that skips most of the lower half, fits a CPU's cache and fills a GPU."""
-    return min(512, max(128, n // 5)) if device.type == "cpu" else 4096
+    return min(512, max(256, n // 5)) if device.type == "cpu" else 4096
 
 
 class _TileProducts:

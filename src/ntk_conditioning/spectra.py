@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
+from threadpoolctl import ThreadpoolController
 
 from ntk_conditioning.angles import upper_tiles
 from ntk_conditioning.errors import UserError
@@ -15,6 +18,9 @@ from ntk_conditioning.errors import UserError
 # Products of matrices differ from their own transposes by a few rounding errors of the largest
 # entry; an asymmetry beyond this many of them comes from a mistake, not from arithmetic.
 SYMMETRY_ROUNDINGS = 1000
+
+# Size of a kernel from which a second thread makes its eigenvalues faster.
+ONE_THREAD_BELOW = 1024
 
 
 class KernelError(UserError):
@@ -103,7 +109,10 @@ def conditioning(
             f"the kernel's triangles differ by {asymmetry:.1e} of the largest entry, which is "
             f"more than {precision} rounding; compute one triangle and mirror it"
         )
-    eigenvalues = scipy.linalg.eigvalsh(k.astype(np.float64, copy=False), check_finite=False)[::-1]
+    with _blas_threads(n):
+        eigenvalues = scipy.linalg.eigvalsh(k.astype(np.float64, copy=False), check_finite=False)[
+            ::-1
+        ]
     eps = float(np.finfo(precision).eps)
     if eigenvalues[-1] < -np.sqrt(eps) * abs(eigenvalues[0]):
         raise IndefiniteError(
@@ -139,6 +148,22 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     eigenvalues[: len(singular)] = singular**2
     floor = float((max(n, p) * np.finfo(precision).eps * singular[0]) ** 2)
     return _conditioning(eigenvalues, floor=floor, precision=precision)
+
+
+def _blas_threads(n: int) -> AbstractContextManager[object]:
+    """Return a context in which SciPy solves a small problem by one thread.
+
+    More gain nothing there, and while they wait for work that does not come they keep the cores
+    from torch's own threads: the kernel that follows took half as long again.
+    """
+    return (
+        _threadpools().limit(limits=1, user_api="blas") if n < ONE_THREAD_BELOW else nullcontext()
+    )
+
+
+@cache
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _checked_precision(a: NDArray[Any], claimed: DTypeLike | None) -> np.dtype[Any]:
