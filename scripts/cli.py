@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,9 +124,12 @@ def require_valid(value: object, *, schema: str) -> None:
 def limit_threads(threads: int) -> None:
     """Let linear algebra use that many threads, so that a job keeps to what it was given.
 
-    Only libraries that are loaded can be told: call it after the imports.
+    Libraries that are loaded are told; those that come later read the environment.
     """
     import threadpoolctl
+
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
 
     threadpoolctl.threadpool_limits(limits=threads)
     if "torch" in sys.modules:

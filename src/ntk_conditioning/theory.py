@@ -1,7 +1,9 @@
-"""What liu2023relu proves about angles, norms, eigenvalues and convergence, as functions.
+"""What liu2023relu proves of ReLU networks of infinite width, as functions to compare with.
 
-Angles are in radians. Everything is for ReLU networks of infinite width at initialisation unless
-it says otherwise; depth L counts hidden layers.
+Liu & Hui 2023, "ReLU soothes the NTK condition number and accelerates optimization for wide neural
+networks". Angles are in radians, depth L counts hidden layers, and all functions work elementwise
+on arrays. Where a printed formula and its proof differ, the proof is followed and the difference
+is named.
 """
 
 from __future__ import annotations
@@ -11,116 +13,143 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.duals import angle_of, gradient_deficit, leaky_relu_dual
+from ntk_conditioning.duals import angle_of, leaky_relu_step
+from ntk_conditioning.errors import UserError
 
 Array = NDArray[np.float64]
 
 
+class DomainError(UserError):
+    """An argument lies outside the domain of the theorem."""
+
+
 def g(z: ArrayLike) -> Array:
-    """Return the angle after one ReLU layer from the angle ``z`` before it (Eq. (8)).
+    """Return the angle between the embeddings after one layer, from ``z`` before it.
 
-    g(z) = arccos(((π - z) cos z + sin z) / π), by a form that keeps small angles to relative
-    precision.
+    g(z) = arccos((π - z)/π · cos z + 1/π · sin z), Eq. (8), for z in [0, π]; right to rounding for
+    tiny angles too.
 
-    >>> float(g(np.pi / 2) - np.arccos(1 / np.pi)) < 1e-15
-    True
+    >>> round(float(g(np.pi) / np.pi), 12)
+    0.5
     """
     return embedding_angle(z, 1)
 
 
+def g_iterated(z: ArrayLike, times: int) -> Array:
+    """Return g(g(…g(z))), the ``times``-fold composition of `g`; none is the identity.
+
+    >>> bool(g_iterated(1.0, 2) == g(g(1.0)))
+    True
+    """
+    return embedding_angle(z, times)
+
+
 def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
-    """Return θ^(l) = g^l(θ_in), the angle between embeddings after ``layer`` layers (Eq. (9)).
+    """Return θ^(l) = g^l(θ_in), the angle between the embeddings in a layer, Eq. (9).
 
     Raises:
-        ValueError: for a negative layer or an angle outside [0, π].
+        DomainError: for an angle outside [0, π] or a negative layer.
     """
-    return _embeddings(theta_in, layer)[-1][1]
+    w, theta = _checked(theta_in, layer)
+    for _ in range(layer):
+        w, _ = leaky_relu_step(w, theta, bend=1.0)
+        theta = angle_of(w)
+    return theta.reshape(np.shape(theta_in))
 
 
 def gradient_angle(theta_in: ArrayLike, depth: int) -> Array:
-    """Return the angle φ between model gradients of inputs at angle θ_in (Theorem 4.4, Eq. (10)).
+    """Return φ, the angle between the model gradients of two inputs at angle θ_in.
 
-    cos φ = Σ_l cos θ^(l) Π_(l'=l)^(L-1) (1 - θ^(l')/π) / (L + 1), summed as 1 - cos φ, of which
-    every term is positive.
+    Theorem 4.4, Eq. (10): cos φ = 1/(L+1) Σ_l cos θ^(l) Π_{l'=l}^{L-1} (1 - θ^(l')/π). Summed as
+    1 - cos φ, so that tiny angles are right to rounding.
 
-    >>> float(gradient_angle(0.3, 0))
-    0.3
+    Raises:
+        DomainError: for an angle outside [0, π] or a negative depth.
+
+    >>> float(gradient_angle(1e-12, 0))
+    1e-12
     """
-    layers = _embeddings(theta_in, depth)
-    deficit = layers[0][0]
-    for number in range(1, depth + 1):
-        loss = leaky_relu_dual(*layers[number - 1], negative_slope=0.0).loss
-        deficit = gradient_deficit(deficit, layers[number][0], loss, number)
-    if depth == 0:
-        return layers[0][1]
-    return angle_of(deficit / (depth + 1))
-
-
-def _embeddings(theta_in: ArrayLike, layer: int) -> list[tuple[Array, Array]]:
-    """Return 1 - cos θ^(l) and θ^(l) for l = 0, …, ``layer``."""
-    theta = np.asarray(theta_in, dtype=np.float64)
-    if layer < 0:
-        raise ValueError(f"layer {layer} is negative; layers are counted from the input, 0")
-    if np.any(theta < 0) or np.any(theta > math.pi):
-        raise ValueError("an angle between vectors lies in [0, π] radians")
-    states = [(2 * np.sin(theta / 2) ** 2, theta)]
-    for _ in range(layer):
-        w, theta = states[-1]
-        w = w * leaky_relu_dual(w, theta, negative_slope=0.0).fall
-        states.append((w, angle_of(w)))
-    return states
+    w, theta = _checked(theta_in, depth)
+    deficit = w  # 1 - cos φ of the network that ends here
+    for layer in range(1, depth + 1):
+        w, h = leaky_relu_step(w, theta, bend=1.0)
+        theta = angle_of(w)
+        deficit = (w + layer * (deficit + h - deficit * h)) / (layer + 1)
+    return angle_of(deficit).reshape(np.shape(theta_in))
 
 
 def embedding_angle_small(theta_in: ArrayLike, layer: int) -> Array:
-    """Return θ_in - l θ_in² / 3π, which is θ^(l) to second order (Corollary 4.3)."""
+    """Return θ_in - l/(3π) θ_in², which is θ^(l) up to o(θ_in²), Corollary 4.3."""
     theta = np.asarray(theta_in, dtype=np.float64)
-    return theta - layer * theta**2 / (3 * math.pi)
+    return np.asarray(theta - layer / (3 * math.pi) * theta**2)
 
 
 def gradient_cosine_small(theta_in: ArrayLike, depth: int) -> Array:
-    """Return (1 - L θ_in / 2π) cos θ_in, which is cos φ to first order (Theorem 4.5, Eq. (11)).
+    """Return (1 - L/(2π) θ_in) cos θ_in, which is cos φ up to o(θ_in), Theorem 4.5, Eq. (11).
 
-    The proof's last line has L/2 in place of L/(2π); the statement's coefficient is the right one.
+    The last line of the proof prints L/2; the line before it sums to the L/(2π) of the theorem.
     """
     theta = np.asarray(theta_in, dtype=np.float64)
-    return (1 - depth * theta / (2 * math.pi)) * np.cos(theta)
+    return np.asarray((1 - depth / (2 * math.pi) * theta) * np.cos(theta))
 
 
-def gradient_norm(norm: ArrayLike, depth: int) -> Array:
-    """Return |∇f(x)| = sqrt(L + 1) |x|, for ReLU and linear networks.
+def gradient_norm(norm_x: ArrayLike, depth: int) -> Array:
+    """Return |∇f(x)| = sqrt(L+1) |x|.
 
-    Theorems 3.1 and 4.4 print (L + 1) |x|; their proofs (Eqs. (21) and (39)) give the square of
-    the norm as (L + 1) |x|².
+    Theorems 3.1 and 4.4 print L + 1; the proofs, Eqs. (21) and (39), give |∇f(x)|² = (L+1)|x|².
+
+    >>> float(gradient_norm(2.0, 3))
+    4.0
     """
-    return math.sqrt(depth + 1) * np.asarray(norm, dtype=np.float64)
+    return np.asarray(math.sqrt(depth + 1) * np.asarray(norm_x, dtype=np.float64))
 
 
-def loss_bound(kappa: ArrayLike, step: ArrayLike, initial_loss: float = 1.0) -> Array:
-    """Return (1 - 1/κ)^t L(w_0), the bound on the square loss after t steps (Eq. (13))."""
-    return np.asarray(
-        initial_loss * (1 - 1 / np.asarray(kappa, dtype=np.float64)) ** np.asarray(step)
-    )
+def loss_bound(kappa: ArrayLike, t: ArrayLike, initial_loss: float = 1.0) -> Array:
+    """Return (1 - 1/κ)^t · loss at 0, the bound on the loss after ``t`` steps, Eq. (13).
 
-
-def lambda_min_bound(norm: ArrayLike, norm2: ArrayLike, phi: ArrayLike) -> Array:
-    """Return an upper bound on λ_min of B Bᵀ from two rows of B (proof of Proposition 2.2).
-
-    For rows of norms ``norm`` and ``norm2`` at the angle ``phi`` it is
-    2 |b|² |b'|² (1 - cos φ) / (|b|² + |b'|²), about |b|² φ² / 2 for equal norms.
-
-    >>> round(float(lambda_min_bound(1.0, 1.0, np.pi / 2)), 12)
+    >>> float(loss_bound(2.0, 3, 8.0))
     1.0
     """
-    square, square2 = (np.asarray(value, dtype=np.float64) ** 2 for value in (norm, norm2))
-    fall = 2 * np.sin(np.asarray(phi, dtype=np.float64) / 2) ** 2
-    return np.asarray(2 * square * square2 * fall / (square + square2))
+    kappa = np.asarray(kappa, dtype=np.float64)
+    if not (kappa >= 1).all():
+        raise DomainError("a condition number is at least 1")
+    return np.asarray(initial_loss * (1 - 1 / kappa) ** np.asarray(t))
 
 
-def kappa_lower_bound(norms: ArrayLike, i: int, j: int, phi: float) -> float:
-    """Return a lower bound on κ of B Bᵀ from the row norms of B and one angle (Proposition 2.2).
+def lambda_min_bound(norm_i: ArrayLike, norm_j: ArrayLike, angle: ArrayLike) -> Array:
+    """Return an upper bound on the smallest eigenvalue of B Bᵀ, from two rows of B.
 
-    λ_max is at least the mean of the squared row norms, tr(B Bᵀ) / n; the paper's proof bounds it
-    below by the smallest of them.
+    With rows of norms |b_i| and |b_j| at angle φ it is
+    2 |b_i|² |b_j|² / (|b_i|² + |b_j|²) · (1 - cos φ), Proposition 2.2 (proof in appendix B).
+
+    >>> float(lambda_min_bound(1.0, 1.0, np.pi))
+    2.0
     """
-    values = np.asarray(norms, dtype=np.float64)
-    return float(np.mean(values**2) / lambda_min_bound(values[i], values[j], phi))
+    square_i = np.square(np.asarray(norm_i, dtype=np.float64))
+    square_j = np.square(np.asarray(norm_j, dtype=np.float64))
+    deficit = 2 * np.sin(np.asarray(angle, dtype=np.float64) / 2) ** 2
+    return np.asarray(2 * square_i * square_j / (square_i + square_j) * deficit)
+
+
+def kappa_lower_bound(norms: ArrayLike, i: int, j: int, angle: float) -> float:
+    """Return a lower bound on the condition number of B Bᵀ, from rows i and j at an angle.
+
+    ``norms`` (n,) are the norms of all rows of B. The largest eigenvalue is at least the mean of
+    |b_k|² and the smallest at most `lambda_min_bound`, Proposition 2.2; infinite at angle 0.
+
+    >>> round(kappa_lower_bound([1.0, 1.0, 1.0], 0, 2, 1e-3) / 1e6, 3)
+    2.0
+    """
+    squares = np.square(np.asarray(norms, dtype=np.float64))
+    bound = float(lambda_min_bound(math.sqrt(squares[i]), math.sqrt(squares[j]), angle))
+    return float(squares.mean()) / bound if bound > 0 else math.inf
+
+
+def _checked(theta_in: ArrayLike, layer: int) -> tuple[Array, Array]:
+    """Return 1 - cos θ and θ as arrays of at least one dimension."""
+    theta = np.atleast_1d(np.asarray(theta_in, dtype=np.float64))
+    if layer < 0:
+        raise DomainError(f"layer {layer} is negative; the input is layer 0")
+    if not ((theta >= 0) & (theta <= math.pi)).all():
+        raise DomainError("an angle between two vectors lies in [0, π] radians")
+    return 2 * np.sin(theta / 2) ** 2, theta

@@ -1,169 +1,275 @@
-"""Activations: derivatives, constants, names, and files of one's own."""
+"""Activations against autograd, torch's own functions and independent integration."""
 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
-import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy import integrate
+from torch.nn import functional
 
 from ntk_conditioning import activations
-from ntk_conditioning.activations import Activation, ActivationError, UnknownActivationError
+from ntk_conditioning.activations import (
+    Activation,
+    ActivationError,
+    UnknownActivationError,
+    get,
+    register,
+)
 
-NAMES = (*activations.names(), "leaky_relu-0.3")
-ALL = (*NAMES, *(f"normalized_{name}" for name in NAMES))
+REGISTERED = ("relu", "linear", "leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus")
+SPELLINGS = (*REGISTERED, "leaky_relu-0.2", *(f"normalized_{name}" for name in REGISTERED))
 
-EXACT = {
-    "relu": lambda z: max(z, 0),
+TORCH = {
+    "relu": functional.relu,
     "linear": lambda z: z,
-    "leaky_relu": lambda z: z if z > 0 else mpmath.mpf(0.01) * z,
-    "leaky_relu-0.3": lambda z: z if z > 0 else mpmath.mpf(0.3) * z,
-    "erf": mpmath.erf,
-    "tanh": mpmath.tanh,
-    "gelu": lambda z: z * mpmath.ncdf(z),
-    "selu": lambda z: (
-        mpmath.mpf("1.0507009873554804934193349852946")
-        * (z if z > 0 else mpmath.mpf("1.6732632423543772848170429916717") * mpmath.expm1(z))
-    ),
-    "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
-    "softplus": lambda z: mpmath.log1p(mpmath.exp(z)),
+    "leaky_relu": functional.leaky_relu,
+    "leaky_relu-0.2": lambda z: functional.leaky_relu(z, 0.2),
+    "erf": torch.erf,
+    "tanh": torch.tanh,
+    "gelu": functional.gelu,
+    "selu": functional.selu,
+    "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
 }
 
 
-def mean(function) -> float:
-    """Return E function(z) for z ~ N(0, 1) with 30 digits."""
-    with mpmath.workdps(30):
-        return float(mpmath.quad(lambda z: function(z) * mpmath.npdf(z), [-40, -5, 0, 5, 40]))
+@pytest.fixture
+def registry(monkeypatch):
+    """Undo what a test registers."""
+    monkeypatch.setattr(activations, "_REGISTRY", dict(activations._REGISTRY))
+    monkeypatch.setattr(activations, "_PLUGINS", {})
+    yield
+    get.cache_clear()
 
 
-def test_every_registered_activation_is_checked_here():
-    assert set(NAMES) == set(EXACT)
+def gaussian_expectation(f) -> float:
+    """Return E f(z), z ~ N(0, 1), by adaptive integration on both sides of 0."""
+
+    def integrand(z: float) -> float:
+        return f(z) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    sides = (
+        integrate.quad(integrand, a, b, epsabs=1e-15, epsrel=1e-13, limit=200)[0]
+        for a, b in ((-13, 0), (0, 13))
+    )
+    return sum(sides)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_functions_are_what_they_are_called(name):
-    z = np.array([-30.0, -3.0, -0.7, 1e-9, 0.7, 3.0, 30.0])
-    exact = [float(EXACT[name](mpmath.mpf(float(value)))) for value in z]
-    np.testing.assert_allclose(activations.get(name).values(z), exact, rtol=1e-14, atol=1e-16)
+def at(function, z: float) -> float:
+    return float(function(torch.tensor(z, dtype=torch.float64)))
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_derivatives_are_those_of_autograd(name):
-    sigma = activations.get(name)
-    z = torch.linspace(-6, 6, 200, dtype=torch.float64, requires_grad=True)  # not at 0
-    (slope,) = torch.autograd.grad(sigma.function(z).sum(), z)
-    torch.testing.assert_close(sigma.derivative(z.detach()), slope, rtol=1e-12, atol=1e-14)
+def test_the_registered_names_are_the_documented_ones():
+    assert activations.names()[: len(REGISTERED)] == REGISTERED
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_gain_makes_the_second_moment_one(name):
-    second = mean(lambda z: EXACT[name](z) ** 2)
-    assert activations.get(name).gain == pytest.approx(second**-0.5, rel=1e-12)
+@pytest.mark.parametrize("name", TORCH)
+def test_functions_are_torchs(name):
+    z = torch.linspace(-9, 9, 1001, dtype=torch.float64)
+    torch.testing.assert_close(get(name).function(z), TORCH[name](z), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_derivatives_are_autograds(name):
+    z = torch.linspace(-9, 9, 1000, dtype=torch.float64, requires_grad=True)  # without 0
+    get(name).function(z).sum().backward()
+    torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_float32_stays_float32(name):
+    z = torch.linspace(-3, 3, 7)
+    assert get(name).function(z).dtype == get(name).derivative(z).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_gain_makes_the_second_moment_one(name):
+    moment = gaussian_expectation(lambda z: at(TORCH[name], z) ** 2)
+    assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
 
 
 def test_the_papers_gains():
-    assert activations.get("relu").gain == pytest.approx(math.sqrt(2), rel=1e-15)  # Eq. (1)
-    assert activations.get("linear").gain == 1  # Eq. (3)
+    """liu2023relu: sqrt(2) in Eq. (1), 1 in Eq. (3)."""
+    assert get("relu").gain == math.sqrt(2)
+    assert get("linear").gain == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_normalised_activations_have_mean_zero_and_variance_one(name):
-    first = mean(EXACT[name])
-    variance = mean(lambda z: (EXACT[name](z) - first) ** 2)
-    sigma = activations.get(f"normalized_{name}")
-    z = np.array([-2.0, -0.3, 0.4, 1.7])
-    exact = [(float(EXACT[name](mpmath.mpf(float(v)))) - first) / math.sqrt(variance) for v in z]
-    np.testing.assert_allclose(sigma.values(z), exact, rtol=1e-12, atol=1e-13)
-    assert sigma.gain == pytest.approx(1, rel=1e-12)
+@pytest.mark.parametrize("name", TORCH)
+def test_quadrature_finds_the_gains_that_are_given(name):
+    z = activations.gaussian_nodes()
+    moment = float(activations.gaussian_mean(get(name).values(z) ** 2))
+    assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-14)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_homogeneous_means_homogeneous(name):
-    sigma = activations.get(name)
-    z = np.linspace(-3, 3, 50)
-    holds = np.allclose(sigma.values(7 * z), 7 * sigma.values(z), rtol=1e-12)
-    assert sigma.homogeneous == holds
+@pytest.mark.parametrize("name", REGISTERED)
+def test_normalized_activations_have_mean_0_and_variance_1(name):
+    normal = get(f"normalized_{name}")
+    assert gaussian_expectation(lambda z: at(normal.function, z)) == pytest.approx(0, abs=1e-13)
+    assert gaussian_expectation(lambda z: at(normal.function, z) ** 2) == pytest.approx(
+        1, rel=1e-12
+    )
+    assert normal.gain == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_kinked_means_that_the_derivative_jumps_at_zero(name):
-    sigma = activations.get(name)
-    below, above = sigma.slopes(np.array([-1e-12, 1e-12]))
-    assert sigma.kinked == (abs(above - below) > 1e-6)
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_homogeneous_are_declared(name):
+    z = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    scales = torch.allclose(get(name).function(2.5 * z), 2.5 * get(name).function(z), rtol=1e-13)
+    assert get(name).homogeneous == scales
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_float32_stays_float32(name):
-    sigma = activations.get(name)
-    z = torch.linspace(-2, 2, 5)
-    assert sigma.function(z).dtype == sigma.derivative(z).dtype == torch.float32
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_kinked_are_declared(name):
+    jump = abs(at(get(name).derivative, 1e-12) - at(get(name).derivative, -1e-12))
+    assert get(name).kinked == (jump > 1e-6)
 
 
-@pytest.mark.parametrize("name", ["rellu", "normalized_rellu", "leaky_relu-x", "", "normalized_"])
-def test_unknown_names_are_refused_with_advice(name):
+@pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
+def test_gaussian_means_are_right_for_steep_functions(scale):
+    """E tanh(s z)² is 1 - E tanh'(s z), and tends to 1 - sqrt(2/π)/s as s grows."""
+    z = activations.gaussian_nodes()
+    mean = float(activations.gaussian_mean(np.tanh(scale * z) ** 2))
+    sides = integrate.quad(
+        lambda t: math.exp(-((t / scale) ** 2) / 2) / math.cosh(t) ** 2,
+        0,
+        40,
+        epsabs=1e-14,
+        epsrel=1e-12,
+    )[0]
+    assert 1 - mean == pytest.approx(2 * sides / scale / math.sqrt(2 * math.pi), rel=1e-11)
+
+
+def test_one_object_per_name():
+    assert get("leaky_relu-0.2") is get("leaky_relu-0.2")
+    assert get("leaky_relu-0.20").name == "leaky_relu-0.20"
+
+
+@pytest.mark.parametrize("name", ["rellu", "leaky_relu-x", "leaky_relu--1", "normalized_", ""])
+def test_unknown_names_are_refused(name):
     assert not activations.is_known(name)
-    with pytest.raises(UnknownActivationError) as caught:
-        activations.get(name)
-    assert "relu" in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(UnknownActivationError, match=r"known: relu, linear.*normalized_<name>"):
+        get(name)
 
 
-@pytest.mark.parametrize("name", ["relu", "normalized_relu", "leaky_relu-0.5", "Swish", "a/b"])
-def test_names_that_are_taken_or_no_names_cannot_be_registered(name):
-    with pytest.raises(ActivationError):
-        activations.register(
-            Activation(name, function=lambda z: z, derivative=lambda z: z.new_ones(z.shape))
-        )
+@pytest.mark.parametrize(
+    ("name", "meant"), [("rellu", "relu"), ("normalised_tanh", "normalized_tanh")]
+)
+def test_the_closest_name_is_proposed(name, meant):
+    with pytest.raises(UnknownActivationError, match=f"did you mean '{meant}'"):
+        get(name)
+
+
+def test_every_spelling_is_known():
+    assert all(map(activations.is_known, SPELLINGS))
+
+
+def swish(name: str = "swish", **options) -> Activation:
+    def derivative(z):
+        s = z.sigmoid()
+        return s + z * s * (1 - s)
+
+    options = {"function": lambda z: z * z.sigmoid(), "derivative": derivative, **options}
+    return Activation(name, **options)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_registered_activation_is_found_with_its_gain():
+    register(swish())
+    moment = gaussian_expectation(lambda z: (z / (1 + math.exp(-z))) ** 2)
+    assert get("swish").gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
+    assert get("normalized_swish").gain == 1
+    assert "swish" in activations.names()
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "normalized_x"])
+def test_taken_names_are_refused(name):
+    with pytest.raises(ActivationError, match="taken"):
+        register(swish(name))
+
+
+@pytest.mark.parametrize("name", ["Swish", "", "a/b", "..", "-x", "swish 2"])
+def test_names_that_are_no_folder_names_are_refused(name):
+    with pytest.raises(ActivationError, match="folder"):
+        swish(name)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (
+            swish(derivative=lambda z: z.sigmoid()),
+            r"derivative\(-3.1\) is 0.0431073, but function rises by -",
+        ),
+        (swish(function=lambda z: z * 0, derivative=lambda z: z * 0), "zero"),
+        (swish(function=lambda z: z.log()), "not finite at z = -"),
+        (swish(function=lambda z: z.sum()), "elementwise"),
+        (swish(function=lambda z: z.float()), "elementwise"),
+    ],
+    ids=["derivative", "zero", "nan", "shape", "dtype"],
+)
+def test_functions_that_do_not_compute_are_named(broken, message):
+    with pytest.raises(ActivationError, match=f"swish: .*{message}"):
+        _ = broken.gain
+
+
+def test_a_constant_cannot_be_normalised():
+    constant = swish(function=lambda z: z * 0 + 3, derivative=lambda z: z * 0)
+    with pytest.raises(ActivationError, match="constant"):
+        activations.normalized(constant)
 
 
 PLUGIN = """
 from ntk_conditioning.activations import Activation, register
-register(Activation("{name}", function=lambda z: z.sin(), derivative=lambda z: z.cos()))
+
+def cube(z):
+    return z**3
+
+register(Activation("cube", function=cube, derivative=lambda z: 3 * z**2))
 """
 
 
-class TestPlugins:
-    def test_a_file_registers_an_activation(self, tmp_path):
-        path = tmp_path / "mine.py"
-        path.write_text(PLUGIN.format(name="sine"))
+@pytest.mark.usefixtures("registry")
+def test_a_plugin_registers_once(tmp_path):
+    path = tmp_path / "my_activations.py"
+    path.write_text(PLUGIN)
+    assert activations.load_plugin(path) == activations.load_plugin(str(path)) == ("cube",)
+    assert get("cube").gain == pytest.approx(1 / math.sqrt(15))  # E z^6 = 15
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("x = 1", "registers no activation"),
+        (PLUGIN + "\n1 / 0", "ZeroDivisionError: division by zero"),
+        ("def f(:\n", "SyntaxError"),
+        (PLUGIN + PLUGIN, "'cube' is taken"),
+    ],
+    ids=["missing", "empty", "exception", "syntax", "twice"],
+)
+def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
+    path = tmp_path / "broken.py"
+    if text is not None:
+        path.write_text(text)
+    before = activations.names()
+    with pytest.raises(ActivationError, match=message) as raised:
         activations.load_plugin(path)
-        activations.load_plugin(path)  # again, as when a process is asked twice
-        assert activations.is_known("normalized_sine")
-        # E sin² z = (1 - e^-2) / 2
-        second = (1 - math.exp(-2)) / 2
-        assert activations.get("sine").gain == pytest.approx(second**-0.5, rel=1e-12)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert activations.names() == before
 
-    @pytest.mark.parametrize(
-        ("text", "words"),
-        [
-            (None, "mine.py"),
-            ("x = 1\n", "regist"),
-            ("1 / 0\n", "ZeroDivisionError"),
-            ("def (\n", "SyntaxError"),
-            (PLUGIN.format(name="relu"), "relu"),
-        ],
+
+def test_names_and_exact_gains_need_no_torch():
+    code = (
+        "import sys; from ntk_conditioning import activations as a; "
+        "[a.get(n).gain for n in ('relu', 'linear', 'leaky_relu-0.3', 'erf')]; "
+        "a.is_known('normalized_gelu'); assert 'torch' not in sys.modules"
     )
-    def test_what_goes_wrong_is_one_line(self, tmp_path, text, words):
-        path = tmp_path / "mine.py"
-        if text is not None:
-            path.write_text(text)
-        with pytest.raises(ActivationError) as caught:
-            activations.load_plugin(path)
-        assert words in str(caught.value)
-        assert str(path) in str(caught.value)
-        assert len(str(caught.value).splitlines()) == 1
-
-
-def test_names_need_no_torch():
-    import subprocess
-    import sys
-
-    program = (
-        "import sys\nfrom ntk_conditioning import activations\n"
-        "assert activations.is_known('normalized_leaky_relu-0.2')\n"
-        "assert activations.get('leaky_relu').gain > 1\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "src"})
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
