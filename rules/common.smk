@@ -15,13 +15,15 @@ from ntk_conditioning import activations, cells, datasets, files, provenance
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
+# First of all: Snakemake leaves the lists of --config as texts.
+update_config(config, configuration.typed(workflow.config_settings.config))
+
 # Jobs import the package from the checkout, so that a cluster node needs no install step.
 shell.prefix(
     f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0"
     f" NTK_MIRROR='{config['mirror'] or ''}'; "
 )
 
-update_config(config, configuration.typed(workflow.config_settings.config))
 FIGURES = configuration.read_yaml(f"{workflow.basedir}/notebooks/figures.yaml")
 BUILTIN_ACTIVATIONS = frozenset(activations.names())
 
