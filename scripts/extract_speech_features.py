@@ -1,0 +1,105 @@
+"""Draw frames from a LibriSpeech subset and write their features and labels.
+
+The features are an archive (.npz) with arrays x (frames, bins * neighbours, float32) and y (int64);
+a table beside it tells the speaker, chapter, utterance and frame of each row. The corpus is read
+twice, first for the lengths of its utterances. The same arguments and files give the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from cli import Parser, json_object, logger, positive_integer, positive_integer_or_all, run_main
+from cli import seed as seed_type
+from progress import progress
+
+from ntk_conditioning import files, tables
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.speech.alignments import Alignments
+from ntk_conditioning.speech.draw import draw_frames
+from ntk_conditioning.speech.extraction import Frames, extract, survey
+from ntk_conditioning.speech.features import FeatureSettings
+from ntk_conditioning.tables.frames import FRAMES
+
+log = logger(__file__)
+
+
+def parser() -> Parser:
+    arguments = Parser(prog="extract_speech_features.py", description=__doc__)
+    add = arguments.add_argument
+    add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
+    add("--subset", required=True, help="e.g. train-clean-100")
+    add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
+    add("--frames", type=positive_integer_or_all, default="all", help="frames to draw, or all")
+    add("--settings", type=json_object, default={}, help="settings of the features, as JSON")
+    add("--seed", type=seed_type, default=0, help="seed of the draw")
+    add("--threads", type=positive_integer, default=1, help="processor threads")
+    add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
+    add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
+    return arguments
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    settings = FeatureSettings.from_mapping(args.settings)
+    alignments = None if args.alignments is None else Alignments(args.alignments)
+    log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
+
+    corpus = survey(
+        args.source,
+        args.subset,
+        settings,
+        alignments=alignments,
+        progress=partial(progress, unit="utterance", log=log),
+    )
+    total = len(corpus.frames) + corpus.short + corpus.unaligned
+    available = sum(corpus.frames.values())
+    n = available if args.frames == "all" else args.frames
+    log.info("%d utterances, %.1f minutes", total, corpus.seconds / 60)
+    log.info("left out: %d without a frame, %d unaligned", corpus.short, corpus.unaligned)
+    log.info("drawing %d of %d frames", n, available)
+    drawn = draw_frames(corpus.frames, n, generator=generator(args.seed, "data"))
+
+    start = time.perf_counter()
+    frames = extract(
+        args.source,
+        args.subset,
+        settings,
+        drawn,
+        alignments=alignments,
+        threads=args.threads,
+        progress=partial(progress, unit="utterance", log=log, total=total),
+    )
+    seconds = time.perf_counter() - start
+    log.info(
+        "%d vectors of %d numbers, %d classes; %.1f minutes of speech in %.1f s, %.0f x real time",
+        *frames.x.shape,
+        len(np.unique(frames.y)),
+        frames.seconds / 60,
+        seconds,
+        frames.seconds / seconds,
+    )
+    with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
+        np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
+    tables.write(args.index, FRAMES, index_table(frames))
+    return 0
+
+
+def index_table(frames: Frames) -> pa.Table:
+    """Return the place of every vector in the corpus."""
+    names = np.array(frames.names)[frames.y]
+    columns = [*frames.index.T, frames.y, names]
+    return pa.table(
+        [pa.array(column) for column in columns], names=[column.name for column in FRAMES.columns]
+    ).cast(FRAMES.schema)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Kaldi's log-mel filterbank, normalised by utterance, with neighbouring frames stacked.
+
+C. Liu, L. Hui (2023) say only "768-dimensional vector representing a frame" and refer to Kaldi
+recipes; 64 bins times 12 frames is this project's reading of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+import kaldi_native_fbank
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.errors import UserError
+
+Window = Literal["povey", "hamming", "hanning", "blackman", "rectangular"]
+Normalization = Literal["utterance", "none"]
+
+
+class SettingsError(UserError):
+    """The settings of the features contradict each other."""
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """How a waveform becomes vectors; the names and defaults are Kaldi's where it has them.
+
+    Times are in milliseconds, frequencies in hertz; ``high_freq`` counts down from half the
+    sample rate when it is not positive. A vector holds the frames from ``stack_left`` before to
+    ``stack_right`` after a frame. A frame's label is that of the time ``label_offset_ms`` after
+    its start.
+    """
+
+    sample_rate: int = 16000
+    num_mel_bins: int = 64
+    frame_length_ms: float = 25.0
+    frame_shift_ms: float = 10.0
+    low_freq: float = 20.0
+    high_freq: float = 0.0
+    preemphasis: float = 0.97
+    window: Window = "povey"
+    dither: float = 0.0
+    normalization: Normalization = "utterance"
+    stack_left: int = 5
+    stack_right: int = 6
+    label_offset_ms: float = 12.5
+
+    def __post_init__(self) -> None:
+        nyquist = self.sample_rate / 2
+        high = self.high_freq if self.high_freq > 0 else nyquist + self.high_freq
+        if not 0 <= self.low_freq < high <= nyquist:
+            raise SettingsError(
+                f"low_freq {self.low_freq:g} and high_freq {self.high_freq:g} span no band below "
+                f"{nyquist:g} Hz; high_freq counts down from there when it is not positive"
+            )
+        if self.shift < 1 or self.length < 2:
+            raise SettingsError(
+                f"frame_shift_ms {self.frame_shift_ms:g} and frame_length_ms "
+                f"{self.frame_length_ms:g} are less than a sample at {self.sample_rate} Hz"
+            )
+        if self.dither != 0:
+            raise SettingsError("dither adds noise that no seed repeats; it must be 0")
+        if self.window not in get_args(Window):
+            raise SettingsError(f"window {self.window} is not one of {', '.join(get_args(Window))}")
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the settings of a mapping; what it lacks is as the default says.
+
+        Raises:
+            SettingsError: for a name that is none of the settings.
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(settings.keys() - set(known))
+        if unknown:
+            raise SettingsError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
+        return cls(**settings)
+
+    @property
+    def length(self) -> int:
+        """Samples in a frame."""
+        return int(self.sample_rate * self.frame_length_ms / 1000)
+
+    @property
+    def shift(self) -> int:
+        """Samples from the start of a frame to the start of the next one."""
+        return int(self.sample_rate * self.frame_shift_ms / 1000)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a stacked vector."""
+        return self.num_mel_bins * (self.stack_left + 1 + self.stack_right)
+
+    def label_positions(self, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the samples whose label is the label of each frame."""
+        offset = round(self.sample_rate * self.label_offset_ms / 1000)
+        return frames * self.shift + offset
+
+
+def frame_count(samples: int, settings: FeatureSettings) -> int:
+    """Return how many whole frames a waveform has (Kaldi's ``snip_edges``).
+
+    >>> frame_count(16000, FeatureSettings())  # one second: 1 + (16000 - 400) // 160
+    98
+    >>> frame_count(399, FeatureSettings())
+    0
+    """
+    if samples < settings.length:
+        return 0
+    return 1 + (samples - settings.length) // settings.shift
+
+
+def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArray[np.float32]:
+    """Return the log energies (T, bins) of a 16-bit waveform (n,), T by `frame_count`.
+
+    As Kaldi's ``compute-fbank-feats``: per frame the mean is removed, then pre-emphasis, window,
+    power spectrum padded to a power of two, triangular filters on the mel scale, and the
+    logarithm, floored at float32's epsilon.
+    """
+    options = kaldi_native_fbank.FbankOptions()
+    frame, mel = options.frame_opts, options.mel_opts
+    frame.samp_freq = settings.sample_rate
+    frame.frame_length_ms = settings.frame_length_ms
+    frame.frame_shift_ms = settings.frame_shift_ms
+    frame.dither = settings.dither
+    frame.preemph_coeff = settings.preemphasis
+    frame.window_type = settings.window
+    frame.snip_edges = True
+    mel.num_bins = settings.num_mel_bins
+    mel.low_freq = settings.low_freq
+    mel.high_freq = settings.high_freq
+    computer = kaldi_native_fbank.OnlineFbank(options)
+    computer.accept_waveform(settings.sample_rate, waveform.astype(np.float32))
+    computer.input_finished()
+    frames = computer.num_frames_ready
+    features = np.empty((frames, settings.num_mel_bins), dtype=np.float32)
+    for t in range(frames):
+        features[t] = computer.get_frame(t)
+    return features
+
+
+def normalized(features: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return features (T, bins) with mean 0 and variance 1 in each bin over the utterance.
+
+    A bin that is constant becomes 0.
+
+    >>> import numpy as np
+    >>> normalized(np.array([[1.0, 7.0], [3.0, 7.0]])).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    x = features.astype(np.float64)
+    constant = x.min(axis=0) == x.max(axis=0)  # exactly: the rounded mean differs from the value
+    x -= x.mean(axis=0)
+    x[:, constant] = 0
+    deviation = np.sqrt(np.mean(x * x, axis=0))
+    normed: NDArray[np.float64] = x / np.where(constant, 1, deviation)
+    return normed
+
+
+def stacked(
+    features: NDArray[np.floating], frames: NDArray[np.int64], *, left: int, right: int
+) -> NDArray[np.floating]:
+    """Return for each of ``frames`` its neighbours side by side, (len(frames), neighbours · bins).
+
+    The order is from ``left`` frames before to ``right`` frames after; beyond the utterance's ends
+    its first or last frame is repeated, as Kaldi's ``splice-feats`` does.
+
+    >>> import numpy as np
+    >>> stacked(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]), left=1, right=1).tolist()
+    [[1.0, 1.0, 2.0], [2.0, 3.0, 3.0]]
+    """
+    neighbours = frames[:, None] + np.arange(-left, right + 1)
+    inside = np.clip(neighbours, 0, len(features) - 1)
+    side_by_side: NDArray[np.floating] = features[inside].reshape(len(frames), -1)
+    return side_by_side
+
+
+def vectors(
+    waveform: NDArray[np.int16], frames: NDArray[np.int64], settings: FeatureSettings
+) -> NDArray[np.float32]:
+    """Return the vectors (len(frames), dimension) of some frames of one utterance."""
+    features: NDArray[np.floating] = filterbank(waveform, settings)
+    if settings.normalization == "utterance":
+        features = normalized(features)
+    return stacked(features, frames, left=settings.stack_left, right=settings.stack_right).astype(
+        np.float32
+    )
