@@ -42,7 +42,7 @@ class TarMember:
         try:
             content = self._stream.read()
         except _DAMAGED as error:
-            raise _damaged(self._archive, error) from None
+            raise _damaged(self._archive, error, f"in member {self.name!r}: ") from None
         if len(content) != self.size:
             raise TarError(
                 f"{self._archive}: ends inside {self.name}, after {len(content)} of its "
@@ -67,8 +67,9 @@ class _StrictHeader(tarfile.TarInfo):
 def tar_members(path: Path) -> Iterator[TarMember]:
     """Yield the regular files of a tar archive in their order; folders are passed over.
 
-    Nothing is written anywhere. The archive is read to its end, so that gzip's checksum is
-    compared: only an iteration that ends by itself has read sound data.
+    Nothing is written anywhere. The archive is read to its end, which must be the two blocks of
+    zeros that the format asks for, and gzip's checksum is compared: only an iteration that ends
+    by itself has read an archive that is whole.
 
     Raises:
         MissingFileError: if there is no such file.
@@ -76,28 +77,26 @@ def tar_members(path: Path) -> Iterator[TarMember]:
             an absolute name or one that climbs out of its folder, or stands there twice.
     """
     require_file(path)
-    seen: set[str] = set()
+    seen: set[PurePosixPath] = set()
     with path.open("rb") as plain:
         packed = plain.read(len(_GZIP)) == _GZIP
         plain.seek(0)
         stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
-        with closing(stream):
-            try:
-                archive = tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)
-            except _DAMAGED as error:
-                raise _damaged(path, error) from None
-            with archive:
-                while (header := _next(archive, path)) is not None:
-                    _require_harmless(header, path, seen)
-                    content = archive.extractfile(header) if header.isfile() else None
-                    if content is not None:
-                        yield TarMember(header.name, header.size, path, content)
-                    archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
-            try:
-                while stream.read(_CHUNK):
-                    pass
-            except _DAMAGED as error:
-                raise _damaged(path, error) from None
+        with closing(stream), _opened(stream, path) as archive:
+            while (header := _next(archive, path)) is not None:
+                _require_harmless(header, path, seen)
+                content = archive.extractfile(header) if header.isfile() else None
+                if content is not None:
+                    yield TarMember(header.name, header.size, path, content)
+                archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
+            _require_end(archive, path)
+
+
+def _opened(stream: Any, path: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
 
 
 def _next(archive: tarfile.TarFile, path: Path) -> tarfile.TarInfo | None:
@@ -107,19 +106,41 @@ def _next(archive: tarfile.TarFile, path: Path) -> tarfile.TarInfo | None:
         raise _damaged(path, error) from None
 
 
-def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[str]) -> None:
-    name = PurePosixPath(header.name)
+def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPath]) -> None:
+    name = PurePosixPath(header.name)  # without the "." parts
     if name.is_absolute() or ".." in name.parts or "\\" in header.name:
         problem = "climbs out of the archive's folder"
-    elif not (header.isfile() or header.isdir()):
-        problem = "is a link or a device"
-    elif header.isfile() and header.name in seen:
+    elif header.issparse() or not (header.isfile() or header.isdir()):
+        problem = "is neither a plain file nor a folder, but a link, a device or sparse"
+    elif header.isfile() and name in seen:
         problem = "stands in the archive twice"
     else:
-        seen.add(header.name)
+        if header.isfile():
+            seen.add(name)
         return
     raise TarError(f"{path}: member {header.name!r} {problem}; this is not the original archive")
 
 
-def _damaged(path: Path, error: BaseException) -> TarError:
-    return TarError(f"{path}: damaged or cut off ({one_line(error)}); fetch it again")
+def _require_end(archive: tarfile.TarFile, path: Path) -> None:
+    """Read what follows the block of zeros at which `tarfile` stops: one more, and only zeros."""
+    stream: Any = archive.fileobj  # where `tarfile` left off, its buffer included
+    end = stream.tell()
+    only_zeros = True
+    try:
+        while chunk := stream.read(_CHUNK):
+            only_zeros = only_zeros and not chunk.strip(b"\0")
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+    if not only_zeros:
+        raise TarError(
+            f"{path}: data follow the archive's end at byte {end}; it is damaged or not the "
+            "original archive: fetch it again"
+        )
+    if stream.tell() < end + tarfile.BLOCKSIZE:
+        raise TarError(f"{path}: cut off inside the zeros that end an archive; fetch it again")
+
+
+def _damaged(path: Path, error: BaseException, where: str = "") -> TarError:
+    return TarError(
+        f"{path}: {where}no tar archive, damaged or cut off ({one_line(error)}); fetch it again"
+    )

@@ -18,6 +18,7 @@ from ntk_conditioning.prepared import SCALINGS
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
+SUBSETS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/catalogue.yaml").read_text())
 SCHEMA: dict[str, Any] = yaml.safe_load((ROOT / "schemas/datasets.schema.yaml").read_text())
 
 
@@ -52,11 +53,48 @@ def test_the_catalogue_fits_its_schema():
     assert mistake(CATALOGUE) is None
 
 
+def test_the_subsets_stack_on_the_catalogue():
+    assert mistake(SUBSETS) is None
+    assert not SUBSETS.keys() & CATALOGUE.keys()
+    for name, entry in SUBSETS.items():
+        official = CATALOGUE[name.removesuffix("_subset")]
+        assert (entry["reader"], entry["scaling"]) == (official["reader"], official["scaling"])
+        for part, file in entry.get("files", {}).items():
+            assert file["name"] == official["files"][part]["name"]
+            assert file["urls"] == []
+            assert not set(file["sha256"]) & set(official["files"][part]["sha256"])
+
+
+def test_a_name_stands_for_one_file():
+    """The rules know a download by its name, so two entries of one name must be the same file."""
+    for catalogue in (CATALOGUE, SUBSETS):
+        known: dict[str, Any] = {}
+        for entry in catalogue.values():
+            for file in entry.get("files", {}).values():
+                assert known.setdefault(file["name"], file) == file
+
+
+def test_downloads_have_an_address_a_size_and_a_citation():
+    for name, entry in CATALOGUE.items():
+        assert entry.get("citation"), name
+        for file in entry.get("files", {}).values():
+            assert file["urls"], name
+            assert file["bytes"] > 0
+            assert all(url.endswith(Path(file["name"]).name) for url in file["urls"])
+
+
 def test_scalings_and_readers_are_those_of_the_code():
     keys = SCHEMA["$defs"]["entry"]["properties"]
     assert tuple(keys["scaling"]["enum"]) == SCALINGS
-    known = {*readers.GENERATED, *readers.FROM_ONE_FILE, *readers.FROM_TWO_FILES}
-    assert set(keys["reader"]["enum"]) == known
+    families = (
+        readers.GENERATED,
+        readers.FROM_ONE_FILE,
+        readers.FROM_TWO_FILES,
+        readers.FROM_ARCHIVE,
+        readers.FROM_FEATURES,
+    )
+    known = [reader for family in families for reader in family]
+    assert sorted(keys["reader"]["enum"]) == sorted(known)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +111,36 @@ def test_scalings_and_readers_are_those_of_the_code():
         ("mnist", {"files": ...}, "$.mnist: 'files' is a required property"),
         ("mnist", {"title": ...}, "$.mnist: 'title' is a required property"),
         ("mnist", {"reader": ...}, "$.mnist: 'reader' is a required property"),
+        ("svhn", {"files": ...}, "$.svhn: 'path' is a required property"),
+        ("svhn", {"path": "x"}, "$.svhn: 'path' is not one of"),
+        ("svhn", {"options": {"classes": []}}, "$.svhn.options.classes: [] should be non-empty"),
+        ("cifar10", {"options": {"classes": [10]}}, "$.cifar10.options.classes[0]: 10 is greater"),
+        ("cifar10", {"options": {"classes": [1, 1]}}, "$.cifar10.options.classes: [1, 1] has non-"),
+        ("cifar10", {"options": {"class": [1]}}, "$.cifar10.options: Additional properties"),
+        ("librispeech", {"options": ...}, "$.librispeech: 'options' is a required property"),
+        ("librispeech", {"files": ...}, "$.librispeech: 'path' is a required property"),
+        ("librispeech", {"options": {"labels": "speaker"}}, "$.librispeech.options: 'subset' is"),
+        ("librispeech", {"options": {"subset": "x"}}, "$.librispeech.options: 'labels' is a req"),
+        (
+            "librispeech",
+            {"options": {"subset": "x", "labels": "word"}},
+            "$.librispeech.options.labels: 'word' is not one of",
+        ),
+        (
+            "librispeech",
+            {"options": {"subset": "x", "labels": "phone"}},
+            "$.librispeech.options: 'alignments' is a required property",
+        ),
+        (
+            "librispeech",
+            {"options": {"subset": "x", "labels": "speaker", "alignments": "y"}},
+            "$.librispeech.options: 'alignments' is not one of",
+        ),
+        (
+            "librispeech",
+            {"options": {"subset": "x", "labels": "speaker", "frames": 9}},
+            "$.librispeech.options: 'frames' is not one of",
+        ),
         ("synthetic", {"options": ...}, "$.synthetic: 'options' is a required property"),
         ("synthetic", {"options": {"n": 2, "d": 5}}, "$.synthetic.options: 'seed' is a req"),
         (
@@ -93,6 +161,7 @@ def test_a_mistake_is_named(name, change, expected):
 
 
 FILE = CATALOGUE["mnist"]["files"]["train_x"]
+SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +172,7 @@ FILE = CATALOGUE["mnist"]["files"]["train_x"]
         (FILE | {"sha256": ["abc"]}, ".sha256[0]: 'abc' does not match"),
         (FILE | {"sha256": []}, ".sha256: [] should be non-empty"),
         (FILE | {"urls": ["ftp://x"]}, ".urls[0]: 'ftp://x' does not match"),
+        (FILE | {"urls": ["/x"]}, ".urls[0]: '/x' does not match"),
         (FILE | {"md5": "x"}, ": Additional properties are not allowed ('md5' was unexpected)"),
     ],
 )
@@ -125,6 +195,22 @@ def test_a_mistake_in_a_file_is_named(file, expected):
         ({"reader": "npz", "path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
         ({"reader": "csv", "path": "x"}, "$.mine: 'options' is a required property"),
         ({"reader": "csv", "path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
+        ({"reader": "svhn", "path": "x.mat", "options": {"classes": [0, 2]}}, None),
+        ({"reader": "svhn", "files": {"train_x": FILE}}, None),
+        ({"reader": "svhn", "files": {"train_x": FILE, "train_y": FILE}}, "$.mine.files: 'train_y"),
+        ({"reader": "cifar10", "path": "folder"}, None),
+        ({"reader": "cifar10", "files": {"train_x": FILE, "test_x": FILE}}, None),
+        ({"reader": "librispeech", "path": "x", "options": SPEECH}, None),
+        ({"reader": "librispeech", "files": {"train_x": FILE}, "options": SPEECH}, None),
+        (
+            {"reader": "librispeech", "files": dict.fromkeys(["train_x", "test_x"], FILE)}
+            | {"options": SPEECH},
+            "$.mine.files: 'test_x' is not one of",
+        ),
+        (
+            {"reader": "npz", "files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}},
+            None,
+        ),
         ({"reader": "idx", "files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
         (
             {"reader": "idx", "files": {"train_x": FILE, "test_y": FILE}},

@@ -14,22 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from ntk_conditioning import datasets
 from ntk_conditioning.archives import ContentError, FormatError
+from ntk_conditioning.datasets import Entry, PartError
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.readers import (
+from ntk_conditioning.readers.generated import (
     DIGITS,
-    IdxError,
     PatchError,
     cut_patches,
     draw_gaussian,
     load_digits,
-    read_csv,
-    read_idx,
-    read_idx_array,
-    read_npz,
-    read_parquet,
 )
+from ntk_conditioning.readers.idx import IdxError, read_idx, read_idx_array
+from ntk_conditioning.readers.npz import read_features, read_npz
+from ntk_conditioning.readers.tables import read_csv, read_parquet
 
 IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
 
@@ -112,6 +111,15 @@ class TestIdx:
         assert both.y is not None
         np.testing.assert_array_equal(both.x, both.y)
 
+    @pytest.mark.parametrize("dtype", sorted(set(IDX_CODES) - {">u1"}))
+    def test_datasets_are_of_unsigned_bytes(self, tmp_path, dtype):
+        other = tmp_path / "other"
+        other.write_bytes(idx_bytes(IMAGES, dtype))
+        good = idx_file(tmp_path, idx_bytes(IMAGES), packed=False)
+        for x, y in ((other, good), (good, other)):
+            with pytest.raises(IdxError, match=r"other: byte 2 says elements of type .*, not unsi"):
+                read_idx(x, y)
+
     def test_a_missing_file_is_named(self, tmp_path):
         with pytest.raises(MissingFileError, match="absent does not exist"):
             read_idx_array(tmp_path / "absent")
@@ -139,6 +147,55 @@ class TestNpz:
             read_npz(self.save(tmp_path, x=x), labels="y")
         with pytest.raises(ContentError, match=r"mine.npz has no array 'x'; its arrays: 'a', 'b'"):
             read_npz(self.save(tmp_path, a=x, b=x))
+
+    @given(
+        hnp.arrays(
+            st.sampled_from(["u1", "<i4", ">f4", "f8"]), hnp.array_shapes(min_dims=1, max_side=4)
+        ),
+        st.booleans(),
+        st.booleans(),
+    )
+    def test_round_trip(self, tmp_path_factory, x, packed, fortran):
+        path = tmp_path_factory.getbasetemp() / "round.npz"
+        save = np.savez_compressed if packed else np.savez
+        save(path, x=np.asfortranarray(x) if fortran else x, y=np.arange(3))
+        found = read_npz(path)
+        assert found.x.dtype == x.dtype
+        assert found.x.tobytes() == x.tobytes()  # NaNs too
+        assert found.y.tolist() == [0, 1, 2]
+
+    def test_extracted_features_have_labels(self, tmp_path):
+        x, y = np.eye(3, dtype=np.float32), np.arange(3)
+        found = read_features(self.save(tmp_path, x=x, y=y))
+        assert found.x.dtype == np.float32
+        np.testing.assert_array_equal(found.y, y)
+        with pytest.raises(ContentError, match="has no array 'y'"):
+            read_features(self.save(tmp_path, x=x))
+
+    def test_a_dataset_of_speech_is_its_extracted_features(self, tmp_path):
+        path = self.save(tmp_path, x=np.eye(3, dtype=np.float32), y=np.arange(3))
+        # checksum and path are the corpus', not the features'
+        entry = Entry(
+            "speech",
+            "librispeech",
+            "none",
+            options={"subset": "dev-clean", "labels": "speaker"},
+            sha256={"train_x": ("0",)},
+            path=tmp_path / "corpus",
+        )
+        found = datasets.read(entry, {"features": path})
+        np.testing.assert_array_equal(found.x, np.eye(3, dtype=np.float32))
+        assert found.y.tolist() == [0, 1, 2]
+        problem = "speech has only a training part, of extracted features; give features=PATH alone"
+        for parts, split in (({}, "train"), ({"train_x": path}, "train"), ({}, "test")):
+            with pytest.raises(PartError, match=problem):
+                datasets.read(entry, parts, split=split)
+        with pytest.raises(PartError, match=problem):
+            datasets.read(entry, {"features": path, "train_x": path})
+        with pytest.raises(PartError, match=problem):
+            datasets.read(entry, {"features": path}, split="test")
+        with pytest.raises(PartError, match="mine: reader npz extracts no features; give train_x"):
+            datasets.read(Entry("mine", "npz", "none"), {"features": path})
 
     def test_python_objects_are_never_unpickled(self, tmp_path):
         path = self.save(tmp_path, x=np.array([{}], dtype=object))
@@ -228,6 +285,30 @@ class TestTables:
         assert found.columns == ("a", "b")
         with pytest.raises(ContentError, match="no feature column besides 'label'"):
             read_parquet(parquet_file(tmp_path, TABLE.select(["label"])), labels="label")
+
+    @given(
+        hnp.arrays(
+            np.float64,
+            st.tuples(st.integers(1, 5), st.integers(1, 4)),
+            elements=st.floats(allow_nan=False),
+        )
+    )
+    def test_round_trip(self, tmp_path_factory, x):
+        names = [f"c{column}" for column in range(x.shape[1])]
+        labels = [f"class {row % 2}" for row in range(len(x))]
+        table = pa.table({**dict(zip(names, x.T, strict=True)), "label": labels})
+        folder = tmp_path_factory.getbasetemp()
+        text = "\n".join(
+            ",".join([*map(repr, row), label])
+            for row, label in zip(x.tolist(), labels, strict=True)
+        )
+        header = ",".join([*names, "label"])
+        for found in (
+            read_parquet(parquet_file(folder, table), labels="label"),
+            read_csv(csv_file(folder, f"{header}\n{text}\n"), labels="label"),
+        ):
+            np.testing.assert_array_equal(found.x, x)
+            assert found.y.tolist() == labels
 
     def test_types_are_kept(self, tmp_path):
         path = parquet_file(tmp_path)
