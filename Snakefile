@@ -17,6 +17,7 @@ configfile: "config.yaml"
 
 include: "rules/common.smk"
 include: "rules/data.smk"
+include: "rules/speech.smk"
 include: "rules/spectra.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 
 import configuration
-from ntk_conditioning import activations, cells, datasets, files, provenance
+from ntk_conditioning import activations, cells, datasets, provenance
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
@@ -62,6 +62,7 @@ def checked_catalogue():
 CATALOGUE = checked_catalogue()
 RUN = config["run"]
 STUDY = config["activation_study"]
+SPEECH = {key: value for key, value in config["speech"].items() if key != "frames"}
 
 
 def setting(key, dataset):
@@ -69,23 +70,31 @@ def setting(key, dataset):
     return config["overrides"].get(dataset, {}).get(key, config[key])
 
 
+def is_drawn(dataset):
+    """Return whether every seed draws its own samples of a dataset."""
+    return setting("samples", dataset) != "all"
+
+
 MAIN_GRID = cells.Grid(
     kernels=config["kernels"],
     activations=config["activations"],
     depths={dataset: setting("depths", dataset) for dataset in config["datasets"]},
     seeds=config["seeds"],
+    drawn=[*filter(is_drawn, config["datasets"])],
 )
 STUDY_GRID = cells.Grid(
     kernels=["infinite_ntk"],
     activations=STUDY["activations"],
     depths={dataset: STUDY["depths"] for dataset in STUDY["datasets"]},
     seeds=config["seeds"],
+    drawn=[*filter(is_drawn, STUDY["datasets"])],
 )
 
 
 wildcard_constraints:
     run="[a-z0-9_-]+",
     dataset="[a-z0-9_]+",
+    draw=r"all|seed-\d+",
     activation="[a-z0-9_.-]+",
     depth=r"\d+",
     seed=r"\d+",
@@ -107,22 +116,104 @@ def code(*programs, activation=None):
     return provenance.source_digest(*programs, *extra, package=package)
 
 
-def raw_files(wildcards):
-    """Return the files that a dataset's training samples are read from, by part."""
-    entry = CATALOGUE[wildcards.dataset]
+def is_speech(dataset):
+    """Return whether a dataset consists of frames that are drawn from a speech corpus."""
+    return CATALOGUE[dataset]["reader"] == "librispeech"
+
+
+def local_files(dataset):
+    """Return the files that a dataset's training samples come from, by part."""
+    entry = CATALOGUE[dataset]
     if "path" in entry:
-        return {"train_x": ancient(entry["path"])}
+        return {"train_x": entry["path"]}
     return {
-        part: ancient(f"{config['data_dir']}/{file['name']}")
+        part: f"{config['data_dir']}/{file['name']}"
         for part, file in entry.get("files", {}).items()
         if part.startswith("train")
     }
 
 
+def original_files(wildcards):
+    """Return what must be there before a dataset's files are read.
+
+    For a download that is the word that its file is in place, see `download_file`.
+    """
+    entry = CATALOGUE[wildcards.dataset]
+    if "path" in entry:
+        return [ancient(entry["path"])]
+    return [
+        f"results/{wildcards.run}/downloads/{file['name']}.json"
+        for part, file in entry.get("files", {}).items()
+        if part.startswith("train")
+    ]
+
+
+def prepared_from(wildcards):
+    """Return the inputs of a prepared dataset."""
+    if is_speech(wildcards.dataset):
+        return [f"results/{wildcards.run}/features/{wildcards.dataset}.npz"]
+    return original_files(wildcards)
+
+
+def parts(wildcards, input):
+    """Return the files of a dataset as options for the program that reads them."""
+    if is_speech(wildcards.dataset):
+        return [f"features={input[0]}"]
+    return [f"{part}={path}" for part, path in local_files(wildcards.dataset).items()]
+
+
 def own_content(wildcards):
-    """Return the sha256 of a user's own file; the catalogue has those of all others."""
+    """Return a digest of a user's own file or folder; the catalogue has those of all others."""
     path = CATALOGUE[wildcards.dataset].get("path")
-    return files.sha256(Path(path)) if path and Path(path).is_file() else ""
+    return provenance.path_digest(path) if path else ""
+
+
+def speech_frames(dataset):
+    """Return how many frames are drawn from a speech corpus."""
+    return (
+        config["overrides"].get(dataset, {}).get("frames", config["speech"]["frames"])
+    )
+
+
+def alignments(wildcards):
+    """Return the folder of a speech corpus' alignments as an option."""
+    folder = CATALOGUE[wildcards.dataset]["options"].get("alignments")
+    return [f"--alignments={folder}"] if folder else []
+
+
+def alignment_content(wildcards):
+    """Return a digest of the folder of a speech corpus' alignments."""
+    folder = CATALOGUE[wildcards.dataset]["options"].get("alignments")
+    return provenance.path_digest(folder) if folder else ""
+
+
+def draw_options(wildcards):
+    """Return the options that say which samples of a dataset make up a draw."""
+    if wildcards.draw == "all":
+        return []
+    samples = ["--samples", str(setting("samples", wildcards.dataset))]
+    balanced = ["--balanced"] if setting("balanced", wildcards.dataset) else []
+    return [*samples, "--seed", wildcards.draw.removeprefix("seed-"), *balanced]
+
+
+def draws(wildcards):
+    """Return what a cell's seeds are computed from: a draw for each of them, or the whole dataset."""
+    if wildcards.get("seed") == "none":
+        return ["all"]
+    seeds = [wildcards.seed] if "seed" in wildcards.keys() else config["seeds"]
+    return cells.draws(seeds, drawn=is_drawn(wildcards.dataset))
+
+
+def prepared_data(wildcards):
+    """Return the prepared samples of a cell's seeds; the datasheets tell when they change."""
+    folder = f"results/{wildcards.run}/datasets/{wildcards.dataset}"
+    return [ancient(f"{folder}/{draw}.npz") for draw in draws(wildcards)]
+
+
+def prepared_datasheets(wildcards):
+    """Return the datasheets of `prepared_data`, with their checksums."""
+    folder = f"results/{wildcards.run}/datasets/{wildcards.dataset}"
+    return [f"{folder}/{draw}.json" for draw in draws(wildcards)]
 
 
 def cell_files():

@@ -6,7 +6,7 @@ Pure functions on mappings; `common.smk` calls `check` before any rule is define
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ class Layer:
 
     name: str
     values: Config
+
+
+#: The reader of datasets whose samples are frames drawn from recordings.
+SPEECH = "librispeech"
 
 
 class Integer:
@@ -109,6 +113,10 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
         yield f"{where}: the list is empty; give at least {allowed} item"
     elif rule in ("minimum", "exclusiveMinimum"):
         yield f"{where}: {value!r} is too small; the least is {allowed}"
+    elif rule == "maximum":
+        yield f"{where}: {value!r} is too large; the most is {allowed}"
+    elif rule == "const":
+        yield f"{where}: {value!r} is not {allowed!r}, the only value that it can have"
     elif rule == "pattern":
         yield f"{where}: {value!r} is not a plain name (lower-case letters, digits, _ . -)"
     else:
@@ -192,6 +200,7 @@ class Known:
     is_activation: Any
     activations: Sequence[str]
     samples: Mapping[str, int | None]
+    speech: Collection[str]
 
 
 def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[str]:
@@ -222,7 +231,14 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
             problems.append(
                 f"{at('overrides', name)}: no dataset of this run; {did_you_mean(name, used)}"
             )
+        elif "frames" in config["overrides"][name] and name not in known.speech:
+            problems.append(
+                f"{at('overrides', name, 'frames')}: {name} is no speech corpus; frames are drawn "
+                "of datasets with reader librispeech"
+            )
+    problems += _file_errors({name: known.catalogue.get(name, {}) for name in used})
     for name in used:
+        problems += _path_errors(name, known.catalogue.get(name, {}))
         problems += _block_errors(name, config, known.samples.get(name), at)
 
     for index, name in enumerate(config["figures"]):
@@ -240,15 +256,45 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
     return problems
 
 
+def _file_errors(entries: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for datasets of one run that need different files of the same name."""
+    owners: dict[str, tuple[str, Any]] = {}
+    for dataset, entry in entries.items():
+        for file in entry.get("files", {}).values():
+            name, content = file["name"], file["sha256"]
+            owner, expected = owners.setdefault(name, (dataset, content))
+            if content != expected:
+                yield (
+                    f"catalogue: {dataset} and {owner} need different files of the name {name}; "
+                    "use them in runs of their own, with different data_dir"
+                )
+                break
+
+
+def _path_errors(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for files and folders of the user's own that a dataset lacks."""
+    places = {"path": entry.get("path")}
+    places["options.alignments"] = entry.get("options", {}).get("alignments")
+    for key, path in places.items():
+        if path is not None and not Path(path).exists():
+            yield (
+                f"catalogue: {name}.{key}: {path} does not exist; give a path that is absolute or "
+                "relative to the working directory"
+            )
+
+
 def _block_errors(name: str, config: Config, available: int | None, at: Any) -> Iterator[str]:
     """Yield lines for subsets and blocks that a dataset of known size cannot give."""
     own = config["overrides"].get(name, {})
-    values = {key: own.get(key, config[key]) for key in ("samples", "kernel_size", "blocks")}
+    keys = ("samples", "balanced", "kernel_size", "blocks")
+    values = {key: own.get(key, config[key]) for key in keys}
 
     def place(key: str) -> str:
         return at("overrides", name, key) if key in own else at(key)
 
     samples, size, blocks = values["samples"], values["kernel_size"], values["blocks"]
+    if values["balanced"] and samples == "all":
+        yield f"{place('balanced')}: {name} is whole (samples all); give samples a number to draw"
     if size == "all" and blocks not in ("all", 1):
         yield f"{place('blocks')}: kernel_size all makes one block of {name}; set it to 1"
     if available is None:
@@ -271,6 +317,15 @@ def _block_errors(name: str, config: Config, available: int | None, at: Any) -> 
             f"{place('blocks')}: {blocks} disjoint blocks of {size} need {blocks * size} samples "
             f"and {name} has {n}; at most {n // size}"
         )
+
+
+def _available(name: str, entry: Config, config: Config, count_samples: Any) -> int | None:
+    """Return how many samples a dataset has, if that is known before its files are."""
+    if entry["reader"] != SPEECH:
+        known: int | None = count_samples(entry)
+        return known
+    frames = config["overrides"].get(name, {}).get("frames", config["speech"]["frames"])
+    return None if frames == "all" else frames
 
 
 def check(
@@ -304,7 +359,12 @@ def check(
             figures=figures,
             is_activation=activations.is_known,
             activations=activations.names(),
-            samples={name: count_samples(catalogue[name]) for name in used if name in catalogue},
+            speech=[name for name, entry in catalogue.items() if entry["reader"] == SPEECH],
+            samples={
+                name: _available(name, catalogue[name], config, count_samples)
+                for name in used
+                if name in catalogue
+            },
         )
         problems = grid_errors(config, known, layers)
     if problems:

@@ -1,8 +1,8 @@
 # Cells: one file for each grid point and seed, one job for all seeds of a grid point.
 #
-# Needs: results/{run}/datasets/{dataset}.npz and its datasheet.
+# Needs: results/{run}/datasets/{dataset}/: the draws of its samples and their datasheets.
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet
-#        results/{run}/angles/...      the same, with seed-none at infinite width
+#        results/{run}/angles/...      the same; seed-none at infinite width, of a whole dataset
 #
 # Starting a process takes longer than a small cell, so a job computes the seeds one by one and
 # writes each one's file as soon as it is done. Finite and infinite width are rules of their own:
@@ -12,8 +12,8 @@
 rule compute_spectrum:
     """Condition the NTK of a network of finite width on random blocks of one dataset."""
     input:
-        data=ancient("results/{run}/datasets/{dataset}.npz"),
-        datasheet="results/{run}/datasets/{dataset}.json",
+        data=prepared_data,
+        datasheets=prepared_datasheets,
     output:
         expand(
             "results/{{run}}/spectra/empirical_ntk/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
@@ -47,8 +47,8 @@ rule compute_spectrum:
 rule compute_infinite_spectrum:
     """Condition a kernel of infinite width on the same blocks."""
     input:
-        data=ancient("results/{run}/datasets/{dataset}.npz"),
-        datasheet="results/{run}/datasets/{dataset}.json",
+        data=prepared_data,
+        datasheets=prepared_datasheets,
     output:
         expand(
             "results/{{run}}/spectra/{{kernel}}/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
@@ -84,8 +84,8 @@ rule compute_infinite_spectrum:
 rule compute_min_angle:
     """Find the smallest gradient angle of a finite network over all pairs of a dataset."""
     input:
-        data=ancient("results/{run}/datasets/{dataset}.npz"),
-        datasheet="results/{run}/datasets/{dataset}.json",
+        data=prepared_data,
+        datasheets=prepared_datasheets,
     output:
         expand(
             "results/{{run}}/angles/empirical_ntk/{{dataset}}/{{activation}}/depth-{{depth}}/seed-{seed}.parquet",
@@ -113,19 +113,22 @@ rule compute_min_angle:
 
 
 rule compute_infinite_min_angle:
-    """Find the smallest gradient angle at infinite width; no seed enters."""
+    """Find the smallest gradient angle at infinite width, where a seed only draws the samples."""
     input:
-        data=ancient("results/{run}/datasets/{dataset}.npz"),
-        datasheet="results/{run}/datasets/{dataset}.json",
+        data=prepared_data,
+        datasheets=prepared_datasheets,
     output:
-        "results/{run}/angles/infinite_ntk/{dataset}/{activation}/depth-{depth}/seed-none.parquet",
+        "results/{run}/angles/infinite_ntk/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet",
     log:
-        "logs/{run}/compute_infinite_min_angle/{dataset}/{activation}/depth-{depth}.log",
+        "logs/{run}/compute_infinite_min_angle/{dataset}/{activation}/depth-{depth}/seed-{seed}.log",
     benchmark:
-        "logs/{run}/compute_infinite_min_angle/{dataset}/{activation}/depth-{depth}.tsv"
+        "logs/{run}/compute_infinite_min_angle/{dataset}/{activation}/depth-{depth}/seed-{seed}.tsv"
+    wildcard_constraints:
+        seed=r"none|\d+",
     conda:
         "../envs/environment.yaml"
     params:
+        seed=lambda w: "" if w.seed == "none" else f"--seed {w.seed}",
         exclude="--exclude-duplicates" if config["exclude_duplicates"] else "",
         plugins=lambda w: [
             f"--activation-file={file}" for file in plugins(w.activation)
@@ -136,5 +139,5 @@ rule compute_infinite_min_angle:
     shell:
         "python scripts/compute_infinite_min_angle.py --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
-        " --depth {wildcards.depth} {params.exclude} --threads {threads} --output {output:q}"
-        " 2> {log:q}"
+        " --depth {wildcards.depth} {params.seed} {params.exclude} --threads {threads}"
+        " --output {output:q} 2> {log:q}"

@@ -1,12 +1,12 @@
 # Tables: the cells of a run, put together.
 #
-# Needs: the cells.
-# Makes: results/{run}/tables/{spectra,conditioning,angles,activation_study}.parquet
+# Needs: the cells and the datasheets.
+# Makes: results/{run}/tables/{spectra,conditioning,angles,activation_study,datasets}.parquet
 #
 # A command line cannot hold the names of all cells of a large run, so the scripts are given the
 # grid and the folder; Snakemake itself tracks every cell.
 
-TABLES = ["spectra", "conditioning", "angles", "activation_study"]
+TABLES = ["spectra", "conditioning", "angles", "activation_study", "datasets"]
 
 
 rule aggregate_spectra:
@@ -75,3 +75,24 @@ rule aggregate_angles:
     shell:
         "python scripts/aggregate_angles.py --cells results/{wildcards.run}/angles"
         " --grids {params.grid:q} --output {output:q} 2> {log:q}"
+
+
+rule aggregate_datasets:
+    """Collect the datasheets of all datasets and draws."""
+    input:
+        expand(
+            "results/{{run}}/datasheets/{cell}",
+            cell=cells.datasheet_cells([MAIN_GRID, STUDY_GRID]),
+        ),
+    output:
+        "results/{run}/tables/datasets.parquet",
+    log:
+        "logs/{run}/aggregate_datasets.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        grids=[MAIN_GRID.to_json(), STUDY_GRID.to_json()],
+        code=code("scripts/aggregate_datasets.py"),
+    shell:
+        "python scripts/aggregate_datasets.py --cells results/{wildcards.run}/datasheets"
+        " --grids {params.grids:q} --output {output:q} 2> {log:q}"

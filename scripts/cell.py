@@ -24,7 +24,6 @@ from ntk_conditioning.prepared import load_prepared
 def cell_parser(description: str | None) -> Parser:
     """Return a parser with the arguments of every cell."""
     parser = Parser(description=description)
-    parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
     parser.add_argument("--dataset", required=True, help="name written into the table")
     parser.add_argument("--activation", required=True, help="name of the activation")
     parser.add_argument(
@@ -41,27 +40,51 @@ def cell_parser(description: str | None) -> Parser:
 
 def seed_arguments(parser: Parser) -> None:
     """Add the arguments of programs that make a file for each seed."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="prepared dataset (.npz), one for all seeds or one for each",
+    )
     parser.add_argument("--seeds", type=seed, nargs="+", required=True, help="seeds to compute")
     parser.add_argument(
         "--outputs", type=Path, nargs="+", required=True, help="tables to write, one for each seed"
     )
 
 
-def each_seed(args: argparse.Namespace) -> Iterator[tuple[int, Path]]:
-    """Yield the seeds and the files to write, with a progress bar where someone is looking.
+def each_seed(args: argparse.Namespace) -> Iterator[tuple[int, NDArray[np.float64], Path]]:
+    """Yield the seeds, their samples (n, d) and the files to write.
+
+    There is a progress bar where someone is looking.
 
     Raises:
         UsageError: if they are not equally many.
     """
-    if len(args.seeds) != len(args.outputs):
-        raise UsageError(f"{len(args.seeds)} seeds for {len(args.outputs)} outputs; give as many")
-    pairs = zip(args.seeds, args.outputs, strict=True)
-    yield from tqdm(pairs, total=len(args.seeds), unit="seed", disable=not sys.stderr.isatty())
+    seeds, outputs = args.seeds, args.outputs
+    if len(seeds) != len(outputs):
+        raise UsageError(f"{len(seeds)} seeds for {len(outputs)} outputs; give as many")
+    if len(args.data) not in (1, len(seeds)):
+        raise UsageError(
+            f"{len(args.data)} files of data for {len(seeds)} seeds; give one for all or as many"
+        )
+    files = args.data * len(seeds) if len(args.data) == 1 else args.data
+    cells = tqdm(
+        zip(seeds, files, outputs, strict=True),
+        total=len(seeds),
+        unit="seed",
+        disable=not sys.stderr.isatty(),
+    )
+    loaded = None
+    for number, file, output in cells:
+        if file != loaded:
+            x, loaded = load_prepared(file).x, file
+        yield number, x, output
 
 
-def load(args: argparse.Namespace) -> tuple[NDArray[np.float64], Activation]:
-    """Return the samples (n, d) and the activation of a cell, with its threads limited."""
+def load_activation(args: argparse.Namespace) -> Activation:
+    """Return the activation of a cell, with the process limited to its threads."""
     limit_threads(args.threads)
     for path in args.activation_file:
         activations.load_plugin(path)
-    return load_prepared(args.data).x, activations.get(args.activation)
+    return activations.get(args.activation)

@@ -19,7 +19,8 @@ def angle_row(
 ) -> dict[str, Any]:
     """Return the row of the angles table of a cell."""
     log.info(
-        "smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples",
+        "n %d: smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples",
+        len(x),
         found.degrees,
         found.i,
         found.j,

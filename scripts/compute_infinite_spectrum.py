@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from cell import cell_parser, each_seed, load, seed_arguments
+from cell import cell_parser, each_seed, load_activation, seed_arguments
 from cell_blocks import block_arguments, block_rows
 from cli import logger, run_main
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", choices=["infinite_ntk", "nngp"], required=True)
     args = parser.parse_args(argv)
 
-    x, activation = load(args)
+    activation = load_activation(args)
     log.info("device cpu, float64, infinite width, depth %d", args.depth)
     linear = args.depth == 0 or activation.negative_slope == 1
     scale = np.sqrt(args.depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return spectra.conditioning(kernel, entry_error=layer.error)
 
     labels = {"kernel": args.kernel, "width": None, "dtype": "float64"}
-    for seed, output in each_seed(args):
+    for seed, x, output in each_seed(args):
         rows = block_rows(args, x, condition, seed=seed, labels=labels)
         tables.write(output, SPECTRA, tables.from_rows(SPECTRA, rows))
     return 0

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from cell import cell_parser, each_seed, load, seed_arguments
+from cell import cell_parser, each_seed, load_activation, seed_arguments
 from cell_angles import angle_row
 from cli import logger, positive_integer, run_main
 
@@ -28,10 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     args = parser.parse_args(argv)
 
-    x, activation = load(args)
-    log.info("device cpu, float64, width %d, depth %d, n %d", args.width, args.depth, len(x))
-    samples = torch.from_numpy(x)
-    for seed, output in each_seed(args):
+    activation = load_activation(args)
+    log.info("device cpu, float64, width %d, depth %d", args.width, args.depth)
+    for seed, x, output in each_seed(args):
         mlp = init_mlp(
             x.shape[1],
             depth=args.depth,
@@ -39,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             activation=activation,
             generator=generator(seed, "init"),
         )
+        samples = torch.from_numpy(x)
         found = empirical.min_angle(mlp, samples, exclude_duplicates=args.exclude_duplicates)
         labels = {"kernel": "empirical_ntk", "seed": seed, "width": args.width}
         row = angle_row(args, x, found, labels=labels)

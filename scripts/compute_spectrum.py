@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from cell import cell_parser, each_seed, load, seed_arguments
+from cell import cell_parser, each_seed, load_activation, seed_arguments
 from cell_blocks import block_arguments, block_rows
 from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
@@ -32,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")
     args = parser.parse_args(argv)
 
-    x, activation = load(args)
+    activation = load_activation(args)
     log.info("device cpu, %s, width %d, depth %d", args.dtype, args.width, args.depth)
     labels = {"kernel": "empirical_ntk", "width": args.width, "dtype": args.dtype}
-    for seed, output in each_seed(args):
+    for seed, x, output in each_seed(args):
         mlp = init_mlp(
             x.shape[1],
             depth=args.depth,

@@ -11,8 +11,11 @@ from cli import Parser, run_main
 from ntk_conditioning.files import atomic
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.frames import FRAMES
 from ntk_conditioning.tables.spectra import SPECTRA
 
+TABLES = (SPECTRA, CONDITIONING, ANGLES, DATASETS, FRAMES)
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 
@@ -21,7 +24,7 @@ def documented(text: str) -> str:
     """Return a page with the part between the marks replaced by what the tables declare."""
     head, _, rest = text.partition(START)
     _, _, tail = rest.partition(END)
-    sections = "\n".join(table.markdown() for table in (SPECTRA, CONDITIONING, ANGLES))
+    sections = "\n".join(table.markdown() for table in TABLES)
     return f"{head}{START}\n{sections}\n{END}{tail}"
 
 

@@ -45,7 +45,7 @@ def parser() -> cli.Parser:
         help="how many samples to draw, or all",
     )
     add("--balanced", action="store_true", help="draw equally many samples of each class")
-    add("--seed", type=cli.seed, default=0, help="seed of the draw")
+    add("--seed", type=cli.seed, help="seed of the draw")
     add("--output", required=True, type=Path, metavar="FILE.npz", help="the archive to write")
     add("--datasheet", required=True, type=Path, metavar="FILE.json", help="its datasheet")
     return arguments
@@ -56,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     if args.balanced and args.samples == "all":
         raise cli.UsageError("--balanced draws samples, so it needs --samples N, not all")
+    if (args.samples == "all") != (args.seed is None):
+        raise cli.UsageError(
+            "a draw needs both --samples N and --seed S, the whole dataset neither"
+        )
     cli.require_valid({args.dataset: args.entry}, schema="datasets.schema.yaml")
     entry = datasets.Entry.from_catalogue(args.dataset, args.entry)
     parts = dict(args.parts)
@@ -67,23 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     dataset = datasets.read(entry, parts, split=args.split)
     available = len(dataset.x)
     if args.samples != "all":
-        # A stream of its own: a Gaussian dataset of the same seed is drawn from its parent.
+        # A stream of its own, for a Gaussian dataset of the same seed is drawn from its parent:
+        # from one stream, which samples are taken would depend on their values.
         (stream,) = seeds.generator(args.seed, "data").spawn(1)
         dataset = datasets.subset(dataset, args.samples, generator=stream, balanced=args.balanced)
-    sheet = datasets.describe(dataset)
+    sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
     log.info(
         "%s, %s: %d of %d samples, %d features of type %s, %s, scaling %s",
         entry.name,
         args.split,
         sheet.n,
-        available,
+        sheet.available,
         sheet.d,
         sheet.dtype,
         "no labels" if sheet.classes is None else f"{sheet.classes} classes",
         sheet.scaling,
     )
-    if sheet.duplicates:
-        log.warning("%s: %d pairs of equal samples (angle 0)", entry.name, sheet.duplicates)
     prepared.save_prepared(args.output, dataset)
     datasets.save_datasheet(args.datasheet, sheet)
     return 0

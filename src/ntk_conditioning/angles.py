@@ -52,22 +52,32 @@ class Duplicates:
 def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     """Return which rows of ``x`` (n, d) equal an earlier row in every entry.
 
+    Equal rows have equal hashes. So only rows that share their hash are compared, entry by entry:
+    sorting all rows of a large dataset takes long and copies it.
+
     >>> import numpy as np
     >>> found = find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     >>> found.first.tolist(), found.pairs, found.example
     ([0, 1], 1, (0, 2))
     """
+    # 0.0 is added because -0.0 equals it, with other bytes.
+    hashes = np.fromiter((hash((row + 0.0).tobytes()) for row in x), np.int64, len(x))
+    _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    suspects = np.flatnonzero(sizes[group] > 1)
+    if not len(suspects):
+        return Duplicates(np.arange(len(x)), 0, None)
     _, first, inverse, counts = np.unique(
-        x, axis=0, return_index=True, return_inverse=True, return_counts=True
+        x[suspects], axis=0, return_index=True, return_inverse=True, return_counts=True
     )
     pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
+    earlier = np.arange(len(x))  # the first row of each row's value
+    earlier[suspects] = suspects[first[inverse.reshape(-1)]]
+    later = np.flatnonzero(earlier != np.arange(len(x)))
     example = None
     if pairs:
-        earlier = first[inverse.reshape(-1)]
-        later = np.flatnonzero(earlier != np.arange(len(x)))
         best = later[np.lexsort((later, earlier[later]))[0]]
         example = (int(earlier[best]), int(best))
-    return Duplicates(np.sort(first), pairs, example)
+    return Duplicates(np.delete(np.arange(len(x)), later), pairs, example)
 
 
 def require_directions(x: NDArray[np.floating]) -> None:

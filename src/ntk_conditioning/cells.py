@@ -16,12 +16,16 @@ GRADIENT_KERNELS = (EMPIRICAL, "infinite_ntk")
 
 @dataclass(frozen=True)
 class Grid:
-    """A product of axes, with the depths of each dataset."""
+    """A product of axes, with the depths of each dataset.
+
+    ``drawn`` names the datasets of which every seed draws its own samples; the others are whole.
+    """
 
     kernels: Sequence[str]
     activations: Sequence[str]
     depths: Mapping[str, Sequence[int]]
     seeds: Sequence[int]
+    drawn: Sequence[str] = ()
 
     def to_json(self) -> str:
         """Return the grid as JSON, the form in which it is passed to programs."""
@@ -47,6 +51,31 @@ class Grid:
                 yield kernel, dataset, activation, depth
 
 
+def draws(seeds: Iterable[int], *, drawn: bool) -> list[str]:
+    """Return the names of a dataset's draws: one for each seed, or ``all``, the whole dataset.
+
+    >>> draws([1, 32], drawn=True), draws([1, 32], drawn=False)
+    (['seed-1', 'seed-32'], ['all'])
+    """
+    return [f"seed-{seed}" for seed in seeds] if drawn else ["all"]
+
+
+def datasheet_cells(grids: Iterable[Grid]) -> list[str]:
+    """Return the relative paths of the datasheets of all draws of the grids, each once.
+
+    >>> datasheet_cells([Grid(["nngp"], ["relu"], {"a": [1], "b": [1]}, [32], drawn=["b"])])
+    ['a/all.parquet', 'b/seed-32.parquet']
+    """
+    return list(
+        dict.fromkeys(
+            f"{dataset}/{draw}.parquet"
+            for grid in grids
+            for dataset in grid.depths
+            for draw in draws(grid.seeds, drawn=dataset in grid.drawn)
+        )
+    )
+
+
 def spectrum_cells(grids: Iterable[Grid]) -> list[str]:
     """Return the relative paths of all spectra of the grids, each once.
 
@@ -66,9 +95,11 @@ def spectrum_cells(grids: Iterable[Grid]) -> list[str]:
 def angle_cells(grids: Iterable[Grid]) -> list[str]:
     """Return the relative paths of all smallest gradient angles of the grids, each once.
 
-    At infinite width no seed enters, and the file is called ``seed-none``.
+    At infinite width no seed enters, and the file is called ``seed-none``, unless every seed draws
+    its own samples.
 
-    >>> angle_cells([Grid(["infinite_ntk"], ["relu"], {"digits": [1]}, [1, 32])])
+    >>> grid = Grid(["infinite_ntk"], ["relu"], {"digits": [1]}, [1, 32])
+    >>> angle_cells([grid])
     ['infinite_ntk/digits/relu/depth-1/seed-none.parquet']
     """
     return list(
@@ -77,6 +108,6 @@ def angle_cells(grids: Iterable[Grid]) -> list[str]:
             for grid in grids
             for kernel, dataset, activation, depth in grid._points()
             if kernel in GRADIENT_KERNELS
-            for seed in (grid.seeds if kernel == EMPIRICAL else ["none"])
+            for seed in (grid.seeds if kernel == EMPIRICAL or dataset in grid.drawn else ["none"])
         )
     )

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning import readers
-from ntk_conditioning.angles import find_duplicates
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 from ntk_conditioning.prepared import Dataset, Scaling, content_digest, require_scaling, scaled
 from ntk_conditioning.samples import Samples
 
 Split = Literal["train", "test"]
-PARTS = ("train_x", "train_y", "test_x", "test_y")
+PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
 
 
 class PartError(UserError):
@@ -70,12 +69,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Datasheet:
-    """What a dataset holds, in a few numbers.
+    """What a prepared dataset holds, as far as preparing it tells; `datasheets` has the rest.
 
-    ``dtype``, ``min``, ``max`` and ``constant_columns`` (their number) are of the source's values,
-    ``norm_min`` and ``norm_max`` of the scaled samples. ``duplicates`` counts the pairs of samples
-    that agree in every value, ``classes`` the distinct labels (None without labels). ``sha256``
-    is of the arrays and the scaling, not of a file.
+    ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
+    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
+    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
+    the arrays and the scaling, not of a file.
     """
 
     name: str
@@ -86,10 +85,9 @@ class Datasheet:
     scaling: Scaling
     min: float
     max: float
-    norm_min: float
-    norm_max: float
-    duplicates: int
-    constant_columns: int
+    available: int
+    seed: int | None
+    balanced: bool
     sha256: str
 
 
@@ -161,13 +159,17 @@ def subset(
     return replace(dataset, x=dataset.x[chosen], y=y)
 
 
-def describe(dataset: Dataset) -> Datasheet:
+def describe(
+    dataset: Dataset, *, available: int, seed: int | None = None, balanced: bool = False
+) -> Datasheet:
     """Return the datasheet of a dataset; it scales the samples, so all checks are made.
+
+    ``available``, ``seed`` and ``balanced`` say how the samples were drawn, see `Datasheet`.
 
     Raises:
         UserError: as `prepared.scaled`.
     """
-    norms = np.linalg.norm(scaled(dataset), axis=1)
+    scaled(dataset)
     x, y = dataset.x, dataset.y
     return Datasheet(
         name=dataset.name,
@@ -178,10 +180,9 @@ def describe(dataset: Dataset) -> Datasheet:
         scaling=dataset.scaling,
         min=float(x.min()),
         max=float(x.max()),
-        norm_min=float(norms.min()),
-        norm_max=float(norms.max()),
-        duplicates=find_duplicates(x).pairs,
-        constant_columns=int(np.sum(x.min(axis=0) == x.max(axis=0))),
+        available=available,
+        seed=seed,
+        balanced=balanced,
         sha256=content_digest(dataset),
     )
 
@@ -202,8 +203,18 @@ def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
         if split == "test" or parts:
             raise PartError(f"{name} needs no file and has only a training part")
         return readers.GENERATED[entry.reader](**entry.options)
+    if entry.reader in readers.FROM_FEATURES:
+        if split == "test" or parts.keys() != {"features"}:
+            raise PartError(
+                f"{name} has only a training part, of extracted features; give features=PATH alone"
+            )
+        return readers.FROM_FEATURES[entry.reader](parts["features"])
+    if "features" in parts:
+        raise PartError(f"{name}: reader {entry.reader} extracts no features; give {x_part}=PATH")
     if entry.path is not None:
         parts.setdefault("train_x", entry.path)
+        if entry.reader in readers.FROM_ARCHIVE:
+            parts.setdefault("test_x", entry.path)
     for part in (x_part, y_part):
         if part not in parts and (part == x_part or part in entry.sha256):
             raise PartError(f"{name}: no file is given for its part {part}; give {part}=PATH")
@@ -212,6 +223,8 @@ def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
         return reader(parts[x_part], parts.get(y_part), **entry.options)
     if y_part in parts:
         raise PartError(f"{name}: reader {entry.reader} has the labels in {x_part}, not {y_part}")
+    if entry.reader in readers.FROM_ARCHIVE:
+        return readers.FROM_ARCHIVE[entry.reader](parts[x_part], split=split, **entry.options)
     return readers.FROM_ONE_FILE[entry.reader](parts[x_part], **entry.options)
 
 

@@ -51,6 +51,7 @@ _DATASET_COLORS = {
     "synthetic10": "#56B4E9",
     "svhn": "#000000",
     "librispeech": "#7F5539",
+    "librispeech_sample": "#6611CC",
     "cifar10": "#882255",
     "digits_sphere": "#992E00",
 }
@@ -77,6 +78,7 @@ _DATASET_LABELS = {
     "fashion_mnist": "f-MNIST",
     "svhn": "SVHN",
     "librispeech": "Librispeech",
+    "librispeech_sample": "Synthesised speech",
     "cifar10": "CIFAR-10",
 }
 _ACTIVATION_LABELS = {

@@ -1,4 +1,4 @@
-"""Which code made a result: a digest of a program and of exactly the modules it imports."""
+"""What made a result: digests of a program with the modules it imports, and of a user's files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "ntk_conditioning"
+
+WHOLE = 100_000_000
+"""Bytes up to which `path_digest` reads a whole file."""
 
 
 def source_digest(*programs: str | Path, package: str | Path) -> str:
@@ -36,6 +39,30 @@ def source_digest(*programs: str | Path, package: str | Path) -> str:
     # by name and content: the digest is the same wherever the checkout is
     listing = "\n".join(sorted(f"{path.name} {meaning}" for path, meaning in seen.items()))
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
+
+
+def path_digest(path: str | Path) -> str:
+    """Return a digest (hex) of a file or of all files in a folder; empty if there is neither.
+
+    A file enters with its content, or beyond `WHOLE` bytes with its size, beginning and end, and a
+    folder with the names and sizes of its files: a workflow asks for this whenever it is started,
+    and a corpus has gigabytes. Times do not enter.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(item for item in path.rglob("*") if item.is_file())
+        listing = [f"{item.relative_to(path).as_posix()} {item.stat().st_size}" for item in files]
+        return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+    if not path.is_file():
+        return ""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        if size <= WHOLE:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.sha256(f"{size}".encode() + stream.read(WHOLE // 100))
+        stream.seek(-WHOLE // 100, 2)
+        digest.update(stream.read())
+        return digest.hexdigest()
 
 
 @cache

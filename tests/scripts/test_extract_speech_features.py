@@ -13,10 +13,10 @@ import extract_speech_features
 import numpy as np
 import pandas as pd
 import pytest
-from corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
-from real_speech import REAL, needs_real_speech
 
 from ntk_conditioning.speech.features import FeatureSettings, frame_count, vectors
+from tests.unit.speech.corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
+from tests.unit.speech.real_speech import REAL, needs_real_speech
 
 ROOT = Path(__file__).parents[2]
 FRAMES = sum(frame_count(samples, FeatureSettings()) for samples in LENGTHS.values())

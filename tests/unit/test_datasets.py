@@ -17,7 +17,13 @@ import yaml
 from ntk_conditioning import datasets, files, samples, seeds
 from ntk_conditioning.datasets import Entry, PartError, SubsetError, describe, read, subset
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.prepared import Dataset, ScalingError, content_digest, scaled
+from ntk_conditioning.prepared import (
+    Dataset,
+    ScalingError,
+    ZeroSampleError,
+    content_digest,
+    scaled,
+)
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
@@ -71,8 +77,7 @@ class TestRead:
                     continue
                 np.testing.assert_array_equal(found.x, expected.x)
                 np.testing.assert_array_equal(found.y, expected.y)
-        # Only the labels' type can change unnoticed: small unsigned bytes read as signed ones.
-        assert refused == 8 * (16 + 8) - 1
+        assert refused == 8 * (16 + 8)  # datasets hold unsigned bytes, so also another type
 
     def test_any_bit_flip_in_a_packed_file_is_named_or_harmless(self, tmp_path):
         packed = gzip.compress(idx(IMAGES), mtime=0)
@@ -285,18 +290,25 @@ class TestSubset:
 class TestDatasheet:
     def test_numbers_of_a_small_dataset(self):
         x = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
-        sheet = describe(Dataset("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10)))
+        four = Dataset("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
+        sheet = describe(four, available=9, seed=3, balanced=True)
         assert (sheet.name, sheet.n, sheet.d, sheet.classes) == ("four", 4, 3, 2)
         assert (sheet.dtype, sheet.scaling) == ("uint8", "unit_interval")
         assert (sheet.min, sheet.max) == (0, 9)
-        # |(0.3, 0.4, 0.9)| and |(0, 0.5, 0.9)|, which are the same
-        np.testing.assert_allclose([sheet.norm_min, sheet.norm_max], 1.06**0.5, rtol=1e-15)
-        assert sheet.duplicates == 3
-        assert sheet.constant_columns == 1
+        assert (sheet.available, sheet.seed, sheet.balanced) == (9, 3, True)
+        assert sheet.sha256 == content_digest(four)
+
+    def test_a_whole_dataset_without_labels(self):
+        sheet = describe(Dataset("two", np.eye(2), None, "none"), available=2)
+        assert (sheet.classes, sheet.seed, sheet.balanced) == (None, None, False)
+
+    def test_samples_that_have_no_direction_are_refused(self):
+        with pytest.raises(ZeroSampleError, match="the first in row 1"):
+            describe(Dataset("two", np.diag([1.0, 0.0]), None, "none"), available=2)
 
     def test_json_repeats(self, tmp_path):
         dataset = Dataset("tiny", IMAGES.reshape(5, 12), LABELS, "symmetric", (0.0, 255.0))
-        sheet = describe(dataset)
+        sheet = describe(dataset, available=5)
         for name in ("a.json", "b.json"):
             datasets.save_datasheet(tmp_path / name, sheet)
         text = (tmp_path / "a.json").read_text()

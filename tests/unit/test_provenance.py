@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from ntk_conditioning.provenance import source_digest
+from ntk_conditioning import provenance
+from ntk_conditioning.provenance import path_digest, source_digest
 
 PROGRAM = '''"""What it does."""
 import numpy
@@ -117,3 +120,34 @@ def test_the_digest_does_not_depend_on_the_place(tree, tmp_path_factory):
     other = tmp_path_factory.mktemp("elsewhere") / "clone"
     shutil.copytree(tree, other)
     assert digest(other) == digest(tree)
+
+
+class TestPathDigest:
+    def test_a_file_is_its_content_and_not_its_time(self, tmp_path):
+        path = tmp_path / "a"
+        path.write_bytes(b"one")
+        first = path_digest(path)
+        assert first == hashlib.sha256(b"one").hexdigest()
+        os.utime(path, (1, 1))
+        assert path_digest(path) == first
+        assert path_digest(tmp_path / "absent") == ""
+
+    def test_a_folder_is_its_files_names_and_sizes(self, tmp_path):
+        (tmp_path / "sub").mkdir()
+        (tmp_path / "sub" / "a.flac").write_bytes(b"123")
+        first = path_digest(tmp_path)
+        (tmp_path / "empty").mkdir()
+        assert path_digest(tmp_path) == first
+        (tmp_path / "sub" / "a.flac").write_bytes(b"1234")
+        longer = path_digest(tmp_path)
+        (tmp_path / "sub" / "a.flac").rename(tmp_path / "sub" / "b.flac")
+        assert len({first, longer, path_digest(tmp_path)}) == 3
+
+    def test_of_a_large_file_both_ends_and_the_size_count(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(provenance, "WHOLE", 1000)
+        path = tmp_path / "a"
+        digests = set()
+        for content in (b"x" * 2000, b"y" + b"x" * 1999, b"x" * 1999 + b"y", b"x" * 2001):
+            path.write_bytes(content)
+            digests.add(path_digest(path))
+        assert len(digests) == 4

@@ -22,6 +22,7 @@ PARTS = (
     "examples",
     "notebooks",
     "profiles",
+    "resources",
     "rules",
     "schemas",
     "scripts",

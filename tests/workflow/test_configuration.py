@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import configuration
@@ -44,7 +45,7 @@ def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
 
 def test_the_projects_own_configs_have_no_mistakes():
     assert lines({}) == []
-    for name in ("ci", "paper"):
+    for name in ("ci", "laptop", "paper"):
         assert lines(read_yaml(ROOT / f"config/{name}.yaml")) == []
 
 
@@ -98,13 +99,46 @@ def test_the_projects_own_configs_have_no_mistakes():
             "mine.yaml: samples: 1798 is more than the 1797 samples of digits; use all",
         ),
         (
+            {"overrides": {"digits": {"balanced": True}}},
+            "mine.yaml: overrides.digits.balanced: digits is whole (samples all); "
+            "give samples a number to draw",
+        ),
+        (
+            {"samples": 600, "balanced": True, "overrides": {"patches": {"samples": "all"}}},
+            "mine.yaml: balanced: patches is whole (samples all); give samples a number to draw",
+        ),
+        ({"balanced": 1}, "mine.yaml: balanced: 1 is not true or false"),
+        (
+            {"overrides": {"digits": {"frames": 100}}},
+            "mine.yaml: overrides.digits.frames: digits is no speech corpus; frames are drawn of",
+        ),
+        (
+            {"speech": {"frames": 400}},
+            "config.yaml: kernel_size: a block of 512 is larger than librispeech_sample (400 "
+            "samples); at most 400",
+        ),
+        (
+            {"overrides": {"librispeech_sample": {"frames": 90, "kernel_size": 91}}},
+            "mine.yaml: overrides.librispeech_sample.kernel_size: a block of 91 is larger than "
+            "librispeech_sample (90 samples); at most 90",
+        ),
+        (
+            {"speech": {"dither": 1}},
+            "mine.yaml: speech.dither: 1 is not 0, the only value that it can have",
+        ),
+        (
+            {"speech": {"num_bins": 80}},
+            "mine.yaml: unknown key 'speech.num_bins'; did you mean 'num_mel_bins'?",
+        ),
+        ({"speech": {"preemphasis": 2}}, "mine.yaml: speech.preemphasis: 2 is too large; the most"),
+        (
             {"overrides": {"digit": {"blocks": 1}}},
             "mine.yaml: overrides.digit: no dataset of this run; did you mean 'digits'?",
         ),
         (
             {"overrides": {"digits": {"width": 1}}},
             "mine.yaml: unknown key 'overrides.digits.width'; "
-            "known: blocks, depths, kernel_size, samples",
+            "known: balanced, blocks, depths, frames, kernel_size, samples",
         ),
         (
             {"figures": ["liu2023relu/fig2"]},
@@ -121,6 +155,44 @@ def test_one_mistake_is_one_line(overlay, expected):
     found = lines(overlay)
     assert len(found) == 1, found
     assert found[0].startswith(expected)
+
+
+@pytest.mark.parametrize("key", ["path", "alignments"])
+def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
+    places = {"path": str(tmp_path), "alignments": str(tmp_path), key: "no/such/place"}
+    catalogue = tmp_path / "mine.yaml"
+    entry = {
+        "title": "Mine",
+        "reader": "librispeech",
+        "path": places["path"],
+        "options": {"subset": "dev", "labels": "phone", "alignments": places["alignments"]},
+        "scaling": "none",
+    }
+    catalogue.write_text(json.dumps({"mine": entry}))
+    (line,) = lines({"catalogues": [*BASE["catalogues"], str(catalogue)], "datasets": ["mine"]})
+    name = {"path": "path", "alignments": "options.alignments"}[key]
+    assert line.startswith(f"catalogue: mine.{name}: no/such/place does not exist; give a path")
+
+
+def test_two_files_of_one_name_are_found():
+    """The subsets of the tests have the names of the official files."""
+    catalogues = [*BASE["catalogues"], str(ROOT / "tests/data/catalogue.yaml")]
+    overlay = {"catalogues": catalogues, "datasets": ["svhn", "svhn_subset", "cifar10"]}
+    (line,) = lines(overlay)
+    assert line == (
+        "catalogue: svhn_subset and svhn need different files of the name svhn/train_32x32.mat; "
+        "use them in runs of their own, with different data_dir"
+    )
+    assert lines(overlay | {"datasets": ["svhn_subset", "cifar10"]}) == []
+
+
+def test_balanced_draws_are_a_matter_of_each_dataset():
+    own = {"digits": {"samples": 600, "balanced": True}}
+    assert lines({"overrides": own}) == []
+    assert lines({"samples": 600, "overrides": {"digits": {"balanced": True}}}) == []
+    whole = {"samples": "all", "balanced": False}
+    rest = dict.fromkeys(("synthetic", "patches"), whole)
+    assert lines({"samples": 600, "balanced": True, "overrides": rest}) == []
 
 
 def test_a_figure_without_its_data_is_found():

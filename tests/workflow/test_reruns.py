@@ -13,11 +13,19 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
 
 CI = ("--configfile", "config/ci.yaml")
-# The grid of config/ci.yaml: synthetic at 3 depths and digits at 2, 2 activations; a job computes
-# all seeds. The study is of 3 activations at 2 depths, on a dataset of its own.
-POINTS = (3 + 2) * 2
+# The grid of config/ci.yaml: synthetic at 3 depths, digits at 2 and speech at 1, 2 activations; a
+# job computes all seeds. The study is of 3 activations at 2 depths, on a dataset of its own.
+# Synthetic and speech are whole; of digits and the study's dataset each of 2 seeds draws its own
+# samples, and then the smallest angle at infinite width is a job for each seed.
+POINTS = (3 + 2 + 1) * 2
+ANGLES_AT_INFINITY = (3 + 1) * 2 + 2 * 2 * 2
+DRAWS = 1 + 1 + 2 + 2
 EMPIRICAL = {"compute_spectrum": POINTS, "compute_min_angle": POINTS}
-INFINITE = {"compute_infinite_spectrum": POINTS + 6, "compute_infinite_min_angle": POINTS}
+INFINITE = {
+    "compute_infinite_spectrum": POINTS + 6,
+    "compute_infinite_min_angle": ANGLES_AT_INFINITY,
+}
+DATASHEETS = {"describe_dataset": DRAWS, "aggregate_datasets": 1}
 TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles": 1}
 STUDY = {"aggregate_activation_study": 1}
 EMPIRICAL_FIGURES = {"render_figure": 2}  # fig2 and spectrum_decay
@@ -26,7 +34,13 @@ ALL_FIGURES = {"render_figure": 5}
 
 def test_a_first_run_computes_every_cell_once(clone):
     assert clone.plan(*CI) == Counter(
-        {"prepare_dataset": 3} | EMPIRICAL | INFINITE | TABLES | STUDY | ALL_FIGURES
+        {"extract_speech_features": 1, "prepare_dataset": DRAWS}
+        | DATASHEETS
+        | EMPIRICAL
+        | INFINITE
+        | TABLES
+        | STUDY
+        | ALL_FIGURES
     )
 
 
@@ -59,12 +73,16 @@ def append(clone, file: str) -> None:
     ("file", "expected"),
     [
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
-        ("src/ntk_conditioning/empirical.py", EMPIRICAL | TABLES | EMPIRICAL_FIGURES),
+        (
+            "src/ntk_conditioning/empirical.py",  # also searches the data's own smallest angle
+            EMPIRICAL | TABLES | DATASHEETS | EMPIRICAL_FIGURES,
+        ),
         ("src/ntk_conditioning/infinite.py", None),
         (
             "scripts/compute_min_angle.py",
             {"compute_min_angle": POINTS, "aggregate_angles": 1} | {"render_figure": 1},
         ),
+        ("scripts/describe_dataset.py", DATASHEETS),
         ("scripts/run_notebook.py", ALL_FIGURES),
     ],
 )
@@ -80,7 +98,7 @@ def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):
 
 
 def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
-    rerun.edit("config/ci.yaml", "digits: {depths: [0, 2]}", "digits: {depths: [0, 2, 3]}")
+    rerun.edit("config/ci.yaml", "digits: {depths: [0, 2]", "digits: {depths: [0, 2, 3]")
     outputs = rerun.planned_outputs(*CI)
     cells = {name for name in outputs if "/spectra/" in name or "/angles/" in name}
     assert cells == {
@@ -89,13 +107,48 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
             ("spectra", "empirical_ntk", (1, 32)),
             ("spectra", "infinite_ntk", (1, 32)),
             ("angles", "empirical_ntk", (1, 32)),
-            ("angles", "infinite_ntk", ("none",)),
+            ("angles", "infinite_ntk", (1, 32)),
         )
         for activation in ("relu", "linear")
         for seed in seeds
     }
     assert "results/ci/tables/spectra.parquet" in outputs
-    assert not any("/datasets/" in name for name in outputs)
+    assert not any("/datasets/" in name or "/datasheets/" in name for name in outputs)
+
+
+def test_one_more_seed_leaves_the_other_draws_alone(rerun):
+    before = {path: digest(path) for path in rerun.files("results/ci/data*/**/*")}
+    assert len(before) == DRAWS * 3  # archive, JSON and table row
+    rerun.edit("config/ci.yaml", "seeds: [1, 32]", "seeds: [1, 7, 32]")
+    outputs = rerun.planned_outputs(*CI)
+    new = {name for name in outputs if "/datasets/" in name or "/datasheets/" in name}
+    assert new == {
+        f"results/ci/{path}"
+        for dataset in ("digits", "digits_sphere")
+        for path in (
+            f"datasets/{dataset}/seed-7.npz",
+            f"datasets/{dataset}/seed-7.json",
+            f"datasheets/{dataset}/seed-7.parquet",
+        )
+    }
+    at_infinity = {name for name in outputs if "/angles/infinite_ntk/" in name}
+    assert len(at_infinity) == 2 * 2
+    assert all("/digits/" in name and name.endswith("seed-7.parquet") for name in at_infinity)
+    rerun.run(*CI, "--cores", "2", "results/ci/tables/datasets.parquet")
+    assert (
+        before.items()
+        <= {path: digest(path) for path in rerun.files("results/ci/data*/**/*")}.items()
+    )
+
+
+def test_other_samples_of_one_dataset_rerun_only_its_cells(rerun):
+    rerun.edit("config/ci.yaml", "balanced: true", "balanced: false")
+    outputs = rerun.planned_outputs(*CI)
+    places = [name.split("/")[2:] for name in outputs]  # kind, then dataset or kernel and dataset
+    assert {p[1] for p in places if p[0] in ("datasets", "datasheets")} == {"digits"}
+    assert {p[2] for p in places if p[0] in ("spectra", "angles")} == {"digits"}
+    assert ["tables", "datasets.parquet"] in places
+    assert ["tables", "activation_study.parquet"] not in places
 
 
 def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_must(rerun):

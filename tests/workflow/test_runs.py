@@ -8,11 +8,17 @@ import json
 import re
 import struct
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
+from tests.fault_server import Plan, running
 
 ROOT = Path(__file__).parents[2]
 REAL_DATA = ROOT.parent / "shared" / "data"
@@ -22,7 +28,9 @@ pytestmark = pytest.mark.xdist_group("finished")
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
-@pytest.mark.parametrize("config", ["config.yaml", "config/ci.yaml", "config/paper.yaml"])
+@pytest.mark.parametrize(
+    "config", ["config.yaml", *(f"config/{name}.yaml" for name in ("ci", "laptop", "paper"))]
+)
 def test_every_config_has_a_plan(clone, config):
     start = time.perf_counter()
     planned = clone.plan("--configfile", config)
@@ -47,6 +55,12 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
         )
     }
     assert len(figures) == 10
+    sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
+    speech = sheets.set_index("dataset").loc["librispeech_sample"]
+    assert (speech.n, speech.d) == (150, 768)
+    assert speech.classes > 20  # phones
+    index = pq.read_table(finished.folder / "results/ci/features/librispeech_sample.parquet")
+    assert index.num_rows == 150
     spectra = pq.read_table(finished.folder / "results/ci/tables/spectra.parquet").to_pandas()
     # blocks of 48 samples: the Gram matrix of 5-dimensional data has rank 5 and no kappa
     gram = spectra[(spectra.dataset == "synthetic") & (spectra.depth == 0)]
@@ -59,7 +73,7 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
 
 def test_logs_and_timings_are_under_the_runs_name(finished):
     logs = finished.files("logs/ci/compute_spectrum/**/*.log")
-    assert len(logs) == 10
+    assert len(logs) == 12
     assert all("device cpu, float64" in path.read_text() for path in logs)
     rss = [
         float(path.read_text().splitlines()[1].split("\t")[2].replace("-", "0"))
@@ -71,14 +85,101 @@ def test_logs_and_timings_are_under_the_runs_name(finished):
 def test_a_job_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
     import compute_spectrum
 
-    folder = finished.folder / "results/ci/spectra/empirical_ntk/digits/relu/depth-2"
-    data = finished.folder / "results/ci/datasets/digits.npz"
+    results = finished.folder / "results/ci"
     output = tmp_path / "cell.parquet"
-    options = {"data": data, "dataset": "digits", "activation": "relu", "depth": 2, "width": 32}
-    options |= {"dtype": "float64", "kernel-size": 48, "blocks": 2, "eigenvalues": "first"}
-    options |= {"threads": 1, "seeds": 32, "outputs": output}
-    assert compute_spectrum.main([f"--{name}={value}" for name, value in options.items()]) == 0
-    assert output.read_bytes() == (folder / "seed-32.parquet").read_bytes()
+    same = {}
+    for dataset, draw in (("synthetic", "all"), ("digits", "seed-32"), ("digits", "seed-1")):
+        data = results / f"datasets/{dataset}/{draw}.npz"
+        options = {"data": data, "dataset": dataset, "activation": "relu", "depth": 2, "width": 32}
+        options |= {"dtype": "float64", "kernel-size": 48, "blocks": 2, "eigenvalues": "first"}
+        options |= {"threads": 1, "seeds": 32, "outputs": output}
+        assert compute_spectrum.main([f"--{name}={value}" for name, value in options.items()]) == 0
+        cell = results / f"spectra/empirical_ntk/{dataset}/relu/depth-2/seed-32.parquet"
+        same[dataset, draw] = output.read_bytes() == cell.read_bytes()
+    # a cell of drawn samples is of its own seed's, and of no other's
+    assert same == {("synthetic", "all"): True, ("digits", "seed-32"): True} | {
+        ("digits", "seed-1"): False
+    }
+
+
+def test_an_angle_at_infinite_width_is_of_its_own_draw(finished, tmp_path):
+    import compute_infinite_min_angle
+
+    results, output = finished.folder / "results/ci", tmp_path / "cell.parquet"
+    folder = results / "angles/infinite_ntk/digits/relu/depth-2"
+    written = []
+    for seed in (1, 32):
+        options = {"data": results / f"datasets/digits/seed-{seed}.npz", "dataset": "digits"}
+        options |= {"activation": "relu", "depth": 2, "seed": seed, "output": output}
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        assert compute_infinite_min_angle.main(arguments) == 0
+        assert output.read_bytes() == (folder / f"seed-{seed}.parquet").read_bytes()
+        written.append(pq.read_table(output).to_pylist()[0])
+    assert [row["seed"] for row in written] == [1, 32]
+    assert [row["n"] for row in written] == [200, 200]
+    assert written[0]["min_angle"] != written[1]["min_angle"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (["a.npz", "b.npz"], "2 files of data for 3 seeds; give one for all or as many"),
+        (["absent.npz"], "absent.npz does not exist"),
+    ],
+)
+def test_data_that_do_not_fit_the_seeds_are_one_line(tmp_path, capsys, data, problem):
+    import compute_infinite_spectrum
+
+    arguments = ["--kernel=nngp", "--dataset=digits", "--activation=relu", "--depth=1", "--data"]
+    arguments += [*data, "--seeds", "1", "2", "3", "--outputs"]
+    assert compute_infinite_spectrum.main([*arguments, *(f"{tmp_path}/{k}" for k in "abc")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert problem in lines[-1]
+    assert sum("error" in line for line in lines) == 1
+
+
+class TestDraws:
+    def samples(self, clone, draw: str) -> dict[str, np.ndarray]:
+        with np.load(clone.folder / f"results/ci/datasets/{draw}.npz") as archive:
+            return dict(archive)
+
+    def test_seeds_draw_different_samples_evenly_if_asked(self, finished):
+        one, other = (self.samples(finished, f"digits/seed-{seed}") for seed in (1, 32))
+        assert one["x"].shape == other["x"].shape == (200, 64)
+        assert not np.array_equal(one["x"], other["x"])
+        assert np.bincount(one["y"]).tolist() == np.bincount(other["y"]).tolist() == [20] * 10
+        uneven = self.samples(finished, "digits_sphere/seed-1")
+        assert len(set(np.bincount(uneven["y"]))) > 1
+        assert self.samples(finished, "synthetic/all")["x"].shape == (2000, 5)
+        assert len(finished.files("results/ci/datasets/*/*.npz")) == 5
+
+    def test_another_run_draws_the_same(self, finished, clone):
+        targets = [
+            f"datasets/digits/seed-{seed}.{suffix}"
+            for seed in (1, 32)
+            for suffix in ("npz", "json")
+        ]
+        options = ("--configfile", "config/ci.yaml", "--config", "run=again", "--")
+        clone.run(*options, *(f"results/again/{target}" for target in targets))
+        for target in targets:
+            again = clone.folder / "results/again" / target
+            assert again.read_bytes() == (finished.folder / "results/ci" / target).read_bytes()
+
+    def test_their_datasheets_are_a_table(self, finished):
+        found = pd.read_parquet(finished.folder / "results/ci/tables/datasets.parquet")
+        assert found["dataset"].tolist() == ["digits"] * 2 + ["digits_sphere"] * 2 + ["synthetic"]
+        assert found["seed"].fillna(-1).tolist() == [1, 32, 1, 32, -1]
+        assert found["n"].tolist() == [200] * 4 + [2000]
+        assert found.query("dataset == 'digits'")["class_min"].tolist() == [20, 20]
+        synthetic = found.set_index("dataset").loc["synthetic"]
+        assert (synthetic["gram_rank"], synthetic["duplicates"]) == (5, 0)
+        # of depth 0 the gradients are the samples
+        angles = pd.read_parquet(finished.folder / "results/ci/tables/angles.parquet")
+        linear = angles.query("depth == 0 and kernel == 'infinite_ntk' and activation == 'relu'")
+        both = linear.merge(found, on=["dataset", "seed"], suffixes=("", "_of_samples"))
+        assert len(both) == 3
+        np.testing.assert_allclose(both["min_angle"], both["min_angle_of_samples"], rtol=1e-12)
+        assert both["i"].tolist() == both["i_of_samples"].tolist()
 
 
 class TestMistakes:
@@ -120,7 +221,7 @@ def mirrored(clone, tmp_path):
     files = {
         part: {
             "name": f"tiny/{part}.gz",
-            "urls": [f"https://example.org/{part}.gz"],
+            "urls": [],
             "sha256": [write_idx(mirror / f"tiny/{part}.gz", values)],
             "bytes": (mirror / f"tiny/{part}.gz").stat().st_size,
         }
@@ -147,9 +248,26 @@ def test_files_come_from_a_mirror_once_for_all_runs(mirrored):
     table = pq.read_table(mirrored.folder / target).to_pandas()
     assert set(table.dataset) == {"tiny"}
     assert (table.d == 16).all()
-    assert (mirrored.folder / "data/tiny/train_x.gz").exists()
-    # another run, without the mirror: the files are there
-    mirrored.run("results/two/datasets/tiny.npz", "--config", "run=two", *TINY)
+    file = mirrored.folder / "data/tiny/train_x.gz"
+    before = file.stat()
+    # another run, without the mirror: the files are there, and are left as they are
+    mirrored.run("results/two/datasets/tiny/seed-1.npz", "--config", "run=two", *TINY)
+    assert file.stat() == before
+    # what said that they are in place has been used, and is not missed
+    assert mirrored.files("results/*/downloads/**/*") == []
+    assert mirrored.plan(target, "--config", "run=one", *TINY) == Counter()
+
+
+def test_a_file_in_place_survives_a_failure(mirrored):
+    """Snakemake deletes the outputs of a failed job, so a shared file must not be one."""
+    file = mirrored.folder / "data/tiny/train_x.gz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"someone's own file of that name")
+    target = "results/one/datasets/tiny/seed-1.npz"
+    done = mirrored.run(target, "--config", "run=one", *TINY, check=False)
+    assert done.returncode != 0
+    assert "data/tiny/train_x.gz" in done.stdout + done.stderr
+    assert file.read_bytes() == b"someone's own file of that name"
 
 
 @pytest.mark.parametrize("problem", ["absent", "damaged"])
@@ -159,15 +277,70 @@ def test_a_file_that_cannot_be_had_is_one_line_and_nothing_is_left(mirrored, pro
         original.unlink()
     else:
         original.write_bytes(original.read_bytes()[:-1])
-    target = "results/one/datasets/tiny.npz"
+    target = "results/one/datasets/tiny/seed-1.npz"
     done = mirrored.run(
         target, "--config", "run=one", f"mirror={mirrored.mirror}", *TINY, check=False
     )
     assert done.returncode != 0
-    log = (mirrored.folder / "logs/download_file/tiny/train_x.gz.log").read_text()
-    assert len(log.splitlines()) == 1, log
-    assert "tiny/train_x.gz" in log
+    log = (mirrored.folder / "logs/one/download_file/tiny/train_x.gz.log").read_text()
+    errors = [line for line in log.splitlines() if line.startswith("download_file: error: ")]
+    assert len(errors) == 1, log
+    assert "tiny/train_x.gz" in errors[0]
     assert not (mirrored.folder / "data/tiny/train_x.gz").exists()
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_share_one_download(mirrored, tmp_path):
+    """Two working directories, one data folder, and a server that is slow and first says 503."""
+    content = {
+        f"/tiny/{part}.gz": Plan(content=(mirrored.mirror / f"tiny/{part}.gz").read_bytes())
+        for part in ("train_x", "train_y")
+    }
+    with running() as server:
+        for path, plan in content.items():
+            slow = replace(plan, rate=len(plan.content) / 3)
+            server.serve(path, replace(plan, status=503), slow)
+        other = type(mirrored)(tmp_path / "other")
+        (other.folder / "tiny.yaml").write_text((mirrored.folder / "tiny.yaml").read_text())
+        options = ("--config", "run=one", f"mirror={server.url()}", f"data_dir={tmp_path}/data")
+        target = "results/one/datasets/tiny/seed-1.npz"
+        with ThreadPoolExecutor(2) as pool:
+            clones = (mirrored, other)
+            list(pool.map(lambda clone: clone.run(target, *options, *TINY, "--cores", "2"), clones))
+        sent = [(seen.path, seen.sent) for seen in server.seen if seen.status == 200]
+    assert sorted(sent) == sorted((path, len(plan.content)) for path, plan in content.items())
+    first, second = ((clone.folder / target).read_bytes() for clone in clones)
+    assert first == second
+    logs = [path.read_text() for path in mirrored.files("logs/one/download_file/**/*.log")]
+    logs += [path.read_text() for path in other.files("logs/one/download_file/**/*.log")]
+    assert sum("another process is fetching it" in log for log in logs) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (REAL_DATA / "svhn").exists(), reason="the genuine subsets are not beside the repository"
+)
+def test_the_original_formats_go_through_the_same_rules(clone):
+    text = (ROOT / "tests/data/catalogue.yaml").read_text()
+    (clone.folder / "subsets.yaml").write_text(text.replace("../shared/data", str(REAL_DATA)))
+    names = ["svhn_subset", "cifar10_subset", "librispeech_subset"]
+    clone.run(
+        *("results/real/tables/conditioning.parquet", "results/real/tables/datasets.parquet"),
+        "--config",
+        *("run=real", f"mirror={REAL_DATA}", "catalogues=[datasets.yaml,subsets.yaml]"),
+        f"datasets=[{','.join(names)}]",
+        *("kernel_size=200", "blocks=1", "width=64", "depths=[1,3]", "seeds=[1]"),
+        "activations=[relu]",
+        "speech={frames: 3000}",
+    )
+    table = pq.read_table(clone.folder / "results/real/tables/conditioning.parquet").to_pandas()
+    assert set(table.dataset) == set(names)
+    assert table.kappa_mean.notna().all()
+    sheets = pq.read_table(clone.folder / "results/real/tables/datasets.parquet").to_pandas()
+    found = sheets.set_index("dataset")[["n", "d", "classes", "duplicates"]]
+    assert found.loc["svhn_subset"].tolist() == [442, 3072, 10, 0]
+    assert found.loc["cifar10_subset"].tolist() == [3448, 3072, 10, 0]
+    assert found.loc["librispeech_subset"].tolist() == [3000, 768, 201, 0]
 
 
 @pytest.mark.slow
@@ -192,7 +365,7 @@ def test_full_mnist_and_fashion_mnist_go_through_the_same_rules(clone):
     assert set(table.dataset) == {"mnist", "fashion_mnist"}
     assert (table.d == 784).all()
     assert table.kappa_mean.notna().all()
-    sheet = json.loads((clone.folder / "results/real/datasets/mnist.json").read_text())
+    sheet = json.loads((clone.folder / "results/real/datasets/mnist/all.json").read_text())
     assert (sheet["n"], sheet["d"], sheet["classes"]) == (60000, 784, 10)
 
 

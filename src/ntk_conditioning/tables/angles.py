@@ -16,7 +16,8 @@ ANGLES = Table(
         Column(
             "seed",
             pa.int64(),
-            "seed of the initialisation; missing at infinite width, where none enters",
+            "seed of the initialisation and of the choice of samples; missing where neither is "
+            "random: at infinite width, of a whole dataset",
             nullable=True,
         ),
         Column(

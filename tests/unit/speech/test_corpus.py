@@ -7,8 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
-from real_speech import REAL, REAL_UTTERANCES, needs_real_speech
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.speech.corpus import (
@@ -19,6 +17,8 @@ from ntk_conditioning.speech.corpus import (
     utterances,
 )
 from ntk_conditioning.tars import TarError
+from tests.unit.speech.corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
+from tests.unit.speech.real_speech import REAL, REAL_UTTERANCES, needs_real_speech
 
 RATE = 16000
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_speech import REAL_UTTERANCES, needs_real_speech
 
 from ntk_conditioning.speech.corpus import decode
 from ntk_conditioning.speech.features import (
@@ -18,6 +17,7 @@ from ntk_conditioning.speech.features import (
     stacked,
     vectors,
 )
+from tests.unit.speech.real_speech import REAL_UTTERANCES, needs_real_speech
 
 SETTINGS = FeatureSettings()
 

@@ -1,0 +1,106 @@
+"""The real program describes a prepared dataset, or says in one line what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import describe_dataset
+import numpy as np
+import pytest
+
+from ntk_conditioning import datasets, tables
+from ntk_conditioning.prepared import Dataset, content_digest, save_prepared
+from ntk_conditioning.tables.datasets import DATASETS
+
+
+@pytest.fixture
+def prepared(tmp_path: Path):
+    """Write a prepared dataset with its datasheet and return the program's arguments."""
+
+    def write(x: np.ndarray, y: np.ndarray | None = None, **how: Any) -> list[str]:
+        dataset = Dataset("tiny", x, y, "unit_interval", (0.0, 10.0))
+        save_prepared(tmp_path / "seed-3.npz", dataset)
+        sheet = datasets.describe(dataset, available=50, **how)
+        datasets.save_datasheet(tmp_path / "seed-3.json", sheet)
+        return [
+            f"--data={tmp_path}/seed-3.npz",
+            f"--datasheet={tmp_path}/seed-3.json",
+            "--dataset=mine",
+            f"--output={tmp_path}/out/seed-3.parquet",
+        ]
+
+    return write
+
+
+X = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
+
+
+def test_a_row_by_hand(prepared, tmp_path, capsys):
+    y = np.array([1, 1, 7, 1])
+    assert describe_dataset.main(prepared(X, y, seed=3, balanced=False)) == 0
+    (row,) = tables.read(tmp_path / "out/seed-3.parquet", DATASETS).to_pylist()
+    floats = {name: row.pop(name) for name in ("norm_min", "norm_median", "norm_max", "min_angle")}
+    assert row == {
+        "dataset": "mine",
+        "seed": 3,
+        "n": 4,
+        "d": 3,
+        "classes": 2,
+        "class_min": 1,
+        "class_max": 3,
+        "dtype": "uint8",
+        "scaling": "unit_interval",
+        "min": 0.0,
+        "max": 9.0,
+        "constant_columns": 1,
+        "gram_rank": 2,
+        "duplicates": 3,
+        "i": 0,
+        "j": 1,
+        "sha256": content_digest(Dataset("tiny", X, y, "unit_interval", (0.0, 10.0))),
+    }
+    # both samples, (0.3, 0.4, 0.9) and (0, 0.5, 0.9), have norm² 1.06 and inner product 1.01
+    angle = np.degrees(np.arccos(1.01 / 1.06))
+    np.testing.assert_allclose(list(floats.values()), [1.06**0.5] * 3 + [angle], rtol=1e-14)
+    assert "3 pairs of equal samples (angle 0)" in capsys.readouterr().err
+
+
+def test_what_does_not_exist_is_missing(prepared, tmp_path):
+    assert describe_dataset.main(prepared(np.full((3, 2), 5.0))) == 0
+    (row,) = tables.read(tmp_path / "out/seed-3.parquet", DATASETS).to_pylist()
+    names = ("seed", "classes", "class_min", "class_max", "min_angle", "i", "j")
+    assert [name for name in row if row[name] is None] == list(names)
+    assert row["duplicates"] == 3
+
+
+def test_the_same_call_gives_the_same_bytes(prepared, tmp_path):
+    written = []
+    for _ in range(2):
+        assert describe_dataset.main(prepared(X, seed=3)) == 0
+        written.append((tmp_path / "out/seed-3.parquet").read_bytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda path: path.unlink(), "seed-3.json does not exist"),
+        (lambda path: path.write_text("{"), "seed-3.json is no datasheet; make one with"),
+        (lambda path: path.write_text("[1]"), "seed-3.json is no datasheet"),
+        (lambda path: path.write_text('{"n": 4}'), "seed-3.json is no datasheet"),
+        (
+            lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | {"n": 5})),
+            "is of 5 samples of 3 features, ",
+        ),
+    ],
+)
+def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, capsys, change, problem):
+    arguments = prepared(X, seed=3)
+    change(tmp_path / "seed-3.json")
+    assert describe_dataset.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("describe_dataset: error: ")
+    assert problem in line
+    assert not (tmp_path / "out").exists()
