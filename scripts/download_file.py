@@ -1,41 +1,56 @@
 """Bring one file of a dataset into the data folder, checked by its sha256.
 
-It is copied from a mirror: a folder that holds the file under its catalogue name. A file that is
-already in place with the right content is left alone, so one may also be put there by hand.
+The mirror is asked first: a folder, a file:// address or an http(s) base address that holds the
+file under its catalogue name; then the addresses in their order. What has come of a file is kept
+and continued. A file in place with the right content is left alone, so one may also be put there
+by hand.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import cli
 
-from ntk_conditioning import files
-from ntk_conditioning.errors import UserError
+from ntk_conditioning import downloads, files
 
 log = cli.logger(__file__)
 
 
-class NotAvailableError(UserError):
-    """The file is in no place that was looked at."""
-
-
-class MirrorError(UserError):
-    """The mirror is not a place that files are copied from."""
-
-
 def parser() -> cli.Parser:
+    default = downloads.Patience()
     arguments = cli.Parser(prog="download_file.py", description=__doc__)
     add = arguments.add_argument
     add("--name", required=True, metavar="NAME", help="catalogue name, e.g. mnist/images.gz")
     add("--output", required=True, type=Path, metavar="FILE", help="where the file is to be")
-    add("--sha256", required=True, nargs="+", metavar="HEX", help="accepted checksums")
-    add("--mirror", metavar="FOLDER", help="folder, or its file:// address, that holds NAME")
-    add("--urls", nargs="*", default=[], metavar="URL", help="official addresses, for the message")
+    add(
+        *("--sha256",),
+        required=True,
+        nargs="+",
+        metavar="HEX",
+        help="accepted checksums, the official file's first",
+    )
+    add("--bytes", type=int, default=0, metavar="N", help="size of the official file, if known")
+    add("--mirror", default="", metavar="BASE", help="folder or address that holds NAME")
+    add("--urls", nargs="*", default=[], metavar="URL", help="addresses of the file itself")
+    add(
+        "--attempts",
+        type=cli.positive_integer,
+        default=default.attempts,
+        metavar="N",
+        help="give a source up after N attempts in a row that brought nothing (%(default)s)",
+    )
+    add(
+        "--timeout",
+        type=cli.positive_integer,
+        default=default.timeout,
+        metavar="SECONDS",
+        help="how long a server may be silent (%(default)g)",
+    )
+    add("--receipt", type=Path, metavar="JSON", help="where to write that the file is in place")
     return arguments
 
 
@@ -43,33 +58,28 @@ def parser() -> cli.Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     output: Path = args.output
-    if output.is_file() and files.sha256(output) in args.sha256:
+    fetched = downloads.fetch(
+        output,
+        name=args.name,
+        sha256=args.sha256,
+        mirror=args.mirror,
+        urls=args.urls,
+        size=args.bytes if args.bytes > 0 else None,
+        patience=downloads.Patience(attempts=args.attempts, timeout=args.timeout),
+    )
+    if fetched.source is None:
         log.info("%s: %s is in place with the right sha256, nothing to do", args.name, output)
-        return 0
-    source = mirror_folder(args.mirror) / args.name if args.mirror else None
-    if source is None or not source.is_file():
-        raise NotAvailableError(not_available(args.name, output, source, args.urls))
-    digest = files.copy_verified(source, output, accepted=args.sha256)
-    log.info("%s: %d bytes from %s, sha256 %s", args.name, output.stat().st_size, source, digest)
+    else:
+        log.info(
+            *("%s: %d bytes from %s, sha256 %s", args.name, fetched.size),
+            *(fetched.source, fetched.sha256),
+        )
+    if args.receipt:
+        # Not where it came from: that cannot change what is in it.
+        receipt = {"name": args.name, "bytes": fetched.size, "sha256": fetched.sha256}
+        with files.atomic(args.receipt) as temporary:
+            temporary.write_text(json.dumps(receipt) + "\n", encoding="utf-8")
     return 0
-
-
-def mirror_folder(mirror: str) -> Path:
-    """Return the folder that a path or a file:// address names."""
-    address = urlsplit(mirror)
-    if "://" not in mirror:
-        return Path(mirror)
-    if address.scheme != "file" or address.netloc not in ("", "localhost"):
-        raise MirrorError(f"mirror {mirror} is neither a folder nor its file:// address")
-    return Path(url2pathname(address.path))
-
-
-def not_available(name: str, output: Path, source: Path | None, urls: Sequence[str]) -> str:
-    """Return what is missing, where it was looked for, and how to bring it by hand."""
-    state = "has another sha256" if output.is_file() else "does not exist"
-    looked = "no mirror is given" if source is None else f"the mirror has no file {source}"
-    official = f"download {' or '.join(urls)}" if urls else "get it from its authors"
-    return f"{name} is not here: {output} {state} and {looked}; {official} and save it as {output}"
 
 
 if __name__ == "__main__":

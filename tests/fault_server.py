@@ -1,0 +1,236 @@
+"""A real HTTP server on loopback that does everything wrong that a server can, when told to."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+PIECE = 4096
+DATE = "Mon, 06 Jan 2020 00:00:00 GMT"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the server does with one request; by default, everything right."""
+
+    content: bytes
+    status: int = 200
+    etag: str | None = '"one"'
+    modified: str | None = DATE
+    kind: str = "application/octet-stream"
+    headers: dict[str, str] = field(default_factory=dict)
+    ranges: bool = True
+    content_range: str | None = None  # sent instead of the right one
+    length: int | None = None  # told instead of the right one
+    chunked: bool = False
+    cut: int | None = None  # bytes of this body after which the connection ends
+    reset: bool = False  # ends with a reset
+    silent: bool = False  # hangs before the headers
+    hang: int | None = None  # bytes of this body after which nothing more comes
+    drip: float = 0.0  # seconds between single bytes
+    rate: float = 0.0  # bytes in a second
+    endless: bool = False
+
+
+@dataclass
+class Seen:
+    """A request, and what it was answered."""
+
+    path: str
+    headers: dict[str, str]
+    status: int = 0
+    sent: int = 0
+
+    @property
+    def range(self) -> str | None:
+        return self.headers.get("range")
+
+
+class FaultServer(ThreadingHTTPServer):
+    """Answers the n-th request for a path with the path's n-th plan, then with its last one."""
+
+    daemon_threads = False  # closing waits for them, so that none outlives its test
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or _Handler)
+        self.plans: dict[str, list[Plan]] = {}
+        self.seen: list[Seen] = []
+        self.closing = threading.Event()
+        self.lock = threading.Lock()
+        self.connections: set[socket.socket] = set()
+        self.upstream = ""
+
+    def url(self, path: str = "") -> str:
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+    def serve(self, path: str, *plans: Plan) -> str:
+        self.plans[path] = list(plans)
+        return self.url(path)
+
+    @property
+    def sent(self) -> int:
+        """The bytes of all bodies."""
+        return sum(seen.sent for seen in self.seen)
+
+    def plan(self, path: str) -> Plan | None:
+        with self.lock:
+            plans = self.plans.get(path, [])
+            return plans.pop(0) if len(plans) > 1 else plans[0] if plans else None
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self.connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """End the connections that clients keep."""
+        for connection in list(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that are killed close their connections."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultServer
+    timeout = 20
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        seen = Seen(self.path, {name.lower(): value for name, value in self.headers.items()})
+        self.server.seen.append(seen)
+        plan = self.server.plan(self.path)
+        if plan is None:
+            plan = Plan(content=b"no such file", status=404, kind="text/html")
+        if plan.silent:
+            self.server.closing.wait(20)
+            self._end(reset=True)
+            return
+        body, span = self._body(plan)
+        seen.status = 206 if span else plan.status
+        if body is None:
+            seen.status, body = 416, b""
+        self.send_response(seen.status)
+        for name, value in self._headers(plan, body, span).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self._send(plan, body, seen)
+
+    def _body(self, plan: Plan) -> tuple[bytes | None, str]:
+        """Return the bytes and the Content-Range; None if there is nothing in the range."""
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        condition = self.headers.get("If-Range")
+        strong = plan.etag is not None and not plan.etag.startswith("W/")
+        unchanged = condition in (None, plan.etag if strong else None, plan.modified)
+        if plan.status != 200 or not plan.ranges or asked is None or not unchanged:
+            return plan.content, ""
+        start, end = int(asked[1]), len(plan.content)
+        if start >= end:
+            return None, ""
+        return plan.content[start:], plan.content_range or f"bytes {start}-{end - 1}/{end}"
+
+    def _headers(self, plan: Plan, body: bytes, span: str) -> dict[str, str]:
+        headers = {"Content-Type": plan.kind}
+        if plan.etag:
+            headers["ETag"] = plan.etag
+        if plan.modified:
+            headers["Last-Modified"] = plan.modified
+        if span:
+            headers["Content-Range"] = span
+        if plan.chunked:
+            headers["Transfer-Encoding"] = "chunked"
+        elif not plan.endless:
+            headers["Content-Length"] = str(len(body) if plan.length is None else plan.length)
+        else:
+            headers["Connection"] = "close"
+        return headers | plan.headers
+
+    def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
+        stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
+        step = 1 if plan.drip else PIECE
+        pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
+        for piece in _for_ever(b"x" * PIECE) if plan.endless else pieces:
+            seen.sent += len(piece)  # before a client can have it, and ask
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if plan.chunked else piece)
+            pause = plan.drip or (len(piece) / plan.rate if plan.rate else 0.0)
+            if pause and self.server.closing.wait(pause):
+                break
+        if plan.hang is not None:
+            self.server.closing.wait(20)
+        if plan.cut is not None or plan.hang is not None or plan.length is not None:
+            self._end(reset=plan.reset)
+        elif plan.chunked:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _end(self, *, reset: bool) -> None:
+        self.close_connection = True
+        if reset:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+
+class ProxyHandler(_Handler):
+    """Forwards requests for whatever host to the server's ``upstream``."""
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        self.server.seen.append(Seen(self.path, dict(self.headers)))
+        upstream = http.client.HTTPConnection(self.server.upstream, timeout=20)
+        try:
+            upstream.request("GET", address.path, headers=dict(self.headers))
+            answer = upstream.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name not in ("Date", "Server"):
+                    self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+        finally:
+            upstream.close()
+
+
+@contextmanager
+def running(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[FaultServer]:
+    """Yield a server that has stopped, with all its threads, when the block is left."""
+    with FaultServer(handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            server.shutdown()
+            server.hang_up()
+            thread.join()
+
+
+def wait_until(condition: Any, *, within: float = 20.0) -> None:
+    """Return when ``condition()`` holds."""
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def _for_ever(piece: bytes) -> Iterator[bytes]:
+    while True:
+        yield piece
