@@ -21,7 +21,7 @@ log = cli.logger(__file__)
 
 
 def parser() -> cli.Parser:
-    default = downloads.Patience()
+    default = downloads.PATIENCE
     arguments = cli.Parser(prog="download_file.py", description=__doc__)
     add = arguments.add_argument
     add("--name", required=True, metavar="NAME", help="catalogue name, e.g. mnist/images.gz")

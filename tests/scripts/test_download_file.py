@@ -129,7 +129,8 @@ def test_without_a_source_it_says_how_to_bring_the_file_by_hand(output, capsys):
     assert run(output, "--mirror", "", "--urls") == 2
     assert one_line(capsys) == (
         f"download_file: error: {NAME} cannot be fetched: no mirror is given and no address is "
-        f"known; get the file with sha256 {'0' * 64} by hand and save it as {output}"
+        f"known; get the file with sha256 {'0' * 64} by hand and save it as {output}, or "
+        "name a mirror that has it: --config mirror=DIR"
     )
     assert not output.parent.exists()
 
@@ -158,7 +159,8 @@ def test_a_failure_of_all_sources_is_one_line_about_each(server, output, capsys)
     assert lines(capsys)[-1] == (
         f"download_file: error: {NAME} cannot be fetched: {silent}: no answer within 1 s "
         f"(attempts: 1); {lost}: 404 Not Found; "
-        f"get the file with sha256 {'0' * 64} by hand and save it as {output}"
+        f"get the file with sha256 {'0' * 64} by hand and save it as {output}, or "
+        "name a mirror that has it: --config mirror=DIR"
     )
 
 

@@ -19,8 +19,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
-from ntk_conditioning import downloads
 from ntk_conditioning.downloads import (
     Fetched,
     MirrorError,
@@ -457,7 +457,8 @@ class TestSources:
         said = "; ".join(f"{server.url(path)}: 404 Not Found" for path in paths)
         assert line == (
             f"{NAME} cannot be fetched: {said}; "
-            f"get the file with sha256 {'0' * 64} by hand and save it as {target}"
+            f"get the file with sha256 {'0' * 64} by hand and save it as {target}, or "
+            "name a mirror that has it: --config mirror=DIR"
         )
 
     def test_a_mirror_has_the_quoted_name(self, server, get, target):
@@ -497,7 +498,8 @@ class TestSources:
     def test_no_address_at_all_is_said(self, get, target):
         assert refusal(get) == (
             f"{NAME} cannot be fetched: no mirror is given and no address is known; "
-            f"get the file with sha256 {'0' * 64} by hand and save it as {target}"
+            f"get the file with sha256 {'0' * 64} by hand and save it as {target}, or "
+            "name a mirror that has it: --config mirror=DIR"
         )
         assert not target.parent.exists()
 
@@ -610,7 +612,7 @@ class TestProgress:
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         url = server.serve(PATH, replace(PLAN, rate=600_000))
-        monkeypatch.setattr(downloads.tqdm, "monitor_interval", 0)  # a thread that would stay
+        monkeypatch.setattr(tqdm, "monitor_interval", 0)  # a thread that would stay
         get(urls=[url], patience=replace(IMPATIENT, report=0.1))
         assert re.search(rf"{NAME}: +\d+%\|.*B/s", terminal.getvalue())
         assert "bytes, " not in text()
