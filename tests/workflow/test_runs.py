@@ -151,7 +151,7 @@ class TestDraws:
         uneven = self.samples(finished, "digits_sphere/seed-1")
         assert len(set(np.bincount(uneven["y"]))) > 1
         assert self.samples(finished, "synthetic/all")["x"].shape == (2000, 5)
-        assert len(finished.files("results/ci/datasets/*/*.npz")) == 5
+        assert len(finished.files("results/ci/datasets/*/*.npz")) == 6
 
     def test_another_run_draws_the_same(self, finished, clone):
         targets = [
@@ -167,9 +167,10 @@ class TestDraws:
 
     def test_their_datasheets_are_a_table(self, finished):
         found = pd.read_parquet(finished.folder / "results/ci/tables/datasets.parquet")
-        assert found["dataset"].tolist() == ["digits"] * 2 + ["digits_sphere"] * 2 + ["synthetic"]
-        assert found["seed"].fillna(-1).tolist() == [1, 32, 1, 32, -1]
-        assert found["n"].tolist() == [200] * 4 + [2000]
+        drawn = ["digits"] * 2 + ["digits_sphere"] * 2
+        assert found["dataset"].tolist() == [*drawn, "librispeech_sample", "synthetic"]
+        assert found["seed"].fillna(-1).tolist() == [1, 32, 1, 32, -1, -1]
+        assert found["n"].tolist() == [200] * 4 + [150, 2000]
         assert found.query("dataset == 'digits'")["class_min"].tolist() == [20, 20]
         synthetic = found.set_index("dataset").loc["synthetic"]
         assert (synthetic["gram_rank"], synthetic["duplicates"]) == (5, 0)
