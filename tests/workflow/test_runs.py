@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fault_server import Plan, running
+from tests.unit.speech.corpora import make_tar, make_tree
 
 ROOT = Path(__file__).parents[2]
 REAL_DATA = ROOT.parent / "shared" / "data"
@@ -288,6 +289,39 @@ def test_a_file_that_cannot_be_had_is_one_line_and_nothing_is_left(mirrored, pro
     assert len(errors) == 1, log
     assert "tiny/train_x.gz" in errors[0]
     assert not (mirrored.folder / "data/tiny/train_x.gz").exists()
+
+
+def test_speech_comes_straight_from_the_downloaded_archive(clone, tmp_path):
+    mirror = tmp_path / "mirror"
+    (mirror / "speech").mkdir(parents=True)
+    archive = make_tar(make_tree(tmp_path / "tree"), mirror / "speech/dev.tar.gz")
+    entry = {
+        "title": "Noise",
+        "reader": "librispeech",
+        "options": {"subset": "dev", "labels": "speaker"},
+        "files": {
+            "train_x": {
+                "name": "speech/dev.tar.gz",
+                "urls": [],
+                "sha256": [hashlib.sha256(archive.read_bytes()).hexdigest()],
+            }
+        },
+        "scaling": "none",
+    }
+    (clone.folder / "noise.yaml").write_text(json.dumps({"noise": entry}))
+    options = ("catalogues=[datasets.yaml,noise.yaml]", "datasets=[noise]", "kernel_size=20")
+    target = "results/demo/datasets/noise/all.npz"
+    config = ("--config", *options, "overrides={noise: {frames: 40}}")
+    clone.run(target, *config, f"mirror={mirror}")
+    sheet = json.loads((clone.folder / target).with_suffix(".json").read_text())
+    assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (40, 768, 3, "float32")
+    log = (clone.folder / "logs/demo/extract_speech_features/noise.log").read_text()
+    assert "data/speech/dev.tar.gz" in log
+    # other settings of the features are other features; another figure's are not
+    assert clone.plan(target, *config, "width=8") == Counter()
+    planned = clone.plan(target, *config, "speech={num_mel_bins: 40}")
+    expected = ("download_file", "extract_speech_features", "prepare_dataset")
+    assert planned == dict.fromkeys(expected, 1)
 
 
 @pytest.mark.slow
