@@ -88,6 +88,15 @@ def test_all_frames(tree, tmp_path, capsys):
     assert re.search(r"of speech in \d+\.\d s, \d+ x real time", text)
 
 
+def test_more_frames_than_memory_are_refused(tree, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda _name: 1000)  # a million bytes
+    assert run(tmp_path, tree, "--frames", "200") == 0
+    assert run(tmp_path / "all", tree, "--settings", '{"stack_left": 100}') == 2
+    problem = f"{FRAMES} vectors of 6848 numbers are 0 GB, more than the 0 GB of memory; lower"
+    assert problem in one_line(capsys)
+    assert not (tmp_path / "all").exists()
+
+
 def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys):
     alignments = tmp_path / "alignments"
     alignments.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,10 @@ Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 class NothingToDrawError(UserError):
     """No utterance of a corpus has a frame that can be labelled."""
+
+
+class TooManyFramesError(UserError):
+    """The vectors of the frames do not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +110,12 @@ def extract(
     Raises:
         CorpusError, TarError, AudioError: if the corpus cannot be read, see `corpus`.
         AlignmentError: if an alignment cannot be read or does not fit its utterance.
+        TooManyFramesError: if the result is larger than the machine's memory.
     """
     order = sorted(drawn)
     starts = dict(zip(order, np.cumsum([0] + [len(drawn[u]) for u in order[:-1]]), strict=True))
     n = sum(len(frames) for frames in drawn.values())
+    _require_memory(n, settings.dimension)
     x = np.empty((n, settings.dimension), dtype=np.float32)
     y = np.empty(n, dtype=np.int64)
     index = np.empty((n, 4), dtype=np.int64)
@@ -136,6 +143,16 @@ def extract(
     samples = sum(_in_threads(fill, jobs, threads=threads))
     names = tuple(map(str, speakers)) if alignments is None else PHONES
     return Frames(x, y, index, names, samples / settings.sample_rate)
+
+
+def _require_memory(n: int, dimension: int) -> None:
+    needed = 4 * n * dimension
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise TooManyFramesError(
+            f"{n} vectors of {dimension} numbers are {needed / 1e9:.0f} GB, more than the "
+            f"{memory / 1e9:.0f} GB of memory; lower speech.frames"
+        )
 
 
 def _in_threads(
