@@ -46,6 +46,7 @@ lint: $(READY)
 	snakemake --lint
 
 bench: $(READY)
+	python -m benchmarks.speech
 	python -m benchmarks
 
 # Needs uv; resolves for every platform and Python version at once.
