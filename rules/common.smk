@@ -162,6 +162,25 @@ def parts(wildcards, input):
     return [f"{part}={path}" for part, path in local_files(wildcards.dataset).items()]
 
 
+def entry(wildcards):
+    """Return what a catalogue entry says of a dataset's content, as JSON.
+
+    Addresses, titles and citations are left out: a new mirror must not recompute a run.
+    """
+    entry = CATALOGUE[wildcards.dataset]
+    kept = {
+        key: entry[key]
+        for key in ("reader", "options", "path", "scaling", "value_range")
+        if key in entry
+    }
+    if "files" in entry:
+        kept["files"] = {
+            part: {"name": file["name"], "urls": [], "sha256": file["sha256"]}
+            for part, file in entry["files"].items()
+        }
+    return json.dumps({"title": wildcards.dataset, **kept}, sort_keys=True)
+
+
 def own_content(wildcards):
     """Return a digest of a user's own file or folder; the catalogue has those of all others."""
     path = CATALOGUE[wildcards.dataset].get("path")

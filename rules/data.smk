@@ -56,7 +56,7 @@ rule prepare_dataset:
     conda:
         "../envs/environment.yaml"
     params:
-        entry=lambda w: json.dumps(CATALOGUE[w.dataset], sort_keys=True),
+        entry=entry,
         parts=parts,
         draw=draw_options,
         content=own_content,

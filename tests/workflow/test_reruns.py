@@ -64,6 +64,15 @@ def test_a_comment_or_docstring_does_nothing(rerun):
     assert rerun.plan(*CI) == Counter()
 
 
+def test_what_a_catalogue_says_besides_the_content_does_nothing(rerun):
+    rerun.edit("datasets.yaml", "title: Digits\n", "title: Handwritten digits\n")
+    rerun.edit("datasets.yaml", "licence: CC BY 4.0", "licence: CC BY")
+    rerun.edit("datasets.yaml", "urls: [http", "urls: [https://example.org/a, http")
+    assert rerun.plan(*CI) == Counter()
+    rerun.edit("datasets.yaml", "scaling: symmetric", "scaling: unit_interval")  # of digits
+    assert rerun.plan(*CI)["prepare_dataset"] == 2
+
+
 def append(clone, file: str) -> None:
     path = clone.folder / file
     path.write_text(path.read_text() + "\nCHANGED = True\n")
