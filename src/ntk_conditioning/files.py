@@ -1,4 +1,4 @@
-"""Files that are whole or not there: atomic writes, and copies checked by their sha256."""
+"""Files that are whole or not there: atomic writes, and checks by sha256."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ntk_conditioning.errors import UserError
-
-_CHUNK = 1 << 20
 
 
 class ChecksumError(UserError):
@@ -46,7 +44,12 @@ def require_sha256(path: Path, accepted: Collection[str]) -> None:
     Raises:
         MissingFileError: if there is no such file.
     """
-    _compare(path, sha256(path), accepted)
+    found = sha256(path)
+    if found not in accepted:
+        raise ChecksumError(
+            f"{path} has sha256 {found}, not {' or '.join(accepted)}; "
+            "it is damaged or another file: delete it and fetch it again"
+        )
 
 
 @contextmanager
@@ -75,35 +78,6 @@ def atomic(target: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def copy_verified(source: Path, target: Path, *, accepted: Collection[str]) -> str:
-    """Return the sha256 of ``source`` after copying it, if it is one of those ``accepted``.
-
-    The bytes are hashed as they are copied, so that what was checked is what was written. The
-    copy is atomic.
-
-    Raises:
-        MissingFileError: if ``source`` is no file.
-        ChecksumError: if its content is another; ``target`` is left as it was.
-    """
-    require_file(source)
-    digest = hashlib.sha256()
-    with atomic(target) as temporary:
-        with source.open("rb") as reading, temporary.open("xb") as writing:
-            while chunk := reading.read(_CHUNK):
-                digest.update(chunk)
-                writing.write(chunk)
-        _compare(source, digest.hexdigest(), accepted)
-    return digest.hexdigest()
-
-
-def _compare(path: Path, found: str, accepted: Collection[str]) -> None:
-    if found not in accepted:
-        raise ChecksumError(
-            f"{path} has sha256 {found}, not {' or '.join(accepted)}; "
-            "it is damaged or another file: delete it and fetch it again"
-        )
 
 
 def _flush(path: Path) -> None:

@@ -12,7 +12,6 @@ from ntk_conditioning.files import (
     ChecksumError,
     MissingFileError,
     atomic,
-    copy_verified,
     require_sha256,
     sha256,
 )
@@ -94,24 +93,3 @@ class TestChecksums:
         with pytest.raises(MissingFileError, match=problem) as caught:
             sha256(tmp_path / name)
         assert isinstance(caught.value, UserError)
-
-
-class TestCopyVerified:
-    def test_copies_more_than_one_chunk(self, tmp_path):
-        content = bytes(range(256)) * 8192 + b"end"  # 2 MiB and 3 bytes
-        (tmp_path / "source").write_bytes(content)
-        digest = sha256(tmp_path / "source")
-        assert copy_verified(tmp_path / "source", tmp_path / "copy", accepted=[digest]) == digest
-        assert (tmp_path / "copy").read_bytes() == content
-
-    def test_a_wrong_content_is_not_copied(self, tmp_path):
-        (tmp_path / "source").write_bytes(b"damaged")
-        target = tmp_path / "data" / "abc"
-        with pytest.raises(ChecksumError, match="source has sha256"):
-            copy_verified(tmp_path / "source", target, accepted=[ABC_SHA256])
-        assert names(tmp_path / "data") == []
-
-    def test_a_missing_source_is_named_and_makes_no_folder(self, tmp_path):
-        with pytest.raises(MissingFileError, match="absent does not exist"):
-            copy_verified(tmp_path / "absent", tmp_path / "data" / "abc", accepted=[ABC_SHA256])
-        assert names(tmp_path) == []
