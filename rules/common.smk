@@ -62,7 +62,9 @@ def checked_catalogue():
 CATALOGUE = checked_catalogue()
 RUN = config["run"]
 STUDY = config["activation_study"]
-SPEECH = {key: value for key, value in config["speech"].items() if key != "frames"}
+FEATURE_SETTINGS = {
+    key: value for key, value in config["speech"].items() if key != "frames"
+}
 
 
 def setting(key, dataset):
@@ -118,18 +120,22 @@ def code(*programs, activation=None):
 
 def is_speech(dataset):
     """Return whether a dataset consists of frames that are drawn from a speech corpus."""
-    return CATALOGUE[dataset]["reader"] == "librispeech"
+    return CATALOGUE[dataset]["reader"] == configuration.SPEECH
+
+
+def training_files(dataset):
+    """Return the catalogued files of a dataset's training samples, by part."""
+    files = CATALOGUE[dataset].get("files", {})
+    return {part: file for part, file in files.items() if part.startswith("train")}
 
 
 def local_files(dataset):
-    """Return the files that a dataset's training samples come from, by part."""
-    entry = CATALOGUE[dataset]
-    if "path" in entry:
-        return {"train_x": entry["path"]}
+    """Return where a dataset's training samples are read from, by part."""
+    if "path" in CATALOGUE[dataset]:
+        return {"train_x": CATALOGUE[dataset]["path"]}
     return {
         part: f"{config['data_dir']}/{file['name']}"
-        for part, file in entry.get("files", {}).items()
-        if part.startswith("train")
+        for part, file in training_files(dataset).items()
     }
 
 
@@ -138,13 +144,11 @@ def original_files(wildcards):
 
     For a download that is the word that its file is in place, see `download_file`.
     """
-    entry = CATALOGUE[wildcards.dataset]
-    if "path" in entry:
-        return [ancient(entry["path"])]
+    if "path" in CATALOGUE[wildcards.dataset]:
+        return [ancient(CATALOGUE[wildcards.dataset]["path"])]
     return [
         f"results/{wildcards.run}/downloads/{file['name']}.json"
-        for part, file in entry.get("files", {}).items()
-        if part.startswith("train")
+        for file in training_files(wildcards.dataset).values()
     ]
 
 
@@ -167,31 +171,35 @@ def entry(wildcards):
 
     Addresses, titles and citations are left out: a new mirror must not recompute a run.
     """
-    entry = CATALOGUE[wildcards.dataset]
+    known = CATALOGUE[wildcards.dataset]
     kept = {
-        key: entry[key]
+        key: known[key]
         for key in ("reader", "options", "path", "scaling", "value_range")
-        if key in entry
+        if key in known
     }
-    if "files" in entry:
+    if "files" in known:
         kept["files"] = {
             part: {"name": file["name"], "urls": [], "sha256": file["sha256"]}
-            for part, file in entry["files"].items()
+            for part, file in known["files"].items()
         }
     return json.dumps({"title": wildcards.dataset, **kept}, sort_keys=True)
+
+
+@functools.cache
+def content(path):
+    """Return a digest of a user's file or folder, taken once each time Snakemake starts."""
+    return provenance.path_digest(path)
 
 
 def own_content(wildcards):
     """Return a digest of a user's own file or folder; the catalogue has those of all others."""
     path = CATALOGUE[wildcards.dataset].get("path")
-    return provenance.path_digest(path) if path else ""
+    return content(path) if path else ""
 
 
-def speech_frames(dataset):
+def speech_frames(wildcards):
     """Return how many frames are drawn from a speech corpus."""
-    return (
-        config["overrides"].get(dataset, {}).get("frames", config["speech"]["frames"])
-    )
+    return configuration.speech_frames(wildcards.dataset, config)
 
 
 def alignments(wildcards):
@@ -203,7 +211,7 @@ def alignments(wildcards):
 def alignment_content(wildcards):
     """Return a digest of the folder of a speech corpus' alignments."""
     folder = CATALOGUE[wildcards.dataset]["options"].get("alignments")
-    return provenance.path_digest(folder) if folder else ""
+    return content(folder) if folder else ""
 
 
 def draw_options(wildcards):

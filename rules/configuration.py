@@ -319,12 +319,17 @@ def _block_errors(name: str, config: Config, available: int | None, at: Any) -> 
         )
 
 
+def speech_frames(name: str, config: Config) -> Any:
+    """Return how many frames are drawn from a speech corpus: a number, or all."""
+    return config["overrides"].get(name, {}).get("frames", config["speech"]["frames"])
+
+
 def _available(name: str, entry: Config, config: Config, count_samples: Any) -> int | None:
     """Return how many samples a dataset has, if that is known before its files are."""
     if entry["reader"] != SPEECH:
         known: int | None = count_samples(entry)
         return known
-    frames = config["overrides"].get(name, {}).get("frames", config["speech"]["frames"])
+    frames = speech_frames(name, config)
     return None if frames == "all" else frames
 
 

@@ -1,10 +1,11 @@
-"""Settings of every test: few threads, no display, and deterministic properties."""
+"""Settings of every test: few threads, no display, no proxy, and deterministic properties."""
 
 from __future__ import annotations
 
 import os
 
 import hypothesis
+import pytest
 
 # Before NumPy and torch are loaded: test workers run side by side.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -15,3 +16,11 @@ hypothesis.settings.register_profile(
     "project", deadline=None, derandomize=True, max_examples=50, database=None
 )
 hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reach the servers on loopback directly, whatever the machine's proxy is."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import random
 import resource
 import subprocess
@@ -24,13 +23,6 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 NAME = "mnist/images.gz"
 PATH = "/images.gz"
 SCRIPT = Path(download_file.__file__)
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch):
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -49,13 +49,6 @@ IMPATIENT = Patience(attempts=3, timeout=20, first_wait=0.001, longest_wait=0.02
 HASTY = replace(IMPATIENT, timeout=0.3)
 
 
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch):
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-
-
 @pytest.fixture
 def server():
     with running() as server:

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -17,6 +18,7 @@ from ntk_conditioning.archives import FormatError
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.tars import tar_members
 
+_HEADER = 42  # bytes of a FLAC file up to the end of its first metadata block
 _FLAC = re.compile(r"(\d+)-(\d+)-(\d+)\.flac")
 
 
@@ -30,13 +32,17 @@ class AudioError(FormatError):
 
 @dataclass(frozen=True, order=True)
 class Utterance:
-    """A recording of one speaker; the order is that of the numbers."""
+    """A recording of one speaker; the order is that of the numbers.
+
+    ``head`` returns what `count_samples` needs of the file, ``load`` the whole file.
+    """
 
     speaker: int
     chapter: int
     utterance: int
     name: str = field(compare=False)
     source: str = field(compare=False, repr=False)
+    head: Callable[[], bytes] = field(compare=False, repr=False)
     load: Callable[[], bytes] = field(compare=False, repr=False)
 
 
@@ -53,7 +59,8 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
         TarError: if the archive is damaged.
     """
     found = False
-    for path, load in _from_tree(source, subset) if source.is_dir() else _from_tar(source, subset):
+    files = _from_tree(source, subset) if source.is_dir() else _from_tar(source, subset)
+    for path, head, load in files:
         found = True
         match, folder = _FLAC.fullmatch(path.name), path.parent
         shown = f"{source}: {path}"
@@ -62,7 +69,7 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
         speaker, chapter, utterance = match.groups()
         if (folder.parent.name, folder.name) != (speaker, chapter):
             raise CorpusError(f"{shown} is not in the folder {speaker}/{chapter}")
-        yield Utterance(int(speaker), int(chapter), int(utterance), path.stem, shown, load)
+        yield Utterance(int(speaker), int(chapter), int(utterance), path.stem, shown, head, load)
     if not found:
         raise CorpusError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
@@ -111,7 +118,7 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
 
 def _stream_info(flac: bytes, source: str, sample_rate: int) -> _StreamInfo:
     """Read the first metadata block (RFC 9639, section 8.2), 34 bytes from byte 8."""
-    if len(flac) < 42 or flac[:4] != b"fLaC" or flac[4] & 0x7F or flac[5:8] != b"\0\0\x22":
+    if len(flac) < _HEADER or flac[:4] != b"fLaC" or flac[4] & 0x7F or flac[5:8] != b"\0\0\x22":
         raise AudioError(f"{source}: no FLAC file, it does not start with fLaC and its header")
     bits = int.from_bytes(flac[18:26], "big")  # rate 20, channels 3, bits 5, samples 36
     header = _StreamInfo(
@@ -130,14 +137,14 @@ def _stream_info(flac: bytes, source: str, sample_rate: int) -> _StreamInfo:
     return header
 
 
-_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes]]]
+_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes], Callable[[], bytes]]]
 
 
 def _from_tar(source: Path, subset: str) -> _Files:
     for member in tar_members(source):
         path = PurePosixPath(member.name)
         if path.suffix == ".flac" and subset in path.parts[:-3]:
-            yield path, member.read
+            yield path, member.read, member.read  # it is unpacked in any case
 
 
 def _from_tree(source: Path, subset: str) -> _Files:
@@ -151,4 +158,10 @@ def _from_tree(source: Path, subset: str) -> _Files:
             "there, or name it as the path"
         )
     for path in sorted(folder.rglob("*.flac")):
-        yield PurePosixPath(path.relative_to(source).as_posix()), path.read_bytes
+        shown = PurePosixPath(path.relative_to(source).as_posix())
+        yield shown, partial(_head, path), path.read_bytes
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_HEADER)

@@ -77,7 +77,7 @@ def survey(
     samples = short = unaligned = 0
     for utterance in progress(utterances(source, subset)):
         length = count_samples(
-            utterance.load(), source=utterance.source, sample_rate=settings.sample_rate
+            utterance.head(), source=utterance.source, sample_rate=settings.sample_rate
         )
         samples += length
         if alignments is not None and utterance.name not in alignments:

@@ -14,7 +14,7 @@ from ntk_conditioning.speech.draw import FrameDrawError, draw_frames, equal_shar
 def corpus(frames: dict[tuple[int, int], int]) -> dict[Utterance, int]:
     """Return utterances (speaker, number) with that many frames."""
     return {
-        Utterance(speaker, 1, number, f"{speaker}-1-{number}", "", lambda: b""): count
+        Utterance(speaker, 1, number, f"{speaker}-1-{number}", "", bytes, bytes): count
         for (speaker, number), count in frames.items()
     }
 
