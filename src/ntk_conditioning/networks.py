@@ -27,6 +27,10 @@ class ShapeError(UserError):
     """Weights or inputs do not fit together in shape, type or place."""
 
 
+class NotLinearError(UserError):
+    """The network has an activation other than the identity."""
+
+
 @dataclass(frozen=True, eq=False)
 class MLP:
     """A network with one output: weights from the input on, and the activation between them.
@@ -161,6 +165,19 @@ class GradientFactors:
     alphas: tuple[Tensor, ...]
     deltas: tuple[Tensor, ...]
 
+    def rows(self, rows: slice | Tensor) -> GradientFactors:
+        """The gradients of some of the samples, by a slice or by their numbers."""
+        return GradientFactors(
+            tuple(alpha[rows] for alpha in self.alphas), tuple(delta[rows] for delta in self.deltas)
+        )
+
+    def empty(self, n: int, dtype: torch.dtype) -> GradientFactors:
+        """Room for the gradients of ``n`` samples of the same network."""
+        parts = (self.alphas, self.deltas)
+        return GradientFactors(
+            *(tuple(a.new_empty(n, a.shape[1], dtype=dtype) for a in part) for part in parts)
+        )
+
     def squared_norms(self) -> Tensor:
         """The squared gradient norms (n,): sum over l of |alpha_(l-1)|² |delta_l|²."""
         total = _squared_rows(self.alphas[-1])
@@ -185,16 +202,62 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
         ShapeError: if ``x`` does not fit the network.
     """
     check_inputs(mlp, x)
-    alphas, deltas = [x], []
+    alphas, slopes = [x], []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
         z = alphas[-1] @ weight.T
-        # Not in place: an activation may return z itself.
-        alphas.append(mlp.activation.function(z) * mlp.scale(layer))
-        deltas.append(mlp.activation.derivative(z) * mlp.scale(layer))
-    # From the output back, each slope becomes its layer's delta in place.
-    back = mlp.weights[-1]
+        value = mlp.activation.function(z)
+        slopes.append(mlp.activation.derivative(z))
+        # An activation may return z itself, which its derivative may keep.
+        fresh = value.data_ptr() != z.data_ptr()
+        alphas.append(value.mul_(mlp.scale(layer)) if fresh else value * mlp.scale(layer))
+    deltas: list[Tensor] = []
     for layer in range(mlp.depth, 0, -1):
-        delta = deltas[layer - 1].mul_(back)
-        if layer > 1:
-            back = delta @ mlp.weights[layer - 1]
-    return GradientFactors(tuple(alphas), tuple(deltas))
+        # The scale of the layer goes into its weights: one matrix, and not one row per sample.
+        weight = mlp.scale(layer) * mlp.weights[layer]
+        back = deltas[-1] @ weight if deltas else weight.repeat(len(x), 1)
+        deltas.append(back.mul_(slopes.pop()))
+    return GradientFactors(tuple(alphas), tuple(deltas[::-1]))
+
+
+def is_linear(mlp: MLP) -> bool:
+    """Return whether the network's output is linear in its input."""
+    return mlp.depth == 0 or mlp.activation.negative_slope == 1
+
+
+@torch.no_grad()
+def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
+    """Return F (n, q) with F F^T the NTK of a linear network, for `conditioning_from_factor`.
+
+    In a linear network delta_l is the same vector b_l for every sample, so that
+    F = (|b_1| A_0, …, |b_(L+1)| A_L) = x S with S the stacked maps from the input. If n > d these
+    columns are reduced to d, see `linear_map`.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    return x @ linear_map(mlp) if len(x) > mlp.dim else _stacked(mlp, x)
+
+
+@torch.no_grad()
+def linear_map(mlp: MLP) -> Tensor:
+    """Return M (d, d) with x M M^T x'^T the NTK of a linear network: S without its directions.
+
+    M^T is the triangle of the QR factorisation of S^T.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+    """
+    # With the rows of the identity for samples the alphas are the maps themselves.
+    maps = _stacked(mlp, torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device))
+    triangle: Tensor = torch.linalg.qr(maps.T, mode="r").R
+    return triangle.T
+
+
+def _stacked(mlp: MLP, x: Tensor) -> Tensor:
+    if not is_linear(mlp):
+        raise NotLinearError(f"a network of {mlp.activation.name} has no linear factor; use ntk")
+    factors = gradient_factors(mlp, x)
+    sizes = [*(torch.linalg.vector_norm(delta[0]) for delta in factors.deltas), 1.0]
+    return torch.cat([a * b for a, b in zip(factors.alphas, sizes, strict=True)], dim=1)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning import activations, empirical
+from ntk_conditioning import activations, empirical, smallest_angle
 from ntk_conditioning.empirical import min_angle, pair_angle
 from ntk_conditioning.gradient_angle import ZeroGradientError
 from ntk_conditioning.networks import MLP, ShapeError, init_mlp
@@ -202,9 +202,9 @@ def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
         asked.append(len(x1))
         return pair_angle(mlp, x1, x2)
 
-    monkeypatch.setattr(empirical, "pair_angle", counting)
-    monkeypatch.setattr(empirical, "MOST_WAITING", 10)
-    monkeypatch.setattr(empirical, "GATHERED_AT_ONCE", 6)
+    monkeypatch.setattr(smallest_angle, "pair_angle", counting)
+    monkeypatch.setattr(smallest_angle, "MOST_WAITING", 10)
+    monkeypatch.setattr(smallest_angle, "GATHERED_AT_ONCE", 6)
     assert min_angle(mlp, x, tile=4) == expected
     assert expected.candidates == sum(asked) == 30 * 29 // 2
     assert max(asked) <= 6
