@@ -30,10 +30,12 @@ from numpy.typing import ArrayLike, NDArray
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.angles import MinAngle, find_duplicates, require_directions, upper_tiles
+from ntk_conditioning.closest import ClosestPair, angles_between, closest_pair
 from ntk_conditioning.duals import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 # Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
 TILE = 256
@@ -42,6 +44,10 @@ TILE = 256
 CLOSE = 1e-3
 # Entries of the arrays in which rows of close pairs are gathered, to bound the memory.
 GATHERED = 2**20
+# Side of the tiles of which only the diagonal is wanted.
+NARROW = 32
+# Norms are equal if they differ by no more than rounding, relatively.
+EQUAL_NORMS = 1e-13
 
 
 class SamplesError(UserError):
@@ -133,15 +139,24 @@ def min_angle(
     *,
     depth: int,
     activation: Activation | str,
-    tile: int = TILE,
+    tile: int | None = None,
     exclude_duplicates: bool = False,
 ) -> MinAngle:
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
-    All pairs are compared, in tiles of ``tile`` rows and columns: no n × n array is formed. Equal
-    rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value.
-    Of equal angles, the lowest pair of rows is returned. ``candidates`` counts the pairs of inputs
-    so close, or so nearly opposite, that their angle was computed from their difference.
+    All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
+    angle of those that may be the smallest, the ``candidates``, is computed from their difference.
+    Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each
+    value. Of equal angles, the lowest pair of rows is returned.
+
+    Where norms do not enter, because the activation is homogeneous, or all are equal, φ depends on
+    the input angle only, and `closest_pair` finds it. This is exact: 1 - e is a power series in
+    cos θ without negative coefficients, as sums, products and compositions of such are, and layers
+    are such by their Hermite expansions (Daniely, Frostig & Singer 2016, "Toward Deeper
+    Understanding of Neural Networks", Lemma 11). So it increases on [0, 1], and its absolute value
+    at -cos θ is no larger than its value at cos θ. For leaky ReLUs without negative slope it is
+    moreover nowhere on [-1, 0] above its value at 0: there Σ is not, as κ' = 1 - c θ/π >= 0, and
+    Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
 
     Raises:
         ZeroRowError: if a sample is zero.
@@ -160,36 +175,73 @@ def min_angle(
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
-    layer = layer_at(rows[kept], depth=depth, activation=activation)
-    best, candidates = (math.inf, -1, -1), 0
-    for pairs in layer.tiles(tile):
-        i, j = np.arange(len(kept))[pairs.rows, None], np.arange(len(kept))[pairs.columns]
-        e = np.where(i < j, pairs.e, math.inf)
-        candidates += int(np.count_nonzero(pairs.close & (i < j)))
-        row, column = np.unravel_index(np.argmin(e), e.shape)
-        best = min(best, (float(e[row, column]), int(i[row, 0]), int(j[column])))
-    deficit, i_best, j_best = best
+    distinct = rows if len(kept) == len(rows) else rows[kept]
+    sigma = activations.get(activation) if isinstance(activation, str) else activation
+    norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
+    if norm is None:
+        layer = layer_at(distinct, depth=depth, activation=sigma)
+        found = _lowest_pair(layer, tile or TILE)
+    else:
+        one = layer_at([[norm]], depth=depth, activation=sigma)
+        monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
+        found = closest_pair(distinct, one.deficits_at_norm, opposite=not monotone, tile=tile)
     return MinAngle(
-        float(angle_of(np.array(deficit))),
-        int(kept[i_best]),
-        int(kept[j_best]),
+        float(angle_of(np.array(found.deficit))),
+        int(kept[found.i]),
+        int(kept[found.j]),
         duplicates=duplicates.pairs,
-        candidates=candidates,
+        candidates=found.candidates,
     )
+
+
+def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
+    """Return the one norm that matters for angles, or None if they depend on each row's."""
+    if depth == 0 or activation.homogeneous:
+        return 1.0
+    norms = np.sqrt(np.einsum("nd,nd->n", x, x))
+    low, high = float(norms.min()), float(norms.max())
+    return low if high <= low * (1 + EQUAL_NORMS) else None
+
+
+def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
+    """Return the pair of rows of smallest e, where that depends on their norms too.
+
+    Every pair goes through all layers, with a rounded cosine. Only those whose e then exceeds the
+    smallest by no more than `Layer.roughness` are computed from their difference.
+    """
+    best, candidates = (math.inf, -1, -1), 0
+
+    def compute(i: Indices, j: Indices) -> None:
+        nonlocal best, candidates
+        e = layer.deficits(i, j)
+        candidates += len(e)
+        least = e.min()
+        ties = np.flatnonzero(e == least)
+        best = min(best, *((float(least), int(i[at]), int(j[at])) for at in ties))
+
+    for rows, columns in upper_tiles(len(layer.x), tile):
+        rough = layer.rough_deficits(rows, columns)
+        if rows == columns:
+            rough[np.tril_indices(len(rough))] = math.inf
+        k = int(np.argmin(rough))  # first, so that it excludes most of the others
+        if rough.flat[k] < math.inf and rough.flat[k] <= best[0] + layer.roughness:
+            first = np.divmod([k], rough.shape[1])
+            compute(first[0] + rows.start, first[1] + columns.start)
+            rough.flat[k] = math.inf
+            i, j = np.nonzero(rough <= best[0] + layer.roughness)
+            if len(i):
+                compute(i + rows.start, j + columns.start)
+    return ClosestPair(*best, candidates)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """A tile of pairs: deficits of embeddings (``w``) and of model gradients (``e``).
-
-    ``close`` marks the pairs whose input angle was computed from the rows' difference.
-    """
+    """A tile of pairs: deficits of embeddings (``w``) and of model gradients (``e``)."""
 
     rows: slice
     columns: slice
     w: Array
     e: Array
-    close: NDArray[np.bool_]
 
 
 class Layer:
@@ -252,8 +304,56 @@ class Layer:
                 rows = slice(top, min(top + tile, self.split))
                 yield self._pairs(rows, slice(left, min(left + tile, len(self.x))))
 
+    def deficits_at_norm(self, w: Array, theta: Array) -> Array:
+        """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
+        one = slice(0, 1)
+        return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
+
+    def rough_deficits(self, rows: slice, columns: slice) -> Array:
+        """Return e of a tile from rounded cosines, off by up to `roughness`."""
+        cosine = self._cosines(rows, columns)
+        return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
+
+    def deficits(self, i: Indices, j: Indices) -> Array:
+        """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
+
+        All pairs of rows from the first to the last of each go through the layers.
+        """
+        rows, columns = slice(i.min(), i.max() + 1), slice(j.min(), j.max() + 1)
+        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
+        theta = np.full_like(w, math.pi / 2)
+        at = i - rows.start, j - columns.start
+        w[at], theta[at] = self._accurate_angles(i, j)
+        return np.asarray(self._propagate(rows, columns, w, theta)[1][at])
+
+    @cached_property
+    def roughness(self) -> float:
+        """How far e may be off for pairs of samples whose cosine is rounded.
+
+        By its Hermite expansion 1 - e_ij = Σ b_k(i, j) cos^k θ, and |b_k(i, j)| is at most the
+        root of b_k(i, i) b_k(j, j), by Cauchy and Schwarz and induction over layers. A change of
+        cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
+        larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
+        """
+        eps = float(np.finfo(np.float64).eps)
+        change = (self.x.shape[1] + 8) * eps
+        largest = 0.0
+        for start in range(0, len(self.x), NARROW):
+            part = slice(start, min(start + NARROW, len(self.x)))
+            w = np.full((part.stop - start, part.stop - start), change)
+            largest = max(
+                largest, np.diagonal(self._propagate(part, part, w, angle_of(w))[1]).max()
+            )
+        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * eps
+
     def _pairs(self, rows: slice, columns: slice) -> Pairs:
-        w, theta, close = self._input_angles(rows, columns)
+        w, theta = self._input_angles(rows, columns)
+        return Pairs(rows, columns, *self._propagate(rows, columns, w, theta))
+
+    def _propagate(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
+        """Return w and e after all layers."""
         e = w
         for number, (layer, near, far) in enumerate(self._layers):
             if number:
@@ -266,24 +366,26 @@ class Layer:
                 + np.outer(near[rows], near[columns]) * w
                 + np.outer(far[rows], far[columns]) * (e + h - e * h)
             )
-        return Pairs(rows, columns, w, e, close)
+        return w, e
 
-    def _input_angles(self, rows: slice, columns: slice) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Return 1 - cos θ, θ, and where both came from differences."""
-        cosine = np.clip(self._units[rows] @ self._units[columns].T, -1, 1)
+    def _cosines(self, rows: slice, columns: slice) -> Array:
+        return np.asarray(np.clip(self._units[rows] @ self._units[columns].T, -1, 1))
+
+    def _input_angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return 1 - cos θ and θ, from differences where they are close or nearly opposite."""
+        cosine = self._cosines(rows, columns)
         w, theta = 1 - cosine, np.arccos(cosine)
-        close = np.abs(cosine) > 1 - CLOSE
-        i, j = np.nonzero(close)
+        i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
+        w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
+        return w, theta
+
+    def _accurate_angles(self, i: Indices, j: Indices) -> tuple[Array, Array]:
+        """Return 1 - cos θ and θ (k,) of rows ``i`` and ``j``, from their differences."""
+        theta = np.empty(len(i))
         step = max(1, GATHERED // self.x.shape[1])
         for part in (slice(start, start + step) for start in range(0, len(i), step)):
-            at = i[part], j[part]
-            opposite = cosine[at] < 0
-            second = np.where(opposite[:, None], -1.0, 1.0) * self.x[columns][at[1]]
-            angle = _nearly_parallel_angles(self.x[rows][at[0]], second)
-            theta[at] = np.where(opposite, math.pi - angle, angle)
-            half = np.where(opposite, np.cos(angle / 2), np.sin(angle / 2))
-            w[at] = 2 * half**2
-        return w, theta, close
+            theta[part] = angles_between(self.x[i[part]], self.x[j[part]])
+        return 2 * np.sin(theta / 2) ** 2, theta
 
 
 def _samples(x: ArrayLike) -> Array:
@@ -293,34 +395,3 @@ def _samples(x: ArrayLike) -> Array:
     if not np.isfinite(rows).all():
         raise SamplesError("some features are infinite or not a number")
     return rows
-
-
-def _nearly_parallel_angles(x: Array, y: Array) -> Array:
-    """Return the angle (k,) between each row of ``x`` and of ``y``, with relative error eps.
-
-    The part of x across y is what remains of x - s y. The product is formed exactly, as a rounded
-    value and its error, so that no digit of a tiny remainder is lost, whatever the norms.
-    """
-    squares = np.einsum("kd,kd->k", y, y)
-    scale = np.einsum("kd,kd->k", x, y) / squares
-    product, error = _exact_product(scale[:, None], y)
-    across = (x - product) - error
-    across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
-    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
-
-
-def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5)."""
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    return product, a_low * b_low - (
-        ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
-    )
-
-
-def _halves(a: Array) -> tuple[Array, Array]:
-    """Return numbers of 26 bits whose sum is ``a``."""
-    shifted = a * 134217729.0  # 2^27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high

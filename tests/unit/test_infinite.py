@@ -428,10 +428,121 @@ def test_of_equal_angles_the_lowest_pair_is_returned(tile):
     assert found.degrees == pytest.approx(90)
 
 
-def test_candidates_count_the_pairs_computed_from_differences():
-    x = samples(10, 4)
-    x[5], x[6] = x[0] + 1e-6 * x[1], -x[2] + 1e-6 * x[1]
-    assert infinite.min_angle(x, depth=1, activation="relu", tile=3).candidates == 2
+@pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
+@pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
+def test_every_activation_has_the_brute_force_minimum(name, spread):
+    x = samples(40, 6, seed=4)
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (40, 1)))
+    found = infinite.min_angle(x, depth=2, activation=name, tile=16)
+    angle, i, j = brute_force(x, 2, name)
+    assert found.angle == pytest.approx(angle, rel=1e-12)
+    assert (found.i, found.j) == (i, j)
+    assert found.candidates < 20
+
+
+def absolute_value(slope: float | None) -> activations.Activation:
+    return activations.Activation(
+        "abs", lambda z: z.abs(), lambda z: z.sign(), homogeneous=True, negative_slope=slope
+    )
+
+
+@pytest.mark.parametrize("slope", [-1.0, None])
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
+    """The embeddings of an even activation cannot tell x from -x."""
+    x = samples(30, 5, seed=2, spread=1.0)
+    x[11] = -x[3] + 1e-3 * x[4]
+    sigma = absolute_value(slope)
+    angles = infinite.gradient_angles(x, depth=depth, activation=sigma)
+    i, j = divmod(int(np.argmin(angles + 9 * np.tri(30))), 30)
+    found = infinite.min_angle(x, depth=depth, activation=sigma)
+    assert (found.i, found.j) == (i, j)
+    # quadrature at every row's norm, where the search takes one
+    assert found.angle == pytest.approx(angles[i, j], rel=1e-12 if slope else 1e-8)
+
+
+def test_only_angles_beyond_90_degrees():
+    """There the angle between gradients need not grow with that between inputs."""
+    x = np.vstack([np.eye(6) - 1 / 6, -0.2 * np.eye(6)[:1] - 0.01])[1:]
+    for name in ("relu", "linear", "leaky_relu", "erf"):
+        found = infinite.min_angle(x, depth=2, activation=name)
+        assert found.angle == pytest.approx(brute_force(x, 2, name)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.2", "erf"])
+def test_norms_may_differ_by_12_decades(name):
+    rng = np.random.default_rng(1)
+    x = samples(60, 8) * 10 ** rng.uniform(-6, 6, (60, 1))
+    found = infinite.min_angle(x, depth=2, activation=name, tile=25)
+    angle, i, j = brute_force(x, 2, name)
+    assert found.angle == pytest.approx(angle, rel=1e-12)
+    assert (found.i, found.j) == (i, j)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.2", "erf", "selu"])
+@pytest.mark.parametrize("spread", [0.0, 0.2], ids=["equal norms", "norms"])
+def test_near_duplicates_are_found(name, delta, spread):
+    x = samples(50, 7, seed=6)
+    x[31] = x[8] + delta * x[40]
+    x[22] = x[8] + 2 * delta * x[41]
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    x *= np.exp(np.random.default_rng(3).uniform(-spread, spread, (50, 1)))
+    x[[22, 31]] *= np.linalg.norm(x[8]) / np.linalg.norm(x[[22, 31]], axis=1)[:, None]
+    found = infinite.min_angle(x, depth=3, activation=name, tile=20)
+    angle, i, j = brute_force(x, 3, name)
+    assert {i, j} <= {8, 22, 31}
+    assert (found.i, found.j) == (i, j)
+    # norms that differ by rounding are taken as equal
+    assert found.angle == pytest.approx(angle, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["relu", "erf"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_closest_of_many_near_duplicates_is_found(name, seed):
+    """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
+    rng = np.random.default_rng(seed)
+    x = samples(40, 7, seed=seed, spread=0.2)
+    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=seed + 10)
+    near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
+    both = np.concatenate([x, near])
+    found = infinite.min_angle(both, depth=2, activation=name, tile=16)
+    angle, i, j = brute_force(both, 2, name)
+    assert (found.i, found.j) == (i, j)
+    assert found.angle == pytest.approx(angle, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["relu", "erf", "gelu"])
+@pytest.mark.parametrize("spread", [0.0, 1e-3], ids=["equal norms", "norms"])
+def test_low_contrast_has_few_candidates(name, spread):
+    rng = np.random.default_rng(8)
+    x = 1 + 1e-3 * rng.standard_normal((90, 40))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    x *= np.exp(rng.uniform(-spread, spread, (90, 1)))
+    found = infinite.min_angle(x, depth=2, activation=name)
+    angle, i, j = brute_force(x, 2, name)
+    assert (found.i, found.j) == (i, j)
+    assert found.angle == pytest.approx(angle, rel=1e-12)
+    assert found.candidates < 30
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    x=st.integers(0, 2**32 - 1).map(lambda seed: samples(9, 4, seed=seed, spread=0.5)),
+    name=st.sampled_from(["erf", "selu"]),
+    depth=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rounded_cosines_move_the_deficits_by_no_more_than_the_roughness(x, name, depth, seed):
+    rng = np.random.default_rng(seed)
+    x[1] = x[0] + 10 ** rng.uniform(-12, -1) * x[2]
+    layer = infinite.layer_at(x, depth=depth, activation=name)
+    everything = slice(0, len(x))
+    i, j = np.triu_indices(len(x), 1)
+    accurate = layer.deficits(i, j)
+    rough = layer.rough_deficits(everything, everything)[i, j]
+    assert np.abs(rough - accurate).max() <= layer.roughness < 1e-5
 
 
 # --- what is refused ------------------------------------------------------------------------------
