@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 
+import batches
 import configuration
 from ntk_conditioning import activations, cells, datasets, provenance
 from snakemake.exceptions import WorkflowError
@@ -223,16 +224,62 @@ def draw_options(wildcards):
     return [*samples, "--seed", wildcards.draw.removeprefix("seed-"), *balanced]
 
 
+def count_samples(dataset):
+    """Return how many samples a dataset's cells have, if that is known before its files are."""
+    drawn = setting("samples", dataset)
+    if drawn != "all":
+        return drawn
+    if is_speech(dataset):
+        frames = configuration.speech_frames(dataset, config)
+        return None if frames == "all" else frames
+    return datasets.count_samples(CATALOGUE[dataset])
+
+
+def all_seeds(dataset):
+    """Return the seeds of a dataset's cells."""
+    return config["seeds"]
+
+
+def drawing_seeds(dataset):
+    """Return the seeds of a dataset's cells where they only draw the samples."""
+    return config["seeds"] if is_drawn(dataset) else ["none"]
+
+
+def batches_of(kernels, seeds, grids):
+    """Return the jobs of a rule, see rules/batches.py."""
+    return batches.batches(
+        grids,
+        kernels=kernels,
+        seeds=seeds,
+        samples=count_samples,
+        width=config["width"],
+    )
+
+
+# Snakemake does not compare parameters that are derived from outputs, as these two are: one depth
+# less, or one seed, is no reason to run a job again.
+def job_depths(wildcards, output):
+    """Return the depths of a job's cells."""
+    return cells.depths_in(output)
+
+
+def job_seeds(wildcards, output):
+    """Return the seeds of a job's cells."""
+    return cells.seeds_in(output)
+
+
+def activation_options(wildcards):
+    """Return the files of an activation of the user's own as options."""
+    return [f"--activation-file={file}" for file in plugins(wildcards.activation)]
+
+
 def draws(wildcards):
-    """Return what a cell's seeds are computed from: a draw for each of them, or the whole dataset."""
-    if wildcards.get("seed") == "none":
-        return ["all"]
-    seeds = [wildcards.seed] if "seed" in wildcards.keys() else config["seeds"]
-    return cells.draws(seeds, drawn=is_drawn(wildcards.dataset))
+    """Return what a job's seeds are computed from: a draw for each of them, or the whole dataset."""
+    return cells.draws(config["seeds"], drawn=is_drawn(wildcards.dataset))
 
 
 def prepared_data(wildcards):
-    """Return the prepared samples of a cell's seeds; the datasheets tell when they change."""
+    """Return the prepared samples of a job's seeds; the datasheets tell when they change."""
     folder = f"results/{wildcards.run}/datasets/{wildcards.dataset}"
     return [ancient(f"{folder}/{draw}.npz") for draw in draws(wildcards)]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
+from cell import Cell
 from cli import logger
-from numpy.typing import NDArray
 
 from ntk_conditioning.angles import MinAngle
 
@@ -15,12 +14,13 @@ log = logger(__file__)
 
 
 def angle_row(
-    args: argparse.Namespace, x: NDArray[np.float64], found: MinAngle, *, labels: dict[str, Any]
+    args: argparse.Namespace, cell: Cell, found: MinAngle, *, labels: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the row of the angles table of a cell."""
+    n, d = cell.x.shape
     log.info(
         "n %d: smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples",
-        len(x),
+        n,
         found.degrees,
         found.i,
         found.j,
@@ -29,11 +29,12 @@ def angle_row(
     return {
         "dataset": args.dataset,
         "activation": args.activation,
-        "depth": args.depth,
+        "depth": cell.depth,
+        "seed": cell.seed,
         **labels,
         "dtype": "float64",
-        "n": x.shape[0],
-        "d": x.shape[1],
+        "n": n,
+        "d": d,
         "min_angle": found.degrees,
         "i": found.i,
         "j": found.j,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from cell import Cell
 from cli import logger, positive_integer_or_all
 from numpy.typing import NDArray
 
@@ -35,31 +36,29 @@ def block_arguments(parser: argparse.ArgumentParser) -> None:
 
 def block_rows(
     args: argparse.Namespace,
-    x: NDArray[np.float64],
+    cell: Cell,
     condition: Callable[[NDArray[np.float64]], Conditioning],
     *,
-    seed: int,
     labels: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the spectra table for each block of one seed's cell."""
+    """Yield a row of the spectra table for each block of a cell."""
+    n, d = cell.x.shape
     blocks = draw_blocks(
-        len(x), size=args.kernel_size, count=args.blocks, generator=generator(seed, "blocks")
+        n, size=args.kernel_size, count=args.blocks, generator=generator(cell.seed, "blocks")
     )
-    log.info(
-        "seed %d: %d blocks of %d samples, %d inputs", seed, len(blocks), len(blocks[0]), x.shape[1]
-    )
+    log.info("%d blocks of %d samples, %d inputs", len(blocks), len(blocks[0]), d)
     for number, block in enumerate(blocks):
-        result = condition(x[block])
+        result = condition(cell.x[block])
         keep = args.eigenvalues == "all" or (args.eigenvalues == "first" and number == 0)
         yield {
             "dataset": args.dataset,
             "activation": args.activation,
-            "depth": args.depth,
-            "seed": seed,
+            "depth": cell.depth,
+            "seed": cell.seed,
             "block": number,
             **labels,
             "n": result.n,
-            "d": x.shape[1],
+            "d": d,
             "lambda_max": result.lambda_max,
             "lambda_min": result.lambda_min,
             "resolution_floor": result.resolution_floor,

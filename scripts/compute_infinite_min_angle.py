@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from cell import cell_parser, load_activation
+from cell import cell_parser, depth_list, each_cell, load_activation
 from cell_angles import angle_row
 from cli import logger, run_main, seed
 
-from ntk_conditioning import infinite, tables
-from ntk_conditioning.prepared import load_prepared
+from ntk_conditioning import infinite
 from ntk_conditioning.tables.angles import ANGLES
 
 log = logger(__file__)
@@ -20,22 +18,33 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
-    parser.add_argument("--seed", type=seed, help="seed with which its samples were drawn, if any")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    parser.add_argument(
+        "--seeds",
+        type=seed_or_none,
+        nargs="+",
+        required=True,
+        help="seeds with which the samples were drawn; none for a whole dataset",
+    )
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     args = parser.parse_args(argv)
 
     activation = load_activation(args)
-    x = load_prepared(args.data).x
-    log.info("device cpu, float64, infinite width, depth %d", args.depth)
-    found = infinite.min_angle(
-        x, depth=args.depth, activation=activation, exclude_duplicates=args.exclude_duplicates
-    )
-    labels = {"kernel": "infinite_ntk", "seed": args.seed, "width": None}
-    row = angle_row(args, x, found, labels=labels)
-    tables.write(args.output, ANGLES, tables.from_rows(ANGLES, [row]))
+    log.info("device cpu, float64, infinite width, %s", depth_list(args.depths))
+    labels = {"kernel": "infinite_ntk", "width": None}
+    for cell in each_cell(args, ANGLES, program=__file__):
+        found = infinite.min_angle(
+            cell.x,
+            depth=cell.depth,
+            activation=activation,
+            exclude_duplicates=args.exclude_duplicates,
+        )
+        cell.write([angle_row(args, cell, found, labels=labels)])
     return 0
+
+
+def seed_or_none(text: str) -> int | None:
+    """Return a seed, or None of ``none``; a type for `Parser.add_argument`."""
+    return None if text == "none" else seed(text)
 
 
 if __name__ == "__main__":

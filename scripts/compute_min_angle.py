@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from cell import cell_parser, each_seed, load_activation, seed_arguments
+from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
 from cell_angles import angle_row
 from cli import logger, positive_integer, run_main
 
-from ntk_conditioning import empirical, tables
+from ntk_conditioning import empirical
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.angles import ANGLES
@@ -21,7 +21,7 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
-    seed_arguments(parser)
+    seed_argument(parser)
     parser.add_argument(
         "--width", type=positive_integer, default=512, help="hidden units per layer"
     )
@@ -29,20 +29,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     activation = load_activation(args)
-    log.info("device cpu, float64, width %d, depth %d", args.width, args.depth)
-    for seed, x, output in each_seed(args):
+    log.info("device cpu, float64, width %d, %s", args.width, depth_list(args.depths))
+    labels = {"kernel": "empirical_ntk", "width": args.width}
+    for cell in each_cell(args, ANGLES, program=__file__):
         mlp = init_mlp(
-            x.shape[1],
-            depth=args.depth,
+            cell.x.shape[1],
+            depth=cell.depth,
             width=args.width,
             activation=activation,
-            generator=generator(seed, "init"),
+            generator=generator(cell.seed, "init"),
         )
-        samples = torch.from_numpy(x)
+        samples = torch.from_numpy(cell.x)
         found = empirical.min_angle(mlp, samples, exclude_duplicates=args.exclude_duplicates)
-        labels = {"kernel": "empirical_ntk", "seed": seed, "width": args.width}
-        row = angle_row(args, x, found, labels=labels)
-        tables.write(output, ANGLES, tables.from_rows(ANGLES, [row]))
+        cell.write([angle_row(args, cell, found, labels=labels)])
     return 0
 
 

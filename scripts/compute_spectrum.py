@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 import torch
-from cell import cell_parser, each_seed, load_activation, seed_arguments
+from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
 from cell_blocks import block_arguments, block_rows
 from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
 
-from ntk_conditioning import empirical, spectra, tables
+from ntk_conditioning import empirical, spectra
 from ntk_conditioning.networks import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.spectra import SPECTRA
@@ -24,7 +24,7 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
-    seed_arguments(parser)
+    seed_argument(parser)
     block_arguments(parser)
     parser.add_argument(
         "--width", type=positive_integer, default=512, help="hidden units per layer"
@@ -33,19 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     activation = load_activation(args)
-    log.info("device cpu, %s, width %d, depth %d", args.dtype, args.width, args.depth)
+    log.info("device cpu, %s, width %d, %s", args.dtype, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width, "dtype": args.dtype}
-    for seed, x, output in each_seed(args):
+    for cell in each_cell(args, SPECTRA, program=__file__):
         mlp = init_mlp(
-            x.shape[1],
-            depth=args.depth,
+            cell.x.shape[1],
+            depth=cell.depth,
             width=args.width,
             activation=activation,
-            generator=generator(seed, "init"),
+            generator=generator(cell.seed, "init"),
             dtype=getattr(torch, args.dtype),
         )
-        rows = block_rows(args, x, partial(condition, mlp), seed=seed, labels=labels)
-        tables.write(output, SPECTRA, tables.from_rows(SPECTRA, rows))
+        cell.write(block_rows(args, cell, partial(condition, mlp), labels=labels))
     return 0
 
 

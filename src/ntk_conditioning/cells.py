@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import PurePath
 
 #: The kernel of networks of finite width; every other kernel is a limit, without weights.
 EMPIRICAL = "empirical_ntk"
+INFINITE = ("infinite_ntk", "nngp")
 
 #: Kernels that are inner products of model gradients, between which angles are measured.
 GRADIENT_KERNELS = (EMPIRICAL, "infinite_ntk")
@@ -43,12 +45,26 @@ class Grid:
         except TypeError as error:
             raise ValueError(f"not a grid: {error}") from error
 
-    def _points(self) -> Iterator[tuple[str, str, str, int]]:
+    def points(self) -> Iterator[tuple[str, str, str, int]]:
+        """Yield kernel, dataset, activation and depth of every grid point."""
         for kernel, (dataset, depths), activation in product(
             self.kernels, self.depths.items(), self.activations
         ):
             for depth in depths:
                 yield kernel, dataset, activation, depth
+
+
+def rows(grids: Iterable[Grid]) -> dict[tuple[str, str, str], tuple[int, ...]]:
+    """Return the depths, ascending, of each row (kernel, dataset, activation) of the grids.
+
+    >>> rows([Grid(["nngp"], ["relu"], {"digits": depths}, [32]) for depths in ([2, 1], [1, 4])])
+    {('nngp', 'digits', 'relu'): (1, 2, 4)}
+    """
+    found: dict[tuple[str, str, str], set[int]] = {}
+    for grid in grids:
+        for kernel, dataset, activation, depth in grid.points():
+            found.setdefault((kernel, dataset, activation), set()).add(depth)
+    return {row: tuple(sorted(depths)) for row, depths in found.items()}
 
 
 def draws(seeds: Iterable[int], *, drawn: bool) -> list[str]:
@@ -86,7 +102,7 @@ def spectrum_cells(grids: Iterable[Grid]) -> list[str]:
         dict.fromkeys(
             f"{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet"
             for grid in grids
-            for kernel, dataset, activation, depth in grid._points()
+            for kernel, dataset, activation, depth in grid.points()
             for seed in grid.seeds
         )
     )
@@ -106,8 +122,26 @@ def angle_cells(grids: Iterable[Grid]) -> list[str]:
         dict.fromkeys(
             f"{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet"
             for grid in grids
-            for kernel, dataset, activation, depth in grid._points()
+            for kernel, dataset, activation, depth in grid.points()
             if kernel in GRADIENT_KERNELS
             for seed in (grid.seeds if kernel == EMPIRICAL or dataset in grid.drawn else ["none"])
         )
     )
+
+
+def depths_in(paths: Iterable[str]) -> list[str]:
+    """Return the depths of cells from their paths, each once.
+
+    >>> depths_in(["relu/depth-2/seed-1.parquet", "relu/depth-2/seed-32.parquet"])
+    ['2']
+    """
+    return list(dict.fromkeys(PurePath(path).parent.name.removeprefix("depth-") for path in paths))
+
+
+def seeds_in(paths: Iterable[str]) -> list[str]:
+    """Return the seeds of cells from their paths, each once.
+
+    >>> seeds_in(["relu/depth-0/seed-none.parquet", "relu/depth-1/seed-none.parquet"])
+    ['none']
+    """
+    return list(dict.fromkeys(PurePath(path).stem.removeprefix("seed-") for path in paths))

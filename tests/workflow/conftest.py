@@ -31,6 +31,10 @@ PARTS = (
 )
 
 
+# Rules of small datasets are called like them: compute_spectrum_digits.
+CELLS = re.compile(r"(compute_(?:infinite_)?(?:spectrum|min_angle))_\w+")
+
+
 class Clone:
     """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
 
@@ -45,15 +49,18 @@ class Clone:
             else:
                 shutil.copy2(source, target)
 
-    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which Snakemake runs."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+            "PATH": path
         }
-        environment.pop("PYTHONPATH", None)
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "snakemake", *arguments],
             cwd=self.folder,
-            env=environment,
+            env=self.environment(),
             text=True,
             capture_output=True,
             timeout=900,
@@ -65,7 +72,10 @@ class Clone:
         return done
 
     def plan(self, *arguments: str) -> Counter[str]:
-        """Return how often each rule would run; targets without a job of their own are left out."""
+        """Return how often each rule would run; targets without a job of their own are left out.
+
+        Rules that compute cells count as one, whatever their datasets.
+        """
         done = self.run("-n", *arguments)
         text = done.stdout + done.stderr
         if "Nothing to be done" in text:
@@ -73,13 +83,35 @@ class Clone:
         table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
         assert table, text
         rows = (line.split() for line in table.group(1).splitlines())
-        return Counter({name: int(count) for name, count in rows if name not in ("all", "total")})
+        counts = Counter[str]()
+        for name, count in rows:
+            if name not in ("all", "total"):
+                counts[CELLS.sub(r"\1", name)] += int(count)
+        return counts
 
     def planned_outputs(self, *arguments: str) -> set[str]:
         """Return the outputs of all jobs that would run."""
         done = self.run("-n", *arguments)
         lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.MULTILINE)
         return {name for line in lines for name in line.split(", ")}
+
+    def run_cells(self, *arguments: str) -> dict[str, set[str]]:
+        """Run, and return which cells were `computed` and which were `kept`, from their logs.
+
+        A cell is called compute_spectrum/digits/relu/depth-1/seed-32.
+        """
+        for path in self.files("logs/*/compute_*/**/*.log"):
+            path.unlink()
+        self.run(*arguments)
+        found: dict[str, set[str]] = {"computed": set(), "kept": set()}
+        for path in self.files("logs/*/compute_*/**/*.log"):
+            place = re.sub("/depth-.*", "", path.with_suffix("").as_posix().split("/logs/", 1)[1])
+            row = place.split("/", 1)[1]
+            for depth, seed, what in re.findall(
+                r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", path.read_text(), re.MULTILINE
+            ):
+                found[what].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
+        return found
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file

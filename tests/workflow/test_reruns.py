@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,23 +18,30 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
 
 CI = ("--configfile", "config/ci.yaml")
-# The grid of config/ci.yaml: synthetic at 3 depths, digits at 2 and speech at 1, 2 activations; a
-# job computes all seeds. The study is of 3 activations at 2 depths, on a dataset of its own.
-# Synthetic and speech are whole; of digits and the study's dataset each of 2 seeds draws its own
-# samples, and then the smallest angle at infinite width is a job for each seed.
-POINTS = (3 + 2 + 1) * 2
-ANGLES_AT_INFINITY = (3 + 1) * 2 + 2 * 2 * 2
+# The grid of config/ci.yaml: synthetic at 3 depths, digits at 2 and speech at 1, 2 activations.
+# All are small, so a job computes a row: all depths and seeds of a dataset and activation. The
+# study is of 3 activations on a dataset of its own. Synthetic and speech are whole; of digits and
+# the study's dataset each of 2 seeds draws its own samples.
+ROWS = 3 * 2
+STUDY_ROWS = 3
 DRAWS = 1 + 1 + 2 + 2
-EMPIRICAL = {"compute_spectrum": POINTS, "compute_min_angle": POINTS}
+EMPIRICAL = {"compute_spectrum": ROWS, "compute_min_angle": ROWS}
 INFINITE = {
-    "compute_infinite_spectrum": POINTS + 6,
-    "compute_infinite_min_angle": ANGLES_AT_INFINITY,
+    "compute_infinite_spectrum": ROWS + STUDY_ROWS,
+    "compute_infinite_min_angle": ROWS,
 }
 DATASHEETS = {"describe_dataset": DRAWS, "aggregate_datasets": 1}
 TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles": 1}
 STUDY = {"aggregate_activation_study": 1}
-EMPIRICAL_FIGURES = {"render_figure": 2}  # fig2 and spectrum_decay
-ALL_FIGURES = {"render_figure": 5}
+PRECISION = {"measure_precision": 1}
+ALL_FIGURES = {"render_figure": 6}
+# Programs of the cells of a dataset of the main grid, and the seeds of those cells.
+PROGRAMS = {
+    "compute_spectrum": (1, 32),
+    "compute_infinite_spectrum/infinite_ntk": (1, 32),
+    "compute_min_angle": (1, 32),
+    "compute_infinite_min_angle": (1, 32),
+}
 
 
 def test_a_first_run_computes_every_cell_once(clone):
@@ -40,8 +52,16 @@ def test_a_first_run_computes_every_cell_once(clone):
         | INFINITE
         | TABLES
         | STUDY
+        | PRECISION
         | ALL_FIGURES
     )
+    outputs = re.findall(r"^\s+output: (.*)$", clone.run("-n", *CI).stdout, re.MULTILINE)
+    files = [name for line in outputs for name in line.split(", ")]
+    cells = [name for name in files if "/seed-" in name and "/depth-" in name]
+    points = (3 + 2 + 1) * 2
+    at_infinity = (3 + 1) * 2 + 2 * 2 * 2  # of whole datasets one for all seeds
+    assert len(cells) == 3 * points * 2 + 3 * 2 * 2 + at_infinity
+    assert len(set(cells)) == len(cells)
 
 
 def test_a_second_run_does_nothing(finished):
@@ -83,13 +103,14 @@ def append(clone, file: str) -> None:
     [
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
         (
-            "src/ntk_conditioning/empirical.py",  # also searches the data's own smallest angle
-            EMPIRICAL | TABLES | DATASHEETS | EMPIRICAL_FIGURES,
+            # also searches the data's own smallest angle, and is measured
+            "src/ntk_conditioning/empirical.py",
+            EMPIRICAL | TABLES | DATASHEETS | PRECISION | {"render_figure": 3},
         ),
         ("src/ntk_conditioning/infinite.py", None),
         (
             "scripts/compute_min_angle.py",
-            {"compute_min_angle": POINTS, "aggregate_angles": 1} | {"render_figure": 1},
+            {"compute_min_angle": ROWS, "aggregate_angles": 1} | {"render_figure": 1},
         ),
         ("scripts/describe_dataset.py", DATASHEETS),
         ("scripts/run_notebook.py", ALL_FIGURES),
@@ -106,23 +127,35 @@ def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):
         assert planned == Counter(expected)
 
 
-def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
-    rerun.edit("config/ci.yaml", "digits: {depths: [0, 2]", "digits: {depths: [0, 2, 3]")
-    outputs = rerun.planned_outputs(*CI)
-    cells = {name for name in outputs if "/spectra/" in name or "/angles/" in name}
-    assert cells == {
-        f"results/ci/{kind}/{kernel}/digits/{activation}/depth-3/seed-{seed}.parquet"
-        for kind, kernel, seeds in (
-            ("spectra", "empirical_ntk", (1, 32)),
-            ("spectra", "infinite_ntk", (1, 32)),
-            ("angles", "empirical_ntk", (1, 32)),
-            ("angles", "infinite_ntk", (1, 32)),
-        )
+def cells_of(dataset: str, *, depths: Iterable[int], seeds: Iterable[int] = (1, 32)) -> set[str]:
+    """Return the cells of a dataset of the main grid whose samples are drawn."""
+    return {
+        f"{program}/{dataset}/{activation}/depth-{depth}/seed-{seed}"
+        for program in PROGRAMS
         for activation in ("relu", "linear")
+        for depth in depths
         for seed in seeds
     }
+
+
+def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
+    before = {path: digest(path) for path in rerun.files("results/ci/[acds]*/**/*.*")}
+    rerun.edit("config/ci.yaml", "digits: {depths: [0, 2]", "digits: {depths: [0, 2, 3]")
+    outputs = rerun.planned_outputs(*CI)
+    touched = {name for name in outputs if "/spectra/" in name or "/angles/" in name}
+    assert all("/digits/" in name for name in touched)
     assert "results/ci/tables/spectra.parquet" in outputs
-    assert not any("/datasets/" in name or "/datasheets/" in name for name in outputs)
+    for name in ("/datasets/", "/datasheets/", "/activation_study.", "/precision."):
+        assert not any(name in output for output in outputs)
+    told = rerun.run_cells(*CI, "--cores", "2")
+    assert told["computed"] == cells_of("digits", depths=[3])
+    assert told["kept"] == cells_of("digits", depths=[0, 2])
+    after = {path: digest(path) for path in rerun.files("results/ci/[acds]*/**/*.*")}
+    assert before.items() <= after.items()
+    assert rerun.plan(*CI) == Counter()
+    # what is no longer asked for is no reason to run a job again
+    rerun.edit("config/ci.yaml", "digits: {depths: [0, 2, 3]", "digits: {depths: [0, 3]")
+    assert set(rerun.plan(*CI)) == {*TABLES, "aggregate_datasets", "render_figure"}
 
 
 def test_one_more_seed_leaves_the_other_draws_alone(rerun):
@@ -140,14 +173,28 @@ def test_one_more_seed_leaves_the_other_draws_alone(rerun):
             f"datasheets/{dataset}/seed-7.parquet",
         )
     }
-    at_infinity = {name for name in outputs if "/angles/infinite_ntk/" in name}
-    assert len(at_infinity) == 2 * 2
-    assert all("/digits/" in name and name.endswith("seed-7.parquet") for name in at_infinity)
     rerun.run(*CI, "--cores", "2", "results/ci/tables/datasets.parquet")
     assert (
         before.items()
         <= {path: digest(path) for path in rerun.files("results/ci/data*/**/*")}.items()
     )
+
+
+def test_one_more_seed_computes_only_its_cells(rerun):
+    rerun.edit("config/ci.yaml", "seeds: [1, 32]", "seeds: [1, 7, 32]")
+    tables = (f"results/ci/tables/{name}.parquet" for name in ("spectra", "angles"))
+    told = rerun.run_cells(*CI, "--cores", "2", "--", *tables)
+    whole = {
+        f"{program}/{dataset}/{activation}/depth-{depth}/seed-7"
+        for program in list(PROGRAMS)[:3]
+        for dataset, depths in (("synthetic", (0, 1, 2)), ("librispeech_sample", (1,)))
+        for activation in ("relu", "linear")
+        for depth in depths
+    }
+    assert told["computed"] == whole | cells_of("digits", depths=[0, 2], seeds=[7])
+    assert cells_of("digits", depths=[0, 2]) <= told["kept"]
+    # at infinite width, of a whole dataset, nothing has a seed and nothing runs
+    assert not any(name.endswith("seed-none") for name in told["kept"])
 
 
 def test_other_samples_of_one_dataset_rerun_only_its_cells(rerun):
@@ -158,19 +205,98 @@ def test_other_samples_of_one_dataset_rerun_only_its_cells(rerun):
     assert {p[2] for p in places if p[0] in ("spectra", "angles")} == {"digits"}
     assert ["tables", "datasets.parquet"] in places
     assert ["tables", "activation_study.parquet"] not in places
+    tables = (f"results/ci/tables/{name}.parquet" for name in ("spectra", "angles"))
+    told = rerun.run_cells(*CI, "--cores", "2", "--", *tables)
+    assert told == {"computed": cells_of("digits", depths=[0, 2]), "kept": set()}
 
 
-def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_must(rerun):
-    cell = Path("results/ci/spectra/empirical_ntk/digits/relu/depth-2/seed-32.parquet")
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_must(
+    rerun, checkpoint
+):
+    cell = "empirical_ntk/digits/relu/depth-2/seed-32"
     before = {path: digest(path) for path in rerun.files("results/ci/**/*")}
-    (rerun.folder / cell).unlink()
+    (rerun.folder / f"results/ci/spectra/{cell}.parquet").unlink()
+    if not checkpoint:
+        (kept,) = rerun.files(f"results/ci/checkpoints/spectra/{cell}-*.parquet")
+        kept.unlink()
     planned = rerun.plan(*CI)
     assert planned == Counter(
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
-        | EMPIRICAL_FIGURES
+        | {"render_figure": 2}  # fig2 and spectrum_decay
     )
-    rerun.run(*CI, "--cores", "2")
+    told = rerun.run_cells(*CI, "--cores", "2")
+    lost = "compute_spectrum/digits/relu/depth-2/seed-32"
+    assert told["computed"] == (set() if checkpoint else {lost})
+    assert len(told["computed"] | told["kept"]) == 4
     assert {path: digest(path) for path in rerun.files("results/ci/**/*")} == before
+    assert rerun.plan(*CI) == Counter()
+
+
+ROW = "results/ci/spectra/empirical_ntk/digits/relu"
+ROW_FILES = [f"{ROW}/depth-{depth}/seed-{seed}.parquet" for depth in (0, 2) for seed in (1, 32)]
+
+
+def test_a_row_that_is_killed_computes_only_what_is_missing(rerun):
+    """kill -9 of everything, when the first cell of a row of wide networks is done."""
+    wide = (*CI, "--config", "width=4000", "--", *ROW_FILES)
+    log = rerun.folder / "logs/ci/compute_spectrum/digits/relu.log"
+    log.unlink()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--cores", "1", *wide],
+        cwd=rerun.folder,
+        env=rerun.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(1200):
+            time.sleep(0.05)
+            if log.exists() and ": computed" in log.read_text():
+                break
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert log.exists()
+    done = log.read_text().count(": computed")
+    assert 1 <= done < 4
+    rerun.run("--unlock", *CI)
+    told = rerun.run_cells("--cores", "1", *wide)
+    assert len(told["kept"]) >= done  # the last one may have been in place, but not yet told
+    assert len(told["computed"]) == 4 - len(told["kept"]) >= 1
+    assert rerun.plan(*wide) == Counter()
+
+
+def test_a_row_that_fails_computes_only_what_is_missing(rerun):
+    """Snakemake deletes the outputs of a failed job."""
+    text = (rerun.folder / "examples/swish.py").read_text()
+    broken = "    if __import__('pathlib').Path('broken').exists():\n        raise RuntimeError\n"
+    head = "def swish(z):\n"
+    assert head in text
+    (rerun.folder / "examples/swish.py").write_text(text.replace(head, head + broken))
+    # at depth 0 there is no activation to fail
+    options = (*CI, "--config", "activation_files=[examples/swish.py]", "activations=[swish]")
+    target = [name.replace("/relu/", "/swish/") for name in ROW_FILES]
+    (rerun.folder / "broken").touch()
+    assert rerun.run("--cores", "1", *options, "--", *target, check=False).returncode != 0
+    assert not any((rerun.folder / name).exists() for name in target)
+    (rerun.folder / "broken").unlink()
+    told = rerun.run_cells("--cores", "1", *options, "--", *target)
+    first = "compute_spectrum/digits/swish/depth-0/seed-1"
+    assert told["kept"] == {first}
+    assert len(told["computed"]) == 3
+    assert all((rerun.folder / name).exists() for name in target)
+
+
+def test_large_datasets_have_a_job_for_each_depth(rerun):
+    """The same cells, whoever computes them: those that are there are kept."""
+    rerun.edit("rules/batches.py", "SMALL_WORK = 5e9", "SMALL_WORK = 0")
+    told = rerun.run_cells(*CI, "--cores", "1", "--forcerun", "compute_spectrum", "--", *ROW_FILES)
+    assert len(told["kept"]) == 4
+    assert told["computed"] == set()
+    logs = {path.name for path in rerun.files("logs/ci/compute_spectrum/digits/relu/*.log")}
+    assert logs == {"depth-0.log", "depth-2.log"}
     assert rerun.plan(*CI) == Counter()
 
 

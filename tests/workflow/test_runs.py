@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 5
+    assert planned["render_figure"] == 6
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -53,9 +53,10 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "liu2023relu/fig4_g",
             "beyond/spectrum_decay",
             "beyond/activations",
+            "beyond/precision",
         )
     }
-    assert len(figures) == 10
+    assert len(figures) == 12
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)
@@ -74,7 +75,11 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
 
 def test_logs_and_timings_are_under_the_runs_name(finished):
     logs = finished.files("logs/ci/compute_spectrum/**/*.log")
-    assert len(logs) == 12
+    assert [path.relative_to(finished.folder).as_posix() for path in logs] == [
+        f"logs/ci/compute_spectrum/{dataset}/{activation}.log"
+        for dataset in ("digits", "librispeech_sample", "synthetic")
+        for activation in ("linear", "relu")
+    ]
     assert all("device cpu, float64" in path.read_text() for path in logs)
     rss = [
         float(path.read_text().splitlines()[1].split("\t")[2].replace("-", "0"))
@@ -91,7 +96,7 @@ def test_a_job_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
     same = {}
     for dataset, draw in (("synthetic", "all"), ("digits", "seed-32"), ("digits", "seed-1")):
         data = results / f"datasets/{dataset}/{draw}.npz"
-        options = {"data": data, "dataset": dataset, "activation": "relu", "depth": 2, "width": 32}
+        options = {"data": data, "dataset": dataset, "activation": "relu", "depths": 2, "width": 32}
         options |= {"dtype": "float64", "kernel-size": 48, "blocks": 2, "eigenvalues": "first"}
         options |= {"threads": 1, "seeds": 32, "outputs": output}
         assert compute_spectrum.main([f"--{name}={value}" for name, value in options.items()]) == 0
@@ -111,7 +116,7 @@ def test_an_angle_at_infinite_width_is_of_its_own_draw(finished, tmp_path):
     written = []
     for seed in (1, 32):
         options = {"data": results / f"datasets/digits/seed-{seed}.npz", "dataset": "digits"}
-        options |= {"activation": "relu", "depth": 2, "seed": seed, "output": output}
+        options |= {"activation": "relu", "depths": 2, "seeds": seed, "outputs": output}
         arguments = [f"--{name}={value}" for name, value in options.items()]
         assert compute_infinite_min_angle.main(arguments) == 0
         assert output.read_bytes() == (folder / f"seed-{seed}.parquet").read_bytes()
@@ -119,24 +124,6 @@ def test_an_angle_at_infinite_width_is_of_its_own_draw(finished, tmp_path):
     assert [row["seed"] for row in written] == [1, 32]
     assert [row["n"] for row in written] == [200, 200]
     assert written[0]["min_angle"] != written[1]["min_angle"]
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (["a.npz", "b.npz"], "2 files of data for 3 seeds; give one for all or as many"),
-        (["absent.npz"], "absent.npz does not exist"),
-    ],
-)
-def test_data_that_do_not_fit_the_seeds_are_one_line(tmp_path, capsys, data, problem):
-    import compute_infinite_spectrum
-
-    arguments = ["--kernel=nngp", "--dataset=digits", "--activation=relu", "--depth=1", "--data"]
-    arguments += [*data, "--seeds", "1", "2", "3", "--outputs"]
-    assert compute_infinite_spectrum.main([*arguments, *(f"{tmp_path}/{k}" for k in "abc")]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert problem in lines[-1]
-    assert sum("error" in line for line in lines) == 1
 
 
 class TestDraws:
@@ -467,13 +454,11 @@ def test_own_activation_as_in_the_readme(clone):
     swish = table[table.activation == "swish"]
     assert len(swish) == 4  # two kernels, two depths
     assert swish.kappa_mean.notna().all()
-    # only its own cells depend on the file
+    # only its own cells depend on the file, and all of them
     clone.edit("examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
-    planned = clone.planned_outputs(*options, target)
-    assert {
-        name for name in planned if "/spectra/" in name and name.endswith("seed-1.parquet")
-    } == {
-        f"results/own_activation/spectra/{kernel}/digits/swish/depth-{depth}/seed-1.parquet"
-        for kernel in ("empirical_ntk", "infinite_ntk")
+    cells = {
+        f"{program}/digits/swish/depth-{depth}/seed-1"
+        for program in ("compute_spectrum", "compute_infinite_spectrum/infinite_ntk")
         for depth in (1, 2)
     }
+    assert clone.run_cells(*options, target) == {"computed": cells, "kept": set()}
