@@ -19,6 +19,7 @@ include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/speech.smk"
 include: "rules/spectra.smk"
+include: "rules/precision.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 

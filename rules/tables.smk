@@ -6,7 +6,14 @@
 # A command line cannot hold the names of all cells of a large run, so the scripts are given the
 # grid and the folder; Snakemake itself tracks every cell.
 
-TABLES = ["spectra", "conditioning", "angles", "activation_study", "datasets"]
+TABLES = [
+    "spectra",
+    "conditioning",
+    "angles",
+    "activation_study",
+    "datasets",
+    "precision",  # of rules/precision.smk
+]
 
 
 rule aggregate_spectra:

@@ -13,9 +13,10 @@ from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
+from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
 
-TABLES = (SPECTRA, CONDITIONING, ANGLES, DATASETS, FRAMES)
+TABLES = (SPECTRA, CONDITIONING, ANGLES, DATASETS, PRECISION, FRAMES)
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 

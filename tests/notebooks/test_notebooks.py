@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import measure_precision
 import nbformat
 import numpy as np
 import pytest
@@ -135,6 +136,19 @@ def write_tables(
     tables.write(folder / "angles.parquet", ANGLES, smallest)
 
 
+def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]) -> None:
+    """Write the table of a small precision study."""
+    code = measure_precision.main(
+        [
+            *("--samples=4", "--dim=6", "--width=16", "--points=6"),
+            *("--depths", *map(str, depths)),
+            *("--seeds", *map(str, seeds)),
+            *("--output", str(folder / "precision.parquet")),
+        ]
+    )
+    assert code == 0
+
+
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Parameters for tables with everything: several of each axis, and each kind of gap."""
@@ -157,6 +171,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kernels=["empirical_ntk", "infinite_ntk"],
         parallel=["fashion_mnist"],
     )
+    write_precision(folder, depths=[0, 1, 2], seeds=[1, 32])
     axes = {
         "datasets": ["synthetic", "fashion_mnist"],
         "activations": ["relu", "linear", "normalized_tanh", "swish"],
@@ -176,6 +191,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         seeds=[7],
         kernels=["empirical_ntk"],
     )
+    write_precision(folder, depths=[0], seeds=[7])
     axes = {"datasets": ["own_data"], "activations": ["linear"]}
     return {
         "folder": folder,
