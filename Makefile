@@ -1,7 +1,7 @@
 # make demo    every figure of config.yaml, from data that need no download
 # make test    the test suite
 # make lint    formatting, types, workflow lint
-# make bench   speed against the peers; writes benchmarks/results/
+# make bench   speed against the peers; writes benchmarks/
 #
 # Each makes .venv when it is missing. Python 3.11 or newer and make are all that is needed.
 # Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml
@@ -46,7 +46,6 @@ lint: $(READY)
 	snakemake --lint
 
 bench: $(READY)
-	python -m benchmarks.speech
 	python -m benchmarks
 
 # Needs uv; resolves for every platform and Python version at once.

@@ -1,1 +1,10 @@
-"""Speed against the peers: `make bench`, or `python -m benchmarks`."""
+"""Speed against the peers: `make bench`, or `python -m benchmarks NAME` for one benchmark.
+
+A benchmark is a module with `measure(settings)`, which returns what goes into its JSON file,
+`markdown(result)` and `figure(result)`, which tell it to a reader.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the package need not be installed

@@ -1,40 +1,34 @@
-"""Measure the extraction of speech features, by threads, against the filterbank library alone.
+"""Extraction of speech features, by threads, against the filterbank library alone.
 
 The corpus is the sample in resources/, repeated under other speakers' numbers in one archive, so
-that any machine has it. Writes benchmarks/results/speech.json and a table in benchmarks/README.md.
+that any machine has it.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
-import logging
-import os
-import statistics
-import sys
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
-
 import kaldi_native_fbank
 import numpy as np
+from matplotlib.figure import Figure
 
+from benchmarks import figures, machine
+from benchmarks.report import spread_text, table
+from benchmarks.settings import Settings
+from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.speech.corpus import decode, utterances
 from ntk_conditioning.speech.draw import draw_frames
 from ntk_conditioning.speech.extraction import extract, survey
 from ntk_conditioning.speech.features import FeatureSettings
 
-HERE = Path(__file__).parent
-SAMPLE = HERE.parent / "resources" / "sample"
-MARK = "<!-- speech: written by python -m benchmarks.speech -->\n"
-END = "<!-- end of speech -->\n"
-log = logging.getLogger("benchmarks.speech")
+TITLE = "Speech features"
+SAMPLE = Path(__file__).parents[1] / "resources" / "sample"
+COPIES = 80  # of the 45 s of the sample
 
 
 def repeated_corpus(archive: Path, *, copies: int) -> None:
@@ -49,87 +43,111 @@ def repeated_corpus(archive: Path, *, copies: int) -> None:
                 tar.addfile(member, io.BytesIO(content))
 
 
-def library_alone(waveforms: list[np.ndarray], settings: FeatureSettings) -> float:
-    """Return the seconds that the library itself takes for all filterbanks, in one thread."""
+def library_alone(waveforms: list[np.ndarray], settings: FeatureSettings) -> None:
+    """Compute all filterbanks by the library itself, in one thread."""
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.dither = 0
     options.mel_opts.num_bins = settings.num_mel_bins
-    start = time.perf_counter()
     for waveform in waveforms:
         computer = kaldi_native_fbank.OnlineFbank(options)
         computer.accept_waveform(settings.sample_rate, waveform)
         computer.input_finished()
-    return time.perf_counter() - start
 
 
-def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Return multiples of real time: of the library, and of the whole extraction by threads."""
-    settings = FeatureSettings()
+def numbers_of_threads(settings: Settings) -> list[int]:
+    """Return the powers of 2 up to the number of threads."""
+    return [2**k for k in range(settings.threads.bit_length())]
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    """Return the seconds of the library, and of the whole extraction by threads."""
+    features = FeatureSettings()
+    copies = 1 if settings.quick else COPIES
     waveforms = [
-        decode(u.load(), source=u.source, sample_rate=settings.sample_rate).astype(np.float32)
+        decode(u.load(), source=u.source, sample_rate=features.sample_rate).astype(np.float32)
         for u in utterances(SAMPLE, "sample")
-    ] * args.copies
-    seconds = sum(map(len, waveforms)) / settings.sample_rate
-    rates: dict[str, list[float]] = {"library": []}
+    ] * copies
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "many.tar.gz"
-        repeated_corpus(archive, copies=args.copies)
-        available = survey(archive, "many", settings).frames
+        repeated_corpus(archive, copies=copies)
+        available = survey(archive, "many", features).frames
         drawn = draw_frames(available, len(available), generator=generator(0, "data"))
-        for _ in range(args.repeats):
-            rates["library"].append(seconds / library_alone(waveforms, settings))
-            for threads in args.threads:
-                start = time.perf_counter()
-                extract(archive, "many", settings, drawn, threads=threads)
-                taken = time.perf_counter() - start
-                rates.setdefault(str(threads), []).append(seconds / taken)
-            log.info({name: round(values[-1]) for name, values in rates.items()})
-    return {"minutes": seconds / 60, "times_real_time": rates}
+        methods = {"library": stopwatch(lambda: library_alone(waveforms, features))}
+        for threads in numbers_of_threads(settings):
+            methods[str(threads)] = stopwatch(
+                lambda threads=threads: extract(archive, "many", features, drawn, threads=threads)
+            )
+        for timed in methods.values():
+            timed()
+        seconds = interleaved(methods, rounds=settings.rounds)
+    return {
+        "machine": machine.facts(settings.threads),
+        "targets": [],
+        "audio_seconds": sum(map(len, waveforms)) / features.sample_rate,
+        "seconds": seconds,
+        "rate_over_library": {
+            name: ratio(seconds["library"], taken) for name, taken in seconds.items()
+        },
+    }
+
+
+def label(name: str) -> str:
+    """Return what a row of the table is."""
+    if name == "library":
+        return "kaldi-native-fbank alone, 1 thread, decoded waveforms"
+    return f"the whole extraction, {name} thread{'s' if name != '1' else ''}"
+
+
+def times_real_time(result: dict[str, Any], name: str) -> dict[str, float]:
+    """Return the seconds of audio for each second of a method."""
+    return spread(result["audio_seconds"] / seconds for seconds in result["seconds"][name])
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Return the table of benchmarks/README.md."""
-    rates = result["times_real_time"]
-    library = statistics.median(rates["library"])
+    """Return the section of benchmarks/README.md."""
     lines = [
-        f"{result['minutes']:.0f} minutes of 16 kHz FLAC in one tar.gz, to normalised and stacked "
-        "vectors; multiples of real time.",
+        machine.sentence(result["machine"], None),
         "",
-        "| | times real time: median (min … max) | of the library's |",
-        "| --- | --- | --- |",
+        f"{result['audio_seconds'] / 60:.0f} minutes of 16 kHz FLAC in one tar.gz, to normalised "
+        "and stacked vectors;",
+        "multiples of real time.",
+        "",
+        *table(
+            ("", "times real time", "of the library's"),
+            [
+                (
+                    label(name),
+                    spread_text(times_real_time(result, name), 4),
+                    spread_text(result["rate_over_library"][name]),
+                )
+                for name in result["seconds"]
+            ],
+        ),
     ]
-    for name, values in rates.items():
-        label = "kaldi-native-fbank alone, 1 thread, decoded waveforms"
-        label = label if name == "library" else f"the whole extraction, {name} threads"
-        middle = statistics.median(values)
-        lines.append(
-            f"| {label} | {middle:.0f} ({min(values):.0f} … {max(values):.0f}) "
-            f"| {middle / library:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speech", description=__doc__)
-    parser.add_argument("--copies", type=int, default=80, help="copies of the 45 s of the sample")
-    parser.add_argument("--repeats", type=int, default=5)
-    cores = os.cpu_count() or 1
-    powers = [2**k for k in range(cores.bit_length()) if 2**k <= cores]
-    parser.add_argument("--threads", type=int, nargs="+", default=powers)
-    args = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-
-    result = measure(args)
-    table = markdown(result)
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "speech.json").write_text(json.dumps(result, indent=2) + "\n")
-    readme = HERE / "README.md"
-    head, mark, rest = readme.read_text(encoding="utf-8").partition(MARK)
-    tail = rest.partition(END)[2]
-    readme.write_text(f"{head}{mark}\n{table}\n{END}{tail}", encoding="utf-8")
-    print(table)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def figure(result: dict[str, Any]) -> Figure:
+    """Return the multiples of real time as bars."""
+    names = list(result["seconds"])
+    drawn, (ax,) = figures.canvas(height=1.5)
+    rates = [times_real_time(result, name) for name in names]
+    middles = [rate["median"] for rate in rates]
+    errors = [
+        [rate["median"] - rate["min"] for rate in rates],
+        [rate["max"] - rate["median"] for rate in rates],
+    ]
+    colors = ["#8a8a8a" if name == "library" else figures.OURS for name in names]
+    ax.barh(
+        range(len(names)),
+        middles,
+        xerr=errors,
+        color=colors,
+        height=0.55,
+        error_kw={"linewidth": 0.8},
+    )
+    ax.set_yticks(range(len(names)), [label(name).replace(", ", ",\n", 1) for name in names])
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("times real time")
+    return drawn

@@ -1,0 +1,145 @@
+"""The network and the data that are measured, what they cost at least, and equality of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.timing import spread, stopwatch
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import MLP, init_mlp
+from ntk_conditioning.seeds import generator
+
+GEMM_SIZE = 4096
+
+# float64: some thousand roundings of the largest entry. float32 cannot be compared by entries: one
+# of the n · width · depth pre-activations that changes its sign moves a row of the kernel by 1e-2.
+SAME_ENTRIES = 1e-12
+SAME_LAMBDA_MAX = 1e-4
+SAME_KAPPA = 2e-2
+
+
+class DifferentResultError(UserError):
+    """Two methods do not compute the same, so that their times cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network of ReLU on Gaussian data (n, d), drawn from seed 0."""
+
+    n: int
+    depth: int
+    dtype: str = "float64"
+    d: int = 784
+    width: int = 512
+
+    def __str__(self) -> str:
+        return f"n {self.n:,}, depth {self.depth}, {self.dtype}"
+
+    def network(self, device: torch.device | str = "cpu") -> MLP:
+        """The network."""
+        return init_mlp(
+            self.d,
+            depth=self.depth,
+            width=self.width,
+            activation="relu",
+            generator=generator(0, "init"),
+            dtype=getattr(torch, self.dtype),
+            device=device,
+        )
+
+    def data(self, device: torch.device | str = "cpu") -> Tensor:
+        """The samples (n, d)."""
+        x = generator(0, "data").standard_normal((self.n, self.d))
+        return torch.from_numpy(x).to(device=device, dtype=getattr(torch, self.dtype))
+
+    def save(self, path: Path) -> None:
+        """Write weights, factors after the layers and data for another process."""
+        mlp = self.network()
+        weights = {f"weight_{k}": w.numpy() for k, w in enumerate(mlp.weights, start=1)}
+        scales = np.array([mlp.scale(layer) for layer in range(1, self.depth + 1)])
+        np.savez(path, x=self.data().numpy(), scales=scales, **weights)
+
+    @property
+    def flops(self) -> float:
+        """The flops that no method can avoid."""
+        return needed_flops(self.n, self.d, self.width, self.depth)
+
+    @property
+    def kernel_bytes(self) -> int:
+        """The size of the kernel."""
+        return self.n**2 * np.dtype(self.dtype).itemsize
+
+
+def needed_flops(n: int, d: int, width: int, depth: int) -> float:
+    """Return the flops that no method can avoid: both passes, and half of each n × n product.
+
+    Forward d · width and depth - 1 times width² weights, back all but the first of these; no
+    output is needed, and the last layer's delta is 1. The products are those of depth + 1 alphas
+    and of depth deltas; entrywise work is not counted.
+    """
+    maps = d * width + (depth - 1) * width**2
+    passes = 2 * n * maps + 2 * n * (depth - 1) * width**2
+    products = n**2 * (d + depth * width) + n**2 * depth * width
+    return passes + products
+
+
+def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callable[[], object]:
+    """Return the product of two square matrices, into memory that it has already."""
+    a = torch.randn(size, size, dtype=getattr(torch, dtype), device=device)
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, a, out=out)
+
+
+def gemm_rates(*, size: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Return the rates of a square product in this process, in GFLOP/s, by type."""
+    rates = {}
+    for dtype in ("float64", "float32"):
+        timed = stopwatch(gemm(dtype, size=size))
+        timed()
+        rates[dtype] = spread(2e-9 * size**3 / timed() for _ in range(rounds))
+    return rates
+
+
+def require_same_kernel(
+    name: str, k: NDArray[np.floating], reference: NDArray[np.floating]
+) -> dict[str, float]:
+    """Return how far two kernels are apart, by entries in float64 and by spectra in float32.
+
+    Raises:
+        DifferentResultError: if that is more than rounding.
+    """
+    if k.shape != reference.shape or k.dtype != reference.dtype:
+        raise DifferentResultError(
+            f"{name} returns {k.dtype} {k.shape}, not {reference.dtype} {reference.shape}"
+        )
+    if k.dtype == np.float64:
+        entries = float(np.abs(k - reference).max() / np.abs(reference).max())
+        _require(name, "largest difference of entries", entries, SAME_ENTRIES)
+        return {"entries": entries}
+    ours, theirs = _extremes(reference), _extremes(k)
+    lambda_max = abs(theirs[0] / ours[0] - 1)
+    kappa = abs(theirs[0] / theirs[1] * (ours[1] / ours[0]) - 1)
+    _require(name, "difference of lambda_max", lambda_max, SAME_LAMBDA_MAX)
+    _require(name, "difference of kappa", kappa, SAME_KAPPA)
+    return {"lambda_max": lambda_max, "kappa": kappa}
+
+
+def _extremes(k: NDArray[np.floating]) -> tuple[float, float]:
+    # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
+    eigenvalues = np.linalg.eigvalsh((k + k.T).astype(np.float64) / 2)
+    return float(eigenvalues[-1]), float(eigenvalues[0])
+
+
+def _require(name: str, what: str, difference: float, tolerance: float) -> None:
+    if not difference <= tolerance:  # nor if it is not a number
+        raise DifferentResultError(
+            f"{name}: {what} is {difference:.1e}, more than {tolerance:.0e}; "
+            "the results differ, so their times are not compared"
+        )

@@ -1,0 +1,39 @@
+"""What a run of benchmarks is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import threadpoolctl
+import torch
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``quick`` asks for tiny sizes, whose numbers mean nothing: they show that all works.
+
+    ``threads`` holds for this process and for every process that is measured; ``rounds`` is the
+    number of times that each method is called; ``peers`` names Python programs, by environment, of
+    peers that are installed already.
+    """
+
+    threads: int = 1
+    rounds: int = 5
+    quick: bool = False
+    peers: Mapping[str, Path] = field(default_factory=dict)
+
+
+def hold_process(threads: int) -> None:
+    """Limit this process, and those that it starts, to as many cores and threads.
+
+    JAX has no setting for its threads: it makes one for each core that the process may use.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    torch.set_num_threads(threads)
+    threadpoolctl.threadpool_limits(threads)

@@ -1,0 +1,82 @@
+"""Times of methods that take turns, and the ratios of these times."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+Timed: TypeAlias = Callable[[], float]
+"""A call that returns the seconds that it took."""
+Times: TypeAlias = dict[str, list[float]]
+"""Seconds by method, one for each round."""
+
+# Threads of a library that has just worked look out for more work for some milliseconds, at the
+# cost of whoever is measured next.
+REST = 0.1
+
+AGAIN_BELOW = 1.0
+
+log = logging.getLogger("benchmarks")
+
+
+def stopwatch(function: Callable[[], object]) -> Timed:
+    """Return a call that returns the seconds of ``function``.
+
+    Of two calls in a row, where one takes less than a second: a short call would be charged with
+    what other methods left in the caches. Giving back the result's memory is not counted.
+    """
+
+    def timed() -> float:
+        seconds = _seconds(function)
+        return _seconds(function) if seconds < AGAIN_BELOW else seconds
+
+    return timed
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    result = function()
+    seconds = time.perf_counter() - start
+    del result
+    return seconds
+
+
+def interleaved(
+    methods: Mapping[str, Timed], *, rounds: int, most: Mapping[str, int] | None = None
+) -> Times:
+    """Return the times of methods called in turn, A B C A B C …, so that drift hits all alike.
+
+    ``most`` limits the rounds of methods that take too long for all of them.
+    """
+    limits = {name: min(rounds, (most or {}).get(name, rounds)) for name in methods}
+    taken: Times = {name: [] for name in methods}
+    for number in range(rounds):
+        for name, timed in methods.items():
+            if number < limits[name]:
+                time.sleep(REST)
+                taken[name].append(timed())
+        last = ", ".join(f"{name} {v[-1]:.3g}" for name, v in taken.items() if len(v) > number)
+        log.info("round %d of %d, seconds: %s", number + 1, rounds, last)
+    return taken
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Return median, least and largest of some values.
+
+    >>> spread([3.0, 1.0, 2.0])
+    {'median': 2.0, 'min': 1.0, 'max': 3.0}
+    """
+    values = list(values)
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def ratio(over: Sequence[float], under: Sequence[float], *, factor: float = 1) -> dict[str, float]:
+    """Return the spread of the ratios round by round, over the rounds that both have.
+
+    >>> ratio([2.0, 6.0, 3.0], [1.0, 2.0])
+    {'median': 2.5, 'min': 2.0, 'max': 3.0}
+    """
+    return spread(factor * a / b for a, b in zip(over, under, strict=False))

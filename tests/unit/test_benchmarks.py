@@ -1,0 +1,270 @@
+"""The benchmarks at tiny sizes: what they write, and what they refuse to compare."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import __main__ as program
+from benchmarks import block, conditioning, gpu, memory, problem, report, scaling, timing, workers
+from benchmarks.problem import DifferentResultError, Problem
+from benchmarks.settings import Settings
+from ntk_conditioning.networks import gradient_factors
+
+QUICK = Settings(threads=1, rounds=1, quick=True)
+WORKER = f"""
+import sys
+sys.path.insert(0, {str(workers.PROGRAMS)!r})
+import numpy as np
+from worker import load, serve
+x, weights, scales = load(sys.argv[1])
+factor = float(sys.argv[2])
+print("not an answer")
+
+def kernel():
+    alphas, slopes = [x], []
+    for w, s in zip(weights[:-1], scales):
+        z = alphas[-1] @ w.T
+        alphas.append((s * np.maximum(z, 0)).astype(x.dtype))
+        slopes.append((s * (z > 0)).astype(x.dtype))
+    delta, k = np.ones((len(x), 1), x.dtype), alphas[-1] @ alphas[-1].T
+    for a, slope, w in zip(alphas[-2::-1], slopes[::-1], weights[:0:-1]):
+        delta = slope * (delta @ w)
+        k = k + (a @ a.T) * (delta @ delta.T)
+    k[0, 0] *= factor
+    return k
+
+serve(kernel, ["numpy"])
+"""
+
+
+@pytest.fixture
+def _no_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure no memory: each point would start a process."""
+    for module in ("scaling", "conditioning", "angle"):
+        monkeypatch.setattr(
+            importlib.import_module(f"benchmarks.{module}"), "peak", lambda *_, **__: None
+        )
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes the given program the only peer."""
+
+    def replace(text: str, mode: str = "1") -> None:
+        program = tmp_path / "peer.py"
+        program.write_text(text)
+        monkeypatch.setattr(workers, "PROGRAMS", tmp_path)
+        monkeypatch.setitem(block.PEERS, "torch_func", workers.Peer("a peer", "peer.py", mode))
+
+    return replace
+
+
+def case(dtype: str) -> block.Case:
+    return block.Case(Problem(20, 2, dtype, d=30, width=16), ("torch_func",), {"torch_func": 1e-9})
+
+
+def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
+    """Return what a benchmark has written: its numbers and its section."""
+    assert (folder / "results" / f"{name}.png").stat().st_size < 100_000
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    section = text.split(f"<!-- {name}: written by python -m benchmarks {name} -->\n")[1]
+    result = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    return result, section.split(f"<!-- end of {name} -->")[0]
+
+
+def test_modules_have_working_examples() -> None:
+    for module in (report, timing):
+        assert doctest.testmod(module) == (0, doctest.testmod(module).attempted)
+
+
+# --- operations -----------------------------------------------------------------------------------
+
+
+def test_needed_flops_by_hand() -> None:
+    forward = 2 * 2 * (3 * 4 + 4 * 4)
+    back = 2 * 2 * (4 * 4)
+    alphas, deltas = 2 * 2 * (3 + 4 + 4), 2 * 2 * (4 + 4)  # half of 2 n² for each column
+    assert problem.needed_flops(2, 3, 4, 2) == forward + back + alphas + deltas
+
+
+def test_needed_flops_are_those_that_torch_counts() -> None:
+    asked = Problem(n=24, depth=3, d=5, width=7)
+    mlp, x = asked.network(), asked.data()
+    with FlopCounterMode(display=False) as counter:
+        factors = gradient_factors(mlp, x)
+        for factor in (*factors.alphas, *factors.deltas):
+            torch.mm(factor, factor.T)
+    products = sum(2 * 24**2 * f.shape[1] for f in (*factors.alphas, *factors.deltas))
+    assert asked.flops == counter.get_total_flops() - products / 2
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_methods_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "REST", 0.0)
+    calls = []
+
+    def method(name: str) -> timing.Timed:
+        return lambda: calls.append(name) or float(len(calls))
+
+    taken = timing.interleaved({"a": method("a"), "b": method("b")}, rounds=3, most={"b": 2})
+    assert calls == ["a", "b", "a", "b", "a"]
+    assert taken == {"a": [1.0, 3.0, 5.0], "b": [2.0, 4.0]}
+
+
+@pytest.mark.parametrize(
+    ("sense", "measured", "met"),
+    [
+        ("at least", 2.0, True),
+        ("at least", 1.9, False),
+        ("at most", 2.1, False),
+        ("at most", None, None),
+    ],
+)
+def test_targets_say_whether_they_are_met(sense: Any, measured: float, met: bool) -> None:
+    (row,) = report.target_rows([report.Target("speed", sense, 2.0, measured)])
+    assert row["met"] is met
+    verdict = {True: "| met |", False: "| **not met** |", None: "| not measured |"}[met]
+    assert verdict in report.target_table([row])[2]
+
+
+# --- comparison -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_peer_of_the_same_kernel_is_timed(peer: Any, dtype: str) -> None:
+    peer(WORKER)
+    found = block.measure_case(case(dtype), QUICK, gemm_size=32)
+    assert not found["missing"]
+    assert len(found["seconds"]["torch_func"]) == QUICK.rounds
+    assert found["ratios"]["torch_func"]["median"] > 0
+    assert [target.met for target in block.judge(case(dtype), found)] == [True]
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [("float64", "1.00000000001"), ("float32", "1.2")])
+def test_a_peer_of_another_kernel_is_refused(peer: Any, dtype: str, factor: str) -> None:
+    peer(WORKER, factor)
+    with pytest.raises(DifferentResultError, match=r"a peer: .* not compared"):
+        block.measure_case(case(dtype), QUICK, gemm_size=32)
+
+
+def test_a_kernel_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(DifferentResultError):
+        problem.require_same_kernel("a peer", np.full((2, 2), np.nan), np.eye(2))
+
+
+def test_a_peer_that_fails_is_left_out(peer: Any) -> None:
+    peer("import sys; sys.exit('no such library')")
+    found = block.measure_case(case("float64"), QUICK, gemm_size=32)
+    assert found["missing"] == {"torch_func": "it ended with code 1: no such library"}
+    assert [target.met for target in block.judge(case("float64"), found)] == [None]
+
+
+def test_other_eigenvalues_are_refused() -> None:
+    assert conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
+    with pytest.raises(DifferentResultError, match="not compared"):
+        conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-7))
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_no_children")
+@pytest.mark.parametrize("name", ["block", "scaling", "conditioning", "angle", "cell", "speech"])
+def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path: Path) -> None:
+    if name == "conditioning":
+        pytest.importorskip("ntk_conditioning.extremes")
+    program.run(name, QUICK, tmp_path)
+    result, section = written(tmp_path, name)
+    assert result["machine"]["threads"] == 1
+    assert result["machine"]["versions"]["torch"] == torch.__version__
+    assert "| --- |" in section
+    assert f"](results/{name}.png)" in section
+    before = (tmp_path / "README.md").read_bytes()
+    program.run(name, QUICK, tmp_path, redraw=True)
+    assert (tmp_path / "README.md").read_bytes() == before
+
+
+def test_peers_that_are_not_installed_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = block.Case(Problem(20, 2, d=30, width=16), ("neural_tangents",), {})
+    monkeypatch.setattr(block, "QUICK", (absent,))
+    monkeypatch.setattr("benchmarks.environments.FOLDER", tmp_path / "peers")
+    program.run("block", QUICK, tmp_path)
+    result, section = written(tmp_path, "block")
+    assert list(result["cases"][0]["missing"]) == ["neural_tangents"]
+    assert "neural-tangents, structured derivatives was not measured" in section
+
+
+def test_the_gpu_benchmark_on_this_processor(tmp_path: Path) -> None:
+    result = gpu.measure(QUICK, device="cpu")
+    section, figure = gpu.markdown(result), gpu.figure(result)
+    report.write("gpu", gpu.TITLE, result, section, figure, tmp_path)
+    points, section = written(tmp_path, "gpu")[0]["points"], section
+    assert {p["dtype"] for p in points} == {"float64", "float32"}
+    assert all(p["differences"] for p in points)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_without_a_device_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(program, "hold_process", lambda threads: None)
+    assert program.main(["gpu", "--folder", str(tmp_path)]) == 2
+    assert [r.message for r in caplog.records] == [
+        "gpu: there is no CUDA device here, so nothing is measured"
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        program.main(["blocks"])
+    assert "no benchmark is called blocks" in capsys.readouterr().err
+
+
+def test_a_section_is_replaced_and_nothing_else() -> None:
+    first = report.with_section("# B\n\nwords\n", "x", "X", "one\n")
+    both = report.with_section(first, "y", "Y", "two\n")
+    again = report.with_section(both, "x", "X", "three\n")
+    assert again == both.replace("one", "three")
+    assert report.with_section(again, "x", "X", "three\n") == again
+    lost = again.replace("<!-- end of x -->\n", "")
+    assert "two" in report.with_section(lost, "x", "X", "four\n")
+
+
+def test_the_readme_has_a_place_for_every_benchmark() -> None:
+    text = (report.HERE / "README.md").read_text(encoding="utf-8")
+    for name in set(program.NAMES) - {"gpu"}:  # which is added where there is a device
+        title = importlib.import_module(f"benchmarks.{name}").TITLE
+        new = report.with_section(text, name, title, "new\n")
+        assert new.count(f"## {title}\n") == 1
+        assert new.count("<!--") == text.count("<!--")
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells it")
+def test_peak_memory_is_at_least_the_result() -> None:
+    asked = {"n": 1000, "depth": 1, "d": 4, "width": 8}
+    found = memory.peak("ntk", threads=1, **asked)
+    assert 0.95 < found.growth / Problem(**asked).kernel_bytes < 3
+    assert found.process > found.growth
+
+
+def test_the_exponent_is_that_of_a_power() -> None:
+    points = [{"n": n, "depth": 5, "seconds": [1e-6 * n**2] * 3} for n in (64, 128, 256, 512)]
+    found = scaling.exponent([*points, {"n": 128, "depth": 1, "seconds": [9.0]}])
+    assert found == {"all": pytest.approx(2), "larger_half": pytest.approx(2)}
