@@ -43,6 +43,7 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             kernel_size=lambda w: setting("kernel_size", w.dataset),
             blocks=lambda w: setting("blocks", w.dataset),
             eigenvalues=config["eigenvalues"],
+            full_spectrum_below=config["full_spectrum_below"],
             plugins=activation_options,
             checkpoints="results/{run}/checkpoints/spectra/empirical_ntk/{dataset}/{activation}",
             code=lambda w: code("scripts/compute_spectrum.py", activation=w.activation),
@@ -52,6 +53,7 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             " --seeds {params.seeds} --width {params.width} --dtype {params.dtype}"
             " --kernel-size {params.kernel_size} --blocks {params.blocks}"
             " --eigenvalues {params.eigenvalues}"
+            " --full-spectrum-below {params.full_spectrum_below}"
             " --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
 
 
@@ -86,6 +88,7 @@ for batch in batches_of(cells.INFINITE, all_seeds, [MAIN_GRID, STUDY_GRID]):
             kernel_size=lambda w: setting("kernel_size", w.dataset),
             blocks=lambda w: setting("blocks", w.dataset),
             eigenvalues=config["eigenvalues"],
+            full_spectrum_below=config["full_spectrum_below"],
             plugins=activation_options,
             checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
             code=lambda w: code(
@@ -97,6 +100,7 @@ for batch in batches_of(cells.INFINITE, all_seeds, [MAIN_GRID, STUDY_GRID]):
             " --activation {wildcards.activation} {params.plugins:q} --depths {params.depths}"
             " --seeds {params.seeds} --kernel-size {params.kernel_size} --blocks {params.blocks}"
             " --eigenvalues {params.eigenvalues}"
+            " --full-spectrum-below {params.full_spectrum_below}"
             " --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
 
 

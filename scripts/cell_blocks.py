@@ -1,21 +1,25 @@
-"""What the programs share whose cells consist of kernel blocks: arguments and rows."""
+"""What the programs share whose cells consist of kernel blocks: arguments, memory, rows."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from cell import Cell
-from cli import logger, positive_integer_or_all
+from cli import limit_threads, logger, positive_integer, positive_integer_or_all, positive_number
 from numpy.typing import NDArray
 
+from ntk_conditioning import memory
 from ntk_conditioning.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import Conditioning
 
 log = logger(__file__)
+
+Condition = Callable[[NDArray[np.float64]], Conditioning]
 
 
 def block_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,24 +36,50 @@ def block_arguments(parser: argparse.ArgumentParser) -> None:
         default="first",
         help="blocks whose eigenvalues are kept",
     )
+    parser.add_argument(
+        "--full-spectrum-below",
+        type=positive_integer,
+        default=2048,
+        help="samples from which only the extreme eigenvalues are computed",
+    )
+    memory_argument(parser)
+
+
+def memory_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the memory that a program may use."""
+    parser.add_argument(
+        "--memory-gb",
+        type=positive_number,
+        help="memory to keep within, in 10^9 bytes; by default what is available at the start",
+    )
+
+
+def memory_budget(args: argparse.Namespace) -> int:
+    """Return the memory that a program may use, in bytes."""
+    return memory.available_bytes() if args.memory_gb is None else int(args.memory_gb * memory.GB)
 
 
 def block_rows(
     args: argparse.Namespace,
     cell: Cell,
-    condition: Callable[[NDArray[np.float64]], Conditioning],
+    condition: Condition,
     *,
     labels: dict[str, Any],
+    fit: Callable[[int], None],
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the spectra table for each block of a cell."""
+    """Yield a row of the spectra table for each block of a cell.
+
+    ``fit`` raises an error if a block of so many samples does not fit into the memory.
+    """
     n, d = cell.x.shape
     blocks = draw_blocks(
         n, size=args.kernel_size, count=args.blocks, generator=generator(cell.seed, "blocks")
     )
     log.info("%d blocks of %d samples, %d inputs", len(blocks), len(blocks[0]), d)
-    for number, block in enumerate(blocks):
-        result = condition(cell.x[block])
+    fit(len(blocks[0]))
+    for number, result in enumerate(_conditioned(args, cell.x, blocks, condition)):
         keep = args.eigenvalues == "all" or (args.eigenvalues == "first" and number == 0)
+        eigenvalues = result.eigenvalues if keep else None
         yield {
             "dataset": args.dataset,
             "activation": args.activation,
@@ -59,15 +89,19 @@ def block_rows(
             **labels,
             "n": result.n,
             "d": d,
+            "method": result.method,
             "lambda_max": result.lambda_max,
+            "lambda_max_error": result.lambda_max_error,
             "lambda_min": result.lambda_min,
+            "lambda_min_error": result.lambda_min_error,
             "resolution_floor": result.resolution_floor,
             "numerical_rank": result.numerical_rank,
             "kappa": result.kappa,
+            "kappa_error": result.kappa_error,
             "kappa_nonzero": result.kappa_nonzero,
             "effective_rank": result.effective_rank,
             "reduced_precision": result.reduced_precision,
-            "eigenvalues": result.eigenvalues.tolist() if keep else None,
+            "eigenvalues": None if eigenvalues is None else eigenvalues.tolist(),
         }
         if result.kappa is None:
             log.info(
@@ -76,3 +110,25 @@ def block_rows(
                 result.numerical_rank,
                 result.n,
             )
+
+
+def _conditioned(
+    args: argparse.Namespace,
+    x: NDArray[np.float64],
+    blocks: Sequence[NDArray[np.intp]],
+    condition: Condition,
+) -> Iterator[Conditioning]:
+    """Yield the conditioning of all blocks, in their order.
+
+    Small blocks are computed side by side, each by one thread: threads that share a small product
+    wait for each other more than they compute.
+    """
+    if args.threads == 1 or len(blocks) == 1 or len(blocks[0]) >= args.full_spectrum_below:
+        yield from (condition(x[block]) for block in blocks)
+        return
+    limit_threads(1)
+    try:
+        with ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool:
+            yield from pool.map(lambda block: condition(x[block]), blocks)
+    finally:
+        limit_threads(args.threads)

@@ -26,7 +26,16 @@ from ntk_conditioning.tables import Table
 LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
 
 #: Arguments that cannot change a cell, or that enter its digest by what is in the files.
-APART = ("activation_file", "checkpoints", "data", "depths", "outputs", "seeds", "threads")
+APART = (
+    "activation_file",
+    "checkpoints",
+    "data",
+    "depths",
+    "memory_gb",
+    "outputs",
+    "seeds",
+    "threads",
+)
 
 
 class Checkpoints:

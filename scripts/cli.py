@@ -77,6 +77,17 @@ def positive_integer(text: str) -> int:
     return number
 
 
+def positive_number(text: str) -> float:
+    """Return a number above zero; a type for `Parser.add_argument`."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return number
+
+
 def seed(text: str) -> int:
     """Return a whole number that is not negative; a type for `Parser.add_argument`."""
     number = _integer(text)

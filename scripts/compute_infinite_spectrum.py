@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
-from cell_blocks import block_arguments, block_rows
+from cell_blocks import block_arguments, block_rows, memory_budget
 from cli import logger, run_main
 from numpy.typing import NDArray
 
-from ntk_conditioning import infinite, spectra
+from ntk_conditioning import infinite, memory, spectra
 from ntk_conditioning.activations import Activation
+from ntk_conditioning.extremes import extreme_conditioning
 from ntk_conditioning.tables.spectra import SPECTRA
 
 log = logger(__file__)
@@ -31,24 +33,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("device cpu, float64, infinite width, %s", depth_list(args.depths))
     labels = {"kernel": args.kernel, "width": None, "dtype": "float64"}
     for cell in each_cell(args, SPECTRA, program=__file__):
-        condition_cell = partial(
-            condition, kernel=args.kernel, depth=cell.depth, activation=activation
-        )
-        cell.write(block_rows(args, cell, condition_cell, labels=labels))
+        conditioned = partial(condition, args, depth=cell.depth, activation=activation)
+        linear = is_linear(cell.depth, activation)
+        fit = partial(require_memory, args) if not linear else lambda n: None
+        cell.write(block_rows(args, cell, conditioned, labels=labels, fit=fit))
     return 0
 
 
+def is_linear(depth: int, activation: Activation) -> bool:
+    """Return whether the kernel is a multiple of the Gram matrix, whose factor is the data."""
+    return depth == 0 or activation.negative_slope == 1
+
+
+def require_memory(args: argparse.Namespace, n: int) -> None:
+    """Raise an error if a kernel of ``n`` samples does not fit."""
+
+    def needed(samples: int, itemsize: int) -> int:
+        copies = 1 if samples >= args.full_spectrum_below else 2  # else solved in its place
+        return memory.kernel_bytes(samples, itemsize=itemsize, row_bytes=0, copies=copies)
+
+    memory.require(
+        n,
+        needed,
+        itemsize=np.dtype(np.float64).itemsize,
+        available=memory_budget(args),
+        remedy="lower kernel_size, or find a larger machine",
+        single=False,
+    )
+
+
 def condition(
-    block: NDArray[np.float64], *, kernel: str, depth: int, activation: Activation
+    args: argparse.Namespace, block: NDArray[np.float64], *, depth: int, activation: Activation
 ) -> spectra.Conditioning:
     """Return the conditioning of a kernel of infinite width on a block of samples (n, d)."""
-    if depth == 0 or activation.negative_slope == 1:
-        # A multiple of the Gram matrix, whose factor is the data.
-        scale = np.sqrt(depth + 1.0) if kernel == "infinite_ntk" else 1.0
+    if is_linear(depth, activation):
+        scale = np.sqrt(depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
         return spectra.conditioning_from_factor(scale * block)
     layer = infinite.layer_at(block, depth=depth, activation=activation)
-    matrix = layer.ntk if kernel == "infinite_ntk" else layer.nngp
-    return spectra.conditioning(matrix, entry_error=layer.error)
+    kernel = layer.ntk if args.kernel == "infinite_ntk" else layer.nngp
+    if len(kernel) < args.full_spectrum_below:
+        return spectra.conditioning(kernel, entry_error=layer.error)
+    return extreme_conditioning(kernel, entry_error=layer.error, overwrite=True)
 
 
 if __name__ == "__main__":

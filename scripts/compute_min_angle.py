@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import torch
 from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
 from cell_angles import angle_row
+from cell_blocks import memory_argument, memory_budget
+from cell_device import device_argument, torch_device
 from cli import logger, positive_integer, run_main
 
-from ntk_conditioning import empirical
+from ntk_conditioning import smallest_angle
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.angles import ANGLES
@@ -26,10 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--width", type=positive_integer, default=512, help="hidden units per layer"
     )
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    device_argument(parser)
+    memory_argument(parser)
     args = parser.parse_args(argv)
 
     activation = load_activation(args)
-    log.info("device cpu, float64, width %d, %s", args.width, depth_list(args.depths))
+    device = torch_device(args)
+    # A half for the gradients; the samples and what is computed from them need the rest.
+    memory = min(smallest_angle.MEMORY, memory_budget(args) // 2)
+    log.info("device %s, width %d, %s", device, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width}
     for cell in each_cell(args, ANGLES, program=__file__):
         mlp = init_mlp(
@@ -38,9 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             width=args.width,
             activation=activation,
             generator=generator(cell.seed, "init"),
+            device=device,
         )
-        samples = torch.from_numpy(cell.x)
-        found = empirical.min_angle(mlp, samples, exclude_duplicates=args.exclude_duplicates)
+        found = smallest_angle.min_angle(
+            mlp,
+            torch.from_numpy(cell.x).to(device),
+            memory=memory,
+            exclude_duplicates=args.exclude_duplicates,
+        )
         cell.write([angle_row(args, cell, found, labels=labels)])
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -9,12 +10,14 @@ from functools import partial
 import numpy as np
 import torch
 from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
-from cell_blocks import block_arguments, block_rows
+from cell_blocks import block_arguments, block_rows, memory_budget
+from cell_device import device_argument, torch_device
 from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
 
-from ntk_conditioning import empirical, spectra
-from ntk_conditioning.networks import MLP, init_mlp
+from ntk_conditioning import empirical, memory, spectra
+from ntk_conditioning.extremes import extreme_conditioning
+from ntk_conditioning.networks import MLP, init_mlp, is_linear
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.spectra import SPECTRA
 
@@ -30,10 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--width", type=positive_integer, default=512, help="hidden units per layer"
     )
     parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")
+    device_argument(parser)
     args = parser.parse_args(argv)
 
     activation = load_activation(args)
-    log.info("device cpu, %s, width %d, %s", args.dtype, args.width, depth_list(args.depths))
+    device = torch_device(args)
+    log.info("device %s, %s, width %d, %s", device, args.dtype, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width, "dtype": args.dtype}
     for cell in each_cell(args, SPECTRA, program=__file__):
         mlp = init_mlp(
@@ -43,18 +48,57 @@ def main(argv: Sequence[str] | None = None) -> int:
             activation=activation,
             generator=generator(cell.seed, "init"),
             dtype=getattr(torch, args.dtype),
+            device=device,
         )
-        cell.write(block_rows(args, cell, partial(condition, mlp), labels=labels))
+        room = Room(args, mlp)
+        rows = block_rows(
+            args, cell, partial(condition, args, mlp, room), labels=labels, fit=room.require
+        )
+        cell.write(rows)
     return 0
 
 
-def condition(mlp: MLP, block: NDArray[np.float64]) -> spectra.Conditioning:
+class Room:
+    """The memory that the kernels of a network may take on its device."""
+
+    def __init__(self, args: argparse.Namespace, mlp: MLP) -> None:
+        self._mlp, self._whole_below = mlp, args.full_spectrum_below
+        gpu = mlp.device.type == "cuda" and args.memory_gb is None
+        self._budget = torch.cuda.mem_get_info(mlp.device)[0] if gpu else memory_budget(args)
+
+    def needed(self, n: int, itemsize: int) -> int:
+        """Return the bytes for a kernel of ``n`` samples, its conditioning and its gradients."""
+        alone = n >= self._whole_below and self._mlp.device.type == "cpu"  # solved in its place
+        row = itemsize * (self._mlp.dim + 2 * self._mlp.width * self._mlp.depth)
+        return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=1 if alone else 2)
+
+    def require(self, n: int) -> None:
+        """Raise an error if a kernel of ``n`` samples does not fit."""
+        if not is_linear(self._mlp):  # else there is none
+            remedy = "lower kernel_size, or find a larger machine"
+            itemsize = self._mlp.dtype.itemsize
+            memory.require(n, self.needed, itemsize=itemsize, available=self._budget, remedy=remedy)
+
+    def for_gradients(self, n: int) -> int:
+        """Return the bytes that gradients may take beside the kernel of ``n`` samples."""
+        itemsize = self._mlp.dtype.itemsize
+        usual = max(empirical.LEAST_MEMORY, n * n * itemsize // 2)
+        return min(usual, max(0, self._budget - self.needed(n, itemsize)))
+
+
+def condition(
+    args: argparse.Namespace, mlp: MLP, room: Room, block: NDArray[np.float64]
+) -> spectra.Conditioning:
     """Return the conditioning of the NTK of ``mlp`` on a block of samples (n, d)."""
-    samples = torch.from_numpy(block).to(mlp.dtype)
-    if mlp.depth == 0 or mlp.activation.negative_slope == 1:
-        # A linear network: the squared matrix would lose half of the digits.
-        return spectra.conditioning_from_factor(empirical.linear_factor(mlp, samples).numpy())
-    return spectra.conditioning(empirical.ntk(mlp, samples).numpy())
+    samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
+    if is_linear(mlp):
+        # The squared matrix would lose half of the digits.
+        factor = empirical.linear_factor(mlp, samples)
+        return spectra.conditioning_from_factor(factor.numpy(force=True))
+    kernel = empirical.ntk(mlp, samples, memory=room.for_gradients(len(samples)))
+    if len(kernel) < args.full_spectrum_below:
+        return spectra.conditioning(kernel.numpy(force=True))
+    return extreme_conditioning(kernel, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ntk_conditioning import empirical, infinite, spectra
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.extremes import extreme_conditioning
 from ntk_conditioning.networks import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 
@@ -269,6 +270,10 @@ def _float64(mlp: MLP, x: Array) -> Estimate:
     return _guarded(spectra.conditioning(_kernel(mlp, x, np.float64)))
 
 
+def _extremes(mlp: MLP, x: Array) -> Estimate:
+    return _guarded(extreme_conditioning(_kernel(mlp, x, np.float64), overwrite=True))
+
+
 def _factor(mlp: MLP, x: Array) -> Estimate:
     factor = empirical.linear_factor(mlp, torch.from_numpy(x))
     return _guarded(spectra.conditioning_from_factor(factor.numpy()))
@@ -292,6 +297,7 @@ RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {
     "float32_symmetric": _float32_symmetric,
     "float32": _float32,
     "float64": _float64,
+    "extremes": _extremes,
 }
 """For every finite network. The first is that of liu2023relu's published code: float32, a solver
 for general matrices, the real parts sorted, and the ratio whatever its sign."""
@@ -331,8 +337,9 @@ def _kernel(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.flo
 
 def _guarded(found: spectra.Conditioning) -> Estimate:
     """Return what the package reports, for comparison also where it reports nothing."""
+    smallest = 0.0 if found.lambda_min is None else found.lambda_min
     return Estimate(
-        ratio=_ratio(found.lambda_max, found.lambda_min),
+        ratio=_ratio(found.lambda_max, smallest),
         resolved=found.kappa is not None,
         floor_kappa=found.lambda_max / found.resolution_floor,
     )

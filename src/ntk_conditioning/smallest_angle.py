@@ -47,6 +47,8 @@ from ntk_conditioning.tiles import (
     tiles,
 )
 
+#: Rows and columns of a tile on a CPU: float32 and no kernel to write want other ones than `ntk`.
+TILE = (512, 2048)
 #: Bytes that gradients may take in a search, unless the caller gives another number.
 MEMORY = 2**32
 # Samples whose gradients are in float64 at once, before they are rounded.
@@ -95,7 +97,7 @@ def min_angle(
     kept = torch.from_numpy(duplicates.first).to(x.device)
     distinct = (x if len(kept) == len(x) else x[kept]).double()
     gradients = _UnitGradients(mlp.to(torch.float64), distinct)
-    shape = (tile, tile) if tile else tile_shape(x.device)
+    shape = (tile, tile) if tile else (TILE if x.device.type == "cpu" else tile_shape(x.device))
     shape = (min(shape[0], len(kept)), min(shape[1], len(kept)))
     size = panel_rows(
         len(kept), row_bytes=gradients.row_bytes, memory=memory or MEMORY, least=shape[0]

@@ -49,7 +49,7 @@ class ZeroKernelError(KernelError):
 
 @dataclass(frozen=True)
 class Conditioning:
-    """The eigenvalues of an n × n kernel and what can be said from them.
+    """The extreme eigenvalues of an n × n kernel and what can be said from them.
 
     ``resolution_floor`` is the size below which an eigenvalue of this kernel is indistinguishable
     from zero. ``lambda_min`` is as computed and may be a negative number of the floor's size.
@@ -60,19 +60,63 @@ class Conditioning:
     (Roy & Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which
     the kernel was computed; ``reduced_precision`` says that it is below float64.
     ``eigenvalues`` (n,) descend.
+
+    ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver, and
+    ``kappa_error`` what follows for kappa, relative to it; how well the kernel itself is known is
+    a matter of the floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
+    values of a factor and "extremes" for those of `extremes.extreme_conditioning`. That one knows
+    no effective rank, no eigenvalues and no ``lambda_min`` below the floor: they are None.
     """
 
     n: int
     lambda_max: float
-    lambda_min: float
+    lambda_max_error: float
+    lambda_min: float | None
+    lambda_min_error: float | None
     resolution_floor: float
     numerical_rank: int
     kappa: float | None
+    kappa_error: float | None
     kappa_nonzero: float
-    effective_rank: float
+    effective_rank: float | None
+    method: str
     dtype: str
     reduced_precision: bool
-    eigenvalues: NDArray[np.float64] = field(repr=False, compare=False)
+    eigenvalues: NDArray[np.float64] | None = field(repr=False, compare=False)
+
+    @classmethod
+    def of_extremes(
+        cls,
+        n: int,
+        *,
+        lambda_max: tuple[float, float],
+        smallest: tuple[float, float],
+        rank: int,
+        floor: float,
+        precision: np.dtype[Any],
+    ) -> Conditioning:
+        """Return what the largest and the smallest eigenvalue above the floor say.
+
+        Both come with their errors. The rank decides whether the latter is ``lambda_min``.
+        """
+        full = rank == n
+        return cls(
+            n=n,
+            lambda_max=lambda_max[0],
+            lambda_max_error=lambda_max[1],
+            lambda_min=smallest[0] if full else None,
+            lambda_min_error=smallest[1] if full else None,
+            resolution_floor=floor,
+            numerical_rank=rank,
+            kappa=lambda_max[0] / smallest[0] if full else None,
+            kappa_error=_error_of_ratio(lambda_max, smallest) if full else None,
+            kappa_nonzero=lambda_max[0] / smallest[0],
+            effective_rank=None,
+            method="extremes",
+            dtype=str(precision),
+            reduced_precision=_is_reduced(precision),
+            eigenvalues=None,
+        )
 
 
 def conditioning(
@@ -99,16 +143,8 @@ def conditioning(
     >>> deficient.kappa is None, deficient.numerical_rank, round(deficient.kappa_nonzero, 6)
     (True, 1, 1.0)
     """
-    precision = _checked_precision(k, dtype)
+    precision = check_kernel(k, dtype)
     n = len(k)
-    if k.shape != (n, n):
-        raise NotAMatrixError(f"the kernel has shape {k.shape}; a kernel is square")
-    asymmetry = _asymmetry(k)
-    if asymmetry > SYMMETRY_ROUNDINGS * np.finfo(precision).eps:
-        raise NotSymmetricError(
-            f"the kernel's triangles differ by {asymmetry:.1e} of the largest entry, which is "
-            f"more than {precision} rounding; compute one triangle and mirror it"
-        )
     with _blas_threads(n):
         eigenvalues = scipy.linalg.eigvalsh(k.astype(np.float64, copy=False), check_finite=False)[
             ::-1
@@ -119,8 +155,14 @@ def conditioning(
             f"the smallest eigenvalue is {eigenvalues[-1]:.3e} beside a largest of "
             f"{eigenvalues[0]:.3e}; a kernel has none below zero"
         )
+    # What LAPACK's symmetric solvers guarantee, with n for the slowly growing factor.
+    error = n * float(np.finfo(np.float64).eps) * float(eigenvalues[0])
     return _conditioning(
-        eigenvalues, floor=n * max(eps, entry_error) * eigenvalues[0], precision=precision
+        eigenvalues,
+        errors=(error, error),
+        floor=n * max(eps, entry_error) * eigenvalues[0],
+        method="spectrum",
+        precision=precision,
     )
 
 
@@ -147,7 +189,33 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     eigenvalues = np.zeros(n)
     eigenvalues[: len(singular)] = singular**2
     floor = float((max(n, p) * np.finfo(precision).eps * singular[0]) ** 2)
-    return _conditioning(eigenvalues, floor=floor, precision=precision)
+    error = max(n, p) * float(np.finfo(np.float64).eps) * float(singular[0])  # of a σ
+    errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
+    return _conditioning(
+        eigenvalues,
+        errors=(errors[0], errors[1] if p >= n else 0.0),
+        floor=floor,
+        method="factor",
+        precision=precision,
+    )
+
+
+def check_kernel(k: NDArray[Any], dtype: DTypeLike | None = None) -> np.dtype[Any]:
+    """Return the precision in which the kernel ``k`` was computed; ``dtype`` may say a lower one.
+
+    Raises:
+        NotAMatrixError, NotFiniteError, NotSymmetricError: if ``k`` is no kernel.
+    """
+    precision = _checked_precision(k, dtype)
+    if k.shape != (len(k), len(k)):
+        raise NotAMatrixError(f"the kernel has shape {k.shape}; a kernel is square")
+    asymmetry = _asymmetry(k)
+    if asymmetry > SYMMETRY_ROUNDINGS * np.finfo(precision).eps:
+        raise NotSymmetricError(
+            f"the kernel's triangles differ by {asymmetry:.1e} of the largest entry, which is "
+            f"more than {precision} rounding; compute one triangle and mirror it"
+        )
+    return precision
 
 
 def _blas_threads(n: int) -> AbstractContextManager[object]:
@@ -172,7 +240,7 @@ def _checked_precision(a: NDArray[Any], claimed: DTypeLike | None) -> np.dtype[A
         raise NotAMatrixError(f"an array of shape {a.shape} is not a matrix with entries")
     if a.dtype not in (np.float32, np.float64):
         raise NotAMatrixError(f"the matrix has type {a.dtype}; give float64 (or float32)")
-    if not np.isfinite(a).all():
+    if not (np.isfinite(a.max()) and np.isfinite(a.min())):  # without an array of its size
         bad = int(a.size - np.isfinite(a).sum())
         raise NotFiniteError(f"{bad} of the matrix's {a.size} entries are not finite")
     if claimed is None:
@@ -194,23 +262,44 @@ def _asymmetry(k: NDArray[np.floating], tile: int = 1024) -> float:
 
 
 def _conditioning(
-    eigenvalues: NDArray[np.float64], *, floor: float, precision: np.dtype[Any]
+    eigenvalues: NDArray[np.float64],
+    *,
+    errors: tuple[float, float],
+    floor: float,
+    method: str,
+    precision: np.dtype[Any],
 ) -> Conditioning:
     lambda_max, lambda_min = float(eigenvalues[0]), float(eigenvalues[-1])
     if not lambda_max > 0:
         raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
     above = eigenvalues[eigenvalues > floor]
     share = above / above.sum()
+    resolved = lambda_min > floor
+    extremes = (lambda_max, errors[0]), (lambda_min, errors[1])
     return Conditioning(
         n=len(eigenvalues),
         lambda_max=lambda_max,
+        lambda_max_error=errors[0],
         lambda_min=lambda_min,
+        lambda_min_error=errors[1],
         resolution_floor=float(floor),
         numerical_rank=len(above),
-        kappa=lambda_max / lambda_min if lambda_min > floor else None,
+        kappa=lambda_max / lambda_min if resolved else None,
+        kappa_error=_error_of_ratio(*extremes) if resolved else None,
         kappa_nonzero=float(lambda_max / above[-1]),
         effective_rank=float(np.exp(-np.sum(share * np.log(share)))),
+        method=method,
         dtype=str(precision),
-        reduced_precision=bool(np.finfo(precision).eps > np.finfo(np.float64).eps),
+        reduced_precision=_is_reduced(precision),
         eigenvalues=eigenvalues,
     )
+
+
+def _is_reduced(precision: np.dtype[Any]) -> bool:
+    return bool(np.finfo(precision).eps > np.finfo(np.float64).eps)
+
+
+def _error_of_ratio(largest: tuple[float, float], smallest: tuple[float, float]) -> float:
+    """Return the bound on the relative error of a ratio that follows from those of its parts."""
+    above, below = largest[1] / largest[0], smallest[1] / smallest[0]
+    return (above + below) / (1 - below) if below < 1 else np.inf

@@ -44,10 +44,18 @@ CONDITIONING = Table(
         _kappa("max", "largest over blocks and seeds"),
         _kappa("seed_min", "smallest of the seeds' means over blocks"),
         _kappa("seed_max", "largest of the seeds' means over blocks"),
+        Column(
+            "kappa_error_max",
+            pa.float64(),
+            "largest bound on the relative error of a block's kappa by the eigenvalue solver",
+            nullable=True,
+        ),
         Column("kappa_nonzero_mean", pa.float64(), "mean of kappa over the non-zero eigenvalues"),
         Column("numerical_rank_min", pa.int64(), "smallest numerical rank of a block"),
         Column("numerical_rank_max", pa.int64(), "largest numerical rank of a block"),
-        Column("effective_rank_mean", pa.float64(), "mean effective rank of a block"),
+        Column(
+            "effective_rank_mean", pa.float64(), "mean effective rank of a block", nullable=True
+        ),
     ),
 )
 
@@ -91,11 +99,20 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             f"kappa_{name}": float(value) if np.isfinite(value) else None
             for name, value in statistics.items()
         },
+        "kappa_error_max": max(
+            (row["kappa_error"] for row in rows if row["kappa_error"] is not None), default=None
+        ),
         "kappa_nonzero_mean": float(np.mean([row["kappa_nonzero"] for row in rows])),
         "numerical_rank_min": min(ranks),
         "numerical_rank_max": max(ranks),
-        "effective_rank_mean": float(np.mean([row["effective_rank"] for row in rows])),
+        "effective_rank_mean": _mean_of_all([row["effective_rank"] for row in rows]),
     }
+
+
+def _mean_of_all(values: list[float | None]) -> float | None:
+    """Return the mean, which is missing if a value is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 def _indices_by(labels: list[int]) -> Iterator[NDArray[np.intp]]:

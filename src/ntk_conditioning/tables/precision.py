@@ -30,10 +30,10 @@ PRECISION = Table(
             pa.string(),
             "recipe: `float32_general` (float32 kernel, solver for general matrices, ratio "
             "whatever its sign), `float32_symmetric` (the same with a symmetric solver), `float32` "
-            "(float32 kernel, float64 symmetric solver, floor), `float64` (the default), `factor` "
-            "(singular values of a linear network's factor); at infinite width `cosine_float32` "
-            "and `cosine` (arccosines of cosines, ratio whatever its sign), `deficits` (the "
-            "default)",
+            "(float32 kernel, float64 symmetric solver, floor), `float64` (the default), "
+            "`extremes` (Cholesky and Lanczos, the default for large kernels), `factor` (singular "
+            "values of a linear network's factor); at infinite width `cosine_float32` and `cosine` "
+            "(arccosines of cosines, ratio whatever its sign), `deficits` (the default)",
         ),
         Column(
             "width", pa.int64(), "hidden units per layer; missing at infinite width", nullable=True

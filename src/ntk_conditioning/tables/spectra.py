@@ -20,7 +20,9 @@ SPECTRA = Table(
     keys=("kernel", "dataset", "activation", "depth", "seed", "block"),
     columns=(
         *GRID,
-        Column("seed", pa.int64(), "seed of the initialisation and of the choice of blocks"),
+        Column(
+            "seed", pa.int64(), "seed of the initialisation, of the blocks and of drawn samples"
+        ),
         Column("block", pa.int64(), "number of the block within the seed, from 0"),
         Column(
             "width", pa.int64(), "hidden units per layer; missing at infinite width", nullable=True
@@ -28,11 +30,26 @@ SPECTRA = Table(
         Column("dtype", pa.string(), "precision in which the kernel was formed"),
         Column("n", pa.int64(), "samples in the block"),
         Column("d", pa.int64(), "input dimension"),
+        Column(
+            "method",
+            pa.string(),
+            "`spectrum` (all eigenvalues), `factor` (singular values of a linear network's factor) "
+            "or `extremes` (Lanczos iterations, from config `full_spectrum_below` samples on)",
+        ),
         Column("lambda_max", pa.float64(), "largest eigenvalue"),
+        Column("lambda_max_error", pa.float64(), "bound on the solver's error of lambda_max"),
         Column(
             "lambda_min",
             pa.float64(),
-            "smallest eigenvalue as computed; below the floor it is noise",
+            "smallest eigenvalue as computed; below the floor it is noise, and missing if only the "
+            "extremes were computed",
+            nullable=True,
+        ),
+        Column(
+            "lambda_min_error",
+            pa.float64(),
+            "bound on the solver's error of lambda_min",
+            nullable=True,
         ),
         Column(
             "resolution_floor", pa.float64(), "eigenvalues up to this one cannot be told from zero"
@@ -45,14 +62,25 @@ SPECTRA = Table(
             nullable=True,
         ),
         Column(
+            "kappa_error",
+            pa.float64(),
+            "bound on the relative error of kappa that follows from those of both eigenvalues",
+            nullable=True,
+        ),
+        Column(
             "kappa_nonzero", pa.float64(), "lambda_max over the smallest eigenvalue above the floor"
         ),
-        Column("effective_rank", pa.float64(), "exp of the entropy of the normalised eigenvalues"),
+        Column(
+            "effective_rank",
+            pa.float64(),
+            "exp of the entropy of the normalised eigenvalues; needs all of them",
+            nullable=True,
+        ),
         Column("reduced_precision", pa.bool_(), "true when the kernel is not float64"),
         Column(
             "eigenvalues",
             pa.list_(pa.float64()),
-            "all eigenvalues, descending, where config `eigenvalues` keeps them",
+            "all eigenvalues, descending, where there are any and config `eigenvalues` keeps them",
             nullable=True,
         ),
     ),

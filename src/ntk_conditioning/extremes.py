@@ -1,0 +1,234 @@
+"""Extreme eigenvalues of kernels too large for their whole spectrum, each with an error bound.
+
+λ_max comes from Lanczos iterations with K, λ_min from Lanczos iterations with the inverse, applied
+by two triangular solves with the Cholesky factor. Without a factorisation the small end does not
+converge, and says nothing about it. The factor takes the place of one triangle of K, so that one
+K and some vectors are all the memory needed; the other triangle is K's own to the end and gives
+the residuals |K v - λ v|. Within such a distance of λ lies an eigenvalue of K (Parlett 1998, "The
+Symmetric Eigenvalue Problem", Theorem 4.5.1).
+
+If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
+taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
+eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ntk_conditioning.angles import upper_tiles
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.spectra import Conditioning, ZeroKernelError, check_kernel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Vector = NDArray[np.float64]
+Operator = Callable[[Vector], Vector]
+
+#: Where Lanczos stops: errors of an eigenvalue are about the square of it.
+TOLERANCE = 1e-10
+#: Steps until Lanczos gives up: some 20 to 100 are usual.
+MOST_STEPS = 3000
+
+
+class NotConvergedError(UserError):
+    """Lanczos found no eigenvalue to the tolerance within the allowed steps."""
+
+
+def extreme_conditioning(
+    k: NDArray[np.floating] | Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    entry_error: float = 0.0,
+    overwrite: bool = False,
+) -> Conditioning:
+    """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
+
+    As `spectra.conditioning`, but without the eigenvalues in between: ``eigenvalues`` and
+    ``effective_rank`` are None, and where the rank is not full, ``lambda_min`` is None as well.
+    With ``overwrite`` the kernel's memory is used, which leaves nothing of it. A tensor on a GPU
+    is factored there, beside the kernel.
+
+    Raises:
+        NotAMatrixError, NotFiniteError, NotSymmetricError, ZeroKernelError: as
+            `spectra.conditioning`.
+        NotConvergedError: if Lanczos does not converge.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((30, 40))
+    >>> found = extreme_conditioning(x @ x.T)
+    >>> whole = np.linalg.cond(x) ** 2
+    >>> found.numerical_rank, abs(found.kappa / whole - 1) < 1e-9
+    (30, True)
+    """
+    if not isinstance(k, np.ndarray) and k.device.type == "cpu":
+        k = k.numpy()
+    if isinstance(k, np.ndarray):
+        precision = check_kernel(k, dtype)
+        return _condition(_Matrix(k, overwrite=overwrite), precision, entry_error)
+    own = np.dtype(str(k.dtype).removeprefix("torch."))
+    return _condition(_TorchMatrix(k), np.dtype(dtype or own), entry_error)
+
+
+def _condition(
+    matrix: _Matrix | _TorchMatrix, precision: np.dtype[Any], entry_error: float
+) -> Conditioning:
+    n, eps = matrix.n, float(np.finfo(precision).eps)
+    lambda_max, top = _largest(matrix.multiply, n)
+    if not lambda_max > 0:
+        raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
+    rounding = n * eps / 2 * lambda_max  # of a residual: |fl(Kv) - Kv| <= γ_n |K||v|
+    lambda_max_error = matrix.residual(lambda_max, top) + rounding
+    floor = n * max(eps, entry_error) * lambda_max
+
+    rank, smallest = 0, 0.0
+    if matrix.factor():
+        inverse, bottom = _largest(matrix.solve, n)
+        rank, smallest = n, 1 / inverse
+    if smallest <= floor:
+        rank = matrix.factor_shifted(floor)
+        inverse, bottom = _largest(matrix.solve_shifted, n)
+        smallest = floor + 1 / inverse
+    return Conditioning.of_extremes(
+        n,
+        lambda_max=(lambda_max, lambda_max_error),
+        smallest=(smallest, matrix.residual(smallest, bottom) + rounding),
+        rank=rank,
+        floor=floor,
+        precision=precision,
+    )
+
+
+def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
+    """Return the largest eigenvalue of a symmetric operator and its unit vector (n,)."""
+    if n == 1:
+        return float(operator(np.ones(1))[0]), np.ones(1)
+    start = np.random.default_rng(0).standard_normal(n)  # the same in every run
+    linear = LinearOperator((n, n), matvec=lambda v: operator(v.ravel()), dtype=np.float64)
+    try:
+        values, vectors = eigsh(
+            linear, k=1, which="LA", v0=start, tol=TOLERANCE, maxiter=MOST_STEPS
+        )
+    except ArpackNoConvergence as error:
+        raise NotConvergedError(f"n = {n}: {error}; lower n or give full_spectrum_below") from None
+    return float(values[0]), vectors[:, 0] / np.linalg.norm(vectors[:, 0])
+
+
+class _Matrix:
+    """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
+
+    The upper triangle stays the matrix's own; its diagonal is kept apart.
+    """
+
+    def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
+        # K is its own transpose, so that either order in memory is LAPACK's column-major one.
+        columns = k if k.flags.f_contiguous else k.T
+        usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
+        self._a = columns if usable else np.array(columns, order="F")
+        self.n = len(self._a)
+        self._diagonal = self._a.diagonal().copy()
+        self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
+        names = ("potrf", "sytrf", "sytrf_lwork", "sytrs")
+        self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = get_lapack_funcs(
+            names, (self._a,)
+        )
+        self._pivots: NDArray[np.intc] | None = None
+
+    def multiply(self, v: Vector) -> Vector:
+        """Return K v, from the upper triangle."""
+        own = v.astype(self._a.dtype)
+        product = self._symv(1.0, self._a, own, lower=0)
+        product += (self._diagonal - self._a.diagonal()) * own  # after a factor took its place
+        return np.asarray(product, dtype=np.float64)
+
+    def residual(self, value: float, v: Vector) -> float:
+        """Return |K v - value v| for a unit vector."""
+        return float(np.linalg.norm(self.multiply(v) - value * v))
+
+    def factor(self) -> bool:
+        """Put Cholesky's factor into the lower triangle; return whether there is one."""
+        _, info = self._potrf(self._a, lower=1, clean=0, overwrite_a=1)
+        return bool(info == 0)
+
+    def solve(self, v: Vector) -> Vector:
+        """Return K^-1 v, after `factor`."""
+        half = self._trsv(self._a, v.astype(self._a.dtype), lower=1, overwrite_x=1)
+        whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
+        return np.asarray(whole, dtype=np.float64)
+
+    def factor_shifted(self, shift: float) -> int:
+        """Put L D L^T of K - shift I into the lower triangle; return its positive eigenvalues.
+
+        Pivots of D are numbers, or 2 × 2 with one eigenvalue of either sign.
+        """
+        for r, c in upper_tiles(self.n, 1024):
+            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
+            self._a[c, r] = tile + tile.T if r == c else tile.T
+        np.fill_diagonal(self._a, self._diagonal - shift)
+        size, _ = self._sytrf_lwork(self.n, lower=1)
+        _, self._pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
+        single = self._pivots > 0
+        positive = np.count_nonzero(self._a.diagonal()[single] > 0)
+        return int(positive + np.count_nonzero(~single) // 2)
+
+    def solve_shifted(self, v: Vector) -> Vector:
+        """Return (K - shift I)^-1 v, after `factor_shifted`."""
+        x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
+        return np.asarray(x[:, 0], dtype=np.float64)
+
+
+class _TorchMatrix:
+    """The same on a GPU, where the factor stands beside the matrix; L D L^T is the host's."""
+
+    def __init__(self, k: Tensor) -> None:
+        self._k, self.n = k, len(k)
+        self._factor: Tensor | None = None
+        self._host: _Matrix | None = None
+
+    def multiply(self, v: Vector) -> Vector:
+        if self._host is not None:
+            return self._host.multiply(v)
+        return self._away(self._k @ self._here(v))
+
+    def residual(self, value: float, v: Vector) -> float:
+        return float(np.linalg.norm(self.multiply(v) - value * v))
+
+    def factor(self) -> bool:
+        import torch
+
+        factor, info = torch.linalg.cholesky_ex(self._k)
+        self._factor = factor if int(info) == 0 else None
+        return self._factor is not None
+
+    def solve(self, v: Vector) -> Vector:
+        import torch
+
+        assert self._factor is not None
+        column = self._here(v)[:, None]
+        half = torch.linalg.solve_triangular(self._factor, column, upper=False)
+        return self._away(torch.linalg.solve_triangular(self._factor.mT, half, upper=True)[:, 0])
+
+    def factor_shifted(self, shift: float) -> int:
+        self._factor = None
+        self._host = _Matrix(self._k.numpy(force=True), overwrite=True)
+        return self._host.factor_shifted(shift)
+
+    def solve_shifted(self, v: Vector) -> Vector:
+        assert self._host is not None
+        return self._host.solve_shifted(v)
+
+    def _here(self, v: Vector) -> Tensor:
+        import torch
+
+        return torch.from_numpy(v).to(device=self._k.device, dtype=self._k.dtype)
+
+    @staticmethod
+    def _away(v: Tensor) -> Vector:
+        return np.asarray(v.double().numpy(force=True))
