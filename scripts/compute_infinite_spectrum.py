@@ -49,7 +49,8 @@ def require_memory(args: argparse.Namespace, n: int) -> None:
     """Raise an error if a kernel of ``n`` samples does not fit."""
 
     def needed(samples: int, itemsize: int) -> int:
-        copies = 1 if samples >= args.full_spectrum_below else 2  # else solved in its place
+        # Solved in its place, or copied by LAPACK, and then threads have blocks of their own.
+        copies = 1 if samples >= args.full_spectrum_below else 2 * args.threads
         return memory.kernel_bytes(samples, itemsize=itemsize, row_bytes=0, copies=copies)
 
     memory.require(

@@ -63,14 +63,19 @@ class Room:
 
     def __init__(self, args: argparse.Namespace, mlp: MLP) -> None:
         self._mlp, self._whole_below = mlp, args.full_spectrum_below
+        self._threads = args.threads
         gpu = mlp.device.type == "cuda" and args.memory_gb is None
         self._budget = torch.cuda.mem_get_info(mlp.device)[0] if gpu else memory_budget(args)
 
     def needed(self, n: int, itemsize: int) -> int:
         """Return the bytes for a kernel of ``n`` samples, its conditioning and its gradients."""
-        alone = n >= self._whole_below and self._mlp.device.type == "cpu"  # solved in its place
+        copies = 2
+        if n < self._whole_below:  # LAPACK takes a copy in float64, and threads blocks of their own
+            copies = self._threads * (2 if itemsize == 8 else 5)
+        elif self._mlp.device.type == "cpu":  # solved in its place
+            copies = 1
         row = itemsize * (self._mlp.dim + 2 * self._mlp.width * self._mlp.depth)
-        return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=1 if alone else 2)
+        return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=copies)
 
     def require(self, n: int) -> None:
         """Raise an error if a kernel of ``n`` samples does not fit."""

@@ -85,6 +85,8 @@ def ntk(
     shape = (min(shape[0], n), min(shape[1], n2))
     k = x.new_empty(n, n2)
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
+    if x2 is not None:  # two sets of panels share it
+        memory //= 2
     size = panel_rows(
         max(n, n2), row_bytes=factor_bytes(mlp, mlp.dtype), memory=memory, least=shape[0]
     )

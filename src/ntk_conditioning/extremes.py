@@ -9,7 +9,9 @@ Symmetric Eigenvalue Problem", Theorem 4.5.1).
 
 If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
 taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
-eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too.
+eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too: roughly
+with this inverse, where the noise about zero is 1/τ in size, and then with that of K - σ I for a
+shift σ in the middle between the noise and it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ntk_conditioning.angles import upper_tiles
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.spectra import Conditioning, ZeroKernelError, check_kernel
+from ntk_conditioning.spectra import (
+    Conditioning,
+    IndefiniteError,
+    NotFiniteError,
+    ZeroKernelError,
+    check_kernel,
+    resolution_floor,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,8 +43,8 @@ Operator = Callable[[Vector], Vector]
 
 #: Where Lanczos stops: errors of an eigenvalue are about the square of it.
 TOLERANCE = 1e-10
-#: Steps until Lanczos gives up: some 20 to 100 are usual.
-MOST_STEPS = 3000
+#: Restarts, each of some 20 products, until Lanczos gives up: one to five are usual.
+MOST_RESTARTS = 300
 
 
 class NotConvergedError(UserError):
@@ -54,11 +63,11 @@ def extreme_conditioning(
     As `spectra.conditioning`, but without the eigenvalues in between: ``eigenvalues`` and
     ``effective_rank`` are None, and where the rank is not full, ``lambda_min`` is None as well.
     With ``overwrite`` the kernel's memory is used, which leaves nothing of it. A tensor on a GPU
-    is factored there, beside the kernel.
+    is factored there, beside the kernel, and taken to be symmetric.
 
     Raises:
-        NotAMatrixError, NotFiniteError, NotSymmetricError, ZeroKernelError: as
-            `spectra.conditioning`.
+        NotAMatrixError, NotFiniteError, NotSymmetricError, IndefiniteError, ZeroKernelError,
+            UnresolvedError: as `spectra.conditioning`.
         NotConvergedError: if Lanczos does not converge.
 
     >>> import numpy as np
@@ -73,6 +82,8 @@ def extreme_conditioning(
     if isinstance(k, np.ndarray):
         precision = check_kernel(k, dtype)
         return _condition(_Matrix(k, overwrite=overwrite), precision, entry_error)
+    if not (k.max().isfinite() and k.min().isfinite()):
+        raise NotFiniteError(f"some of the kernel's {k.numel()} entries are not finite")
     own = np.dtype(str(k.dtype).removeprefix("torch."))
     return _condition(_TorchMatrix(k), np.dtype(dtype or own), entry_error)
 
@@ -81,21 +92,28 @@ def _condition(
     matrix: _Matrix | _TorchMatrix, precision: np.dtype[Any], entry_error: float
 ) -> Conditioning:
     n, eps = matrix.n, float(np.finfo(precision).eps)
-    lambda_max, top = _largest(matrix.multiply, n)
-    if not lambda_max > 0:
+    diagonal = matrix.diagonal
+    if diagonal.min() < 0:
+        raise IndefiniteError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
+    if not diagonal.any():
         raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
-    rounding = n * eps / 2 * lambda_max  # of a residual: |fl(Kv) - Kv| <= γ_n |K||v|
+    lambda_max, top = _largest(matrix.multiply, n)
+    # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
+    rounding = n * eps / 2 * matrix.frobenius()
     lambda_max_error = matrix.residual(lambda_max, top) + rounding
-    floor = n * max(eps, entry_error) * lambda_max
+    floor = resolution_floor(n, lambda_max, max(eps, entry_error))
 
     rank, smallest = 0, 0.0
-    if matrix.factor():
+    if matrix.factor(0.0):
         inverse, bottom = _largest(matrix.solve, n)
         rank, smallest = n, 1 / inverse
     if smallest <= floor:
-        rank = matrix.factor_shifted(floor)
-        inverse, bottom = _largest(matrix.solve_shifted, n)
-        smallest = floor + 1 / inverse
+        if not matrix.factor(np.sqrt(eps) * lambda_max):
+            raise IndefiniteError(
+                f"the kernel has an eigenvalue below {-np.sqrt(eps) * lambda_max:.3e}; "
+                "a kernel has none below zero"
+            )
+        rank, smallest, bottom = _smallest_above(matrix, floor)
     return Conditioning.of_extremes(
         n,
         lambda_max=(lambda_max, lambda_max_error),
@@ -106,6 +124,20 @@ def _condition(
     )
 
 
+def _smallest_above(matrix: _Matrix | _TorchMatrix, floor: float) -> tuple[int, float, Vector]:
+    """Return how many eigenvalues are above the floor, and the smallest of them with its vector."""
+    shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
+    rank = matrix.factor_shifted(shift)
+    inverse, vector = _largest(matrix.solve_shifted, matrix.n)
+    middle = (shift + 1 / inverse) / 2
+    if middle > shift and matrix.factor_shifted(middle) == rank:
+        shift = middle
+    else:
+        matrix.factor_shifted(shift)
+    inverse, vector = _largest(matrix.solve_shifted, matrix.n)
+    return rank, shift + 1 / inverse, vector
+
+
 def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     """Return the largest eigenvalue of a symmetric operator and its unit vector (n,)."""
     if n == 1:
@@ -114,7 +146,13 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     linear = LinearOperator((n, n), matvec=lambda v: operator(v.ravel()), dtype=np.float64)
     try:
         values, vectors = eigsh(
-            linear, k=1, which="LA", v0=start, tol=TOLERANCE, maxiter=MOST_STEPS
+            linear,
+            k=1,
+            which="LA",
+            v0=start,
+            tol=TOLERANCE,
+            maxiter=MOST_RESTARTS,
+            rng=np.random.default_rng(0),  # for restarts where eigenvalues repeat
         )
     except ArpackNoConvergence as error:
         raise NotConvergedError(f"n = {n}: {error}; lower n or give full_spectrum_below") from None
@@ -133,32 +171,39 @@ class _Matrix:
         usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
         self._a = columns if usable else np.array(columns, order="F")
         self.n = len(self._a)
-        self._diagonal = self._a.diagonal().copy()
+        self.diagonal = self._a.diagonal().copy()
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
         names = ("potrf", "sytrf", "sytrf_lwork", "sytrs")
         self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = get_lapack_funcs(
             names, (self._a,)
         )
+        self._factored = False
         self._pivots: NDArray[np.intc] | None = None
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""
-        own = v.astype(self._a.dtype)
-        product = self._symv(1.0, self._a, own, lower=0)
-        product += (self._diagonal - self._a.diagonal()) * own  # after a factor took its place
+        factors = self._a.diagonal().copy()
+        np.fill_diagonal(self._a, self.diagonal)
+        product = self._symv(1.0, self._a, v.astype(self._a.dtype), lower=0)
+        np.fill_diagonal(self._a, factors)
         return np.asarray(product, dtype=np.float64)
+
+    def frobenius(self) -> float:
+        """Return the Frobenius norm of K, before it is factored."""
+        return float(np.linalg.norm(self._a))
 
     def residual(self, value: float, v: Vector) -> float:
         """Return |K v - value v| for a unit vector."""
         return float(np.linalg.norm(self.multiply(v) - value * v))
 
-    def factor(self) -> bool:
-        """Put Cholesky's factor into the lower triangle; return whether there is one."""
+    def factor(self, shift: float) -> bool:
+        """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
+        self._restore(shift)
         _, info = self._potrf(self._a, lower=1, clean=0, overwrite_a=1)
         return bool(info == 0)
 
     def solve(self, v: Vector) -> Vector:
-        """Return K^-1 v, after `factor`."""
+        """Return (K + shift I)^-1 v, after `factor`."""
         half = self._trsv(self._a, v.astype(self._a.dtype), lower=1, overwrite_x=1)
         whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
         return np.asarray(whole, dtype=np.float64)
@@ -168,15 +213,20 @@ class _Matrix:
 
         Pivots of D are numbers, or 2 × 2 with one eigenvalue of either sign.
         """
-        for r, c in upper_tiles(self.n, 1024):
-            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
-            self._a[c, r] = tile + tile.T if r == c else tile.T
-        np.fill_diagonal(self._a, self._diagonal - shift)
+        self._restore(-shift)
         size, _ = self._sytrf_lwork(self.n, lower=1)
         _, self._pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
         single = self._pivots > 0
         positive = np.count_nonzero(self._a.diagonal()[single] > 0)
         return int(positive + np.count_nonzero(~single) // 2)
+
+    def _restore(self, shift: float) -> None:
+        """Put K + shift I into the lower triangle and the diagonal."""
+        for r, c in upper_tiles(self.n, 1024) if self._factored else ():
+            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
+            self._a[c, r] = tile + tile.T if r == c else tile.T
+        np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
+        self._factored = True
 
     def solve_shifted(self, v: Vector) -> Vector:
         """Return (K - shift I)^-1 v, after `factor_shifted`."""
@@ -191,6 +241,12 @@ class _TorchMatrix:
         self._k, self.n = k, len(k)
         self._factor: Tensor | None = None
         self._host: _Matrix | None = None
+        self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True).copy()
+
+    def frobenius(self) -> float:
+        import torch
+
+        return float(torch.linalg.vector_norm(self._k))
 
     def multiply(self, v: Vector) -> Vector:
         if self._host is not None:
@@ -200,10 +256,15 @@ class _TorchMatrix:
     def residual(self, value: float, v: Vector) -> float:
         return float(np.linalg.norm(self.multiply(v) - value * v))
 
-    def factor(self) -> bool:
+    def factor(self, shift: float) -> bool:
         import torch
 
-        factor, info = torch.linalg.cholesky_ex(self._k)
+        self._factor = None
+        matrix = self._k
+        if shift:
+            matrix = self._k.clone()
+            matrix.diagonal().add_(shift)
+        factor, info = torch.linalg.cholesky_ex(matrix)
         self._factor = factor if int(info) == 0 else None
         return self._factor is not None
 
@@ -217,7 +278,8 @@ class _TorchMatrix:
 
     def factor_shifted(self, shift: float) -> int:
         self._factor = None
-        self._host = _Matrix(self._k.numpy(force=True), overwrite=True)
+        if self._host is None:
+            self._host = _Matrix(self._k.numpy(force=True), overwrite=False)
         return self._host.factor_shifted(shift)
 
     def solve_shifted(self, v: Vector) -> Vector:

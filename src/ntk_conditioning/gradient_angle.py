@@ -80,7 +80,8 @@ class _Change(NamedTuple):
 
 def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     along_rays = mlp.activation.homogeneous or mlp.depth == 0
-    alphas = [_across_the_ray(x1, x2) if along_rays else _Change(x1, x2 - x1)]
+    base, other = _by_norm(x1, x2)
+    alphas = [_across_the_ray(base, other) if along_rays else _Change(base, other - base)]
     slopes = []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
         value, slope = _activation_change(mlp.activation, alphas[-1].times(weight.T))
@@ -133,20 +134,25 @@ def _split(v: _Change) -> tuple[Tensor, Tensor, Tensor]:
     return c, _dot(r, r), squared
 
 
-def _across_the_ray(x1: Tensor, x2: Tensor) -> _Change:
-    """Return one row of each pair and its difference to the other, moved along its own ray.
+def _by_norm(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the shorter and the longer row of each pair: a change to a far shorter row cancels."""
+    norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
+    return torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
+
+
+def _across_the_ray(base: Tensor, other: Tensor) -> _Change:
+    """Return the shorter row of each pair and its difference to the other, moved along its ray.
 
     The gradient of a homogeneous network grows with its input and keeps its direction. So of two
     rows at less than 60 degrees the longer is shrunk until the difference is orthogonal to the
     shorter: a difference in norm would only add rounding errors.
     """
-    norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
-    base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
+    shorter, longer = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (base, other))
     difference = other - base
     along = (_dot(base, difference) / _dot(base, base)).unsqueeze(1)
     stretch = 1 + along
     across = (difference - along * base) / stretch
-    near = stretch * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
+    near = stretch * shorter > 0.5 * longer
     return _Change(base, torch.where(near, across, difference))
 
 

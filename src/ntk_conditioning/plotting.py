@@ -277,6 +277,8 @@ def line_handle(label: str, *, color: str = "#333333", **line: Any) -> Line2D:
 def legend_below(figure: Figure, *groups: Sequence[Line2D | Patch], columns: int = 4) -> None:
     """Write a legend under the axes, each group of samples on rows of its own."""
     groups = tuple(group for group in groups if group)
+    if not groups:
+        return
     columns = min(columns, max(map(len, groups)))
     cells: list[Line2D | Patch] = []
     for group in groups:

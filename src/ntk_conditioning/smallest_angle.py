@@ -100,12 +100,15 @@ def min_angle(
     shape = (tile, tile) if tile else (TILE if x.device.type == "cpu" else tile_shape(x.device))
     shape = (min(shape[0], len(kept)), min(shape[1], len(kept)))
     size = panel_rows(
-        len(kept), row_bytes=gradients.row_bytes, memory=memory or MEMORY, least=shape[0]
+        len(kept),
+        row_bytes=gradients.row_bytes,
+        memory=MEMORY if memory is None else memory,
+        least=shape[0],
     )
     panels = Panels(len(kept), size, gradients.rounded)
     with full_precision():
         for number in range(len(panels.spans)):
-            _ = panels[number]
+            panels.load(number)
         gradients.require_directions(kept)
         if duplicates.example is not None and not exclude_duplicates:
             return MinAngle(0.0, *duplicates.example, duplicates=duplicates.pairs, candidates=0)
@@ -296,6 +299,13 @@ class _Search:
         mlp, x = self._gradients.mlp, self._gradients.x
         angles = pair_angle(mlp, x[pairs[:, 0]], x[pairs[:, 1]])
         self.refined += len(pairs)
+        lost = torch.nonzero(angles.isnan()).squeeze(1)
+        if len(lost):
+            i, j = pairs[lost[0]].tolist()
+            raise NonFiniteGradientError(
+                f"the angle between the distinct samples {i} and {j} is out of float64's range: "
+                "their gradients have layers too small to square; scale the samples"
+            )
         nearest = torch.nonzero(angles == angles.min()).squeeze(1)
         for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
             self._best = min(self._best, (angle, i, j))

@@ -47,6 +47,10 @@ class ZeroKernelError(KernelError):
     """Every eigenvalue is zero, so that no ratio of them exists."""
 
 
+class UnresolvedError(KernelError):
+    """Not even the largest eigenvalue is above what the errors of the entries explain."""
+
+
 @dataclass(frozen=True)
 class Conditioning:
     """The extreme eigenvalues of an n × n kernel and what can be said from them.
@@ -134,6 +138,7 @@ def conditioning(
         NotAMatrixError, NotFiniteError, NotSymmetricError: if ``k`` is no kernel.
         IndefiniteError: if an eigenvalue is below -sqrt(eps) · lambda_max.
         ZeroKernelError: if ``k`` is zero.
+        UnresolvedError: if ``entry_error`` is 1/n or more.
 
     >>> import numpy as np
     >>> found = conditioning(np.diag([4.0, 2.0, 1.0]))
@@ -160,7 +165,7 @@ def conditioning(
     return _conditioning(
         eigenvalues,
         errors=(error, error),
-        floor=n * max(eps, entry_error) * eigenvalues[0],
+        floor=resolution_floor(n, float(eigenvalues[0]), max(eps, entry_error)),
         method="spectrum",
         precision=precision,
     )
@@ -198,6 +203,23 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
         method="factor",
         precision=precision,
     )
+
+
+def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
+    """Return n · entry_error · lambda_max, up to which eigenvalues cannot be told from zero.
+
+    Raises:
+        ZeroKernelError: if the kernel is zero.
+        UnresolvedError: if no eigenvalue is above the floor.
+    """
+    if not lambda_max > 0:
+        raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
+    if n * entry_error >= 1:
+        raise UnresolvedError(
+            f"entries known to {entry_error:.1e} of the largest say nothing of the eigenvalues of "
+            f"{n} samples; take fewer, or more digits"
+        )
+    return n * entry_error * lambda_max
 
 
 def check_kernel(k: NDArray[Any], dtype: DTypeLike | None = None) -> np.dtype[Any]:

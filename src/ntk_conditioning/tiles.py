@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,20 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed."""
-    allowed = torch.get_float32_matmul_precision()
+    settings: Any = torch.backends
+    backends = (settings.cuda.matmul, settings.mkldnn.matmul)
+    try:
+        allowed = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
+        kept = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = "ieee"
+            yield
+        finally:
+            for backend, precision in zip(backends, kept, strict=True):
+                backend.fp32_precision = precision
+        return
     torch.set_float32_matmul_precision("highest")
     try:
         yield
@@ -53,9 +67,9 @@ def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
     [100, 34, 10]
     """
     if n * row_bytes <= memory:
-        return n
-    rows = max(least, memory // (2 * row_bytes))
-    return max(least, math.ceil(n / math.ceil(n / rows)))
+        return max(1, n)
+    rows = max(1, least, memory // (2 * row_bytes))
+    return max(1, least, math.ceil(n / math.ceil(n / rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +105,10 @@ class Panels:
         self._kept[number] = panel  # the most recently used comes last
         return panel
 
+    def load(self, number: int) -> None:
+        """Compute a panel ahead of its use."""
+        self[number]  # which keeps it
+
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield all pairs of panels i <= j in an order that finds one of the two still kept.
 
@@ -110,7 +128,7 @@ def tiles(
     """Yield tiles, ``shape`` large at most, that cover the pairs of rows and columns.
 
     With ``upper``, only those with i <= j: a tile on the diagonal begins with a square, which has
-    its lower triangle, too.
+    its lower triangle, too; ``shape`` is at least as wide as high then.
 
     >>> [(r.start, c.start, c.stop) for r, c in tiles(slice(4), slice(4), (2, 3), upper=True)]
     [(0, 0, 3), (0, 3, 4), (2, 2, 4)]

@@ -25,9 +25,9 @@ def test_every_problem_has_a_row_for_each_of_its_recipes(tmp_path):
     assert set(problems) == {5}
     recipes = found.groupby(["kernel", "activation", "depth"])["method"].nunique()
     assert recipes.to_dict() == {
-        ("empirical_ntk", "linear", 0): 5,
-        ("empirical_ntk", "linear", 1): 5,
-        ("empirical_ntk", "relu", 1): 4,
+        ("empirical_ntk", "linear", 0): 6,
+        ("empirical_ntk", "linear", 1): 6,
+        ("empirical_ntk", "relu", 1): 5,
         ("infinite_ntk", "relu", 1): 3,
     }
     assert (found["kappa"].notna() == found["resolved"]).all()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
 import mpmath
 import numpy as np
 import pytest
@@ -11,9 +17,10 @@ from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
 from ntk_conditioning import activations, empirical
-from ntk_conditioning.networks import MLP, forward, init_mlp
+from ntk_conditioning.networks import MLP, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning, conditioning_from_factor
+from ntk_conditioning.tiles import Products, factor_bytes, panel_rows
 
 # Two float64 routes to one sum of some thousand products.
 REL = 1e-12
@@ -68,6 +75,165 @@ def test_depth_0_is_the_gram_matrix():
 def test_default_tile_covers_more_samples_than_one_tile():
     mlp, x = network(3, depth=1), inputs(300, 3)
     assert_same_kernel(empirical.ntk(mlp, x), empirical.ntk(mlp, x, x))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_kernel_does_not_depend_on_the_memory(depth, dtype):
+    """A BLAS may sum in another order in a product of another size: a few eps, and no more."""
+    mlp, x, x2 = (
+        network(5, depth=depth, dtype=dtype),
+        inputs(61, 5).to(dtype),
+        inputs(43, 5, seed=2),
+    )
+    x2 = x2.to(dtype)
+    expected, expected2 = empirical.ntk(mlp, x, tile=8), empirical.ntk(mlp, x, x2, tile=8)
+    sample = max(1, factor_bytes(mlp, dtype))
+    rel = 8 * torch.finfo(dtype).eps
+    for memory in (0, 1, 2 * 11 * sample, 2 * 30 * sample, 45 * sample, 61 * sample):
+        k = empirical.ntk(mlp, x, tile=8, memory=memory)
+        assert_same_kernel(k, expected, rel)
+        assert torch.equal(k, k.T)
+        assert_same_kernel(empirical.ntk(mlp, x, x2, tile=8, memory=memory), expected2, rel)
+        assert_same_kernel(empirical.ntk(mlp, x2, x, tile=8, memory=memory), expected2.T, rel)
+
+
+@given(
+    n=st.integers(1, 40),
+    n2=st.integers(1, 40),
+    tile=st.integers(1, 20),
+    panel=st.integers(0, 45),
+    depth=st.integers(0, 3),
+)
+def test_panels_and_tiles_of_any_size_give_the_kernel(n, n2, tile, panel, depth):
+    mlp, x, x2 = network(4, depth=depth), inputs(n, 4), inputs(n2, 4, seed=2)
+    memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
+    k = empirical.ntk(mlp, x, tile=tile, memory=memory)
+    jacobian, jacobian2 = explicit_jacobian(mlp, x), explicit_jacobian(mlp, x2)
+    assert torch.equal(k, k.T)
+    assert_same_kernel(k, jacobian @ jacobian.T)
+    k = empirical.ntk(mlp, x, x2, tile=tile, memory=memory)
+    assert_same_kernel(k, jacobian @ jacobian2.T)
+
+
+def most_alive(monkeypatch, call):
+    """Return the most samples whose gradients were alive at once during a call."""
+    alive, most = weakref.WeakKeyDictionary(), [0]
+
+    def counting(mlp, x):
+        factors = gradient_factors(mlp, x)
+        alive[factors] = len(x)
+        most[0] = max(most[0], sum(alive.values()))
+        return factors
+
+    with monkeypatch.context() as patch:
+        patch.setattr(empirical, "gradient_factors", counting)
+        call()
+    return most[0]
+
+
+@pytest.mark.parametrize("panel", [8, 10, 16, 31])
+def test_gradients_keep_to_the_memory(monkeypatch, panel):
+    mlp, x = network(5, depth=2), inputs(61, 5)
+    memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
+    most = most_alive(monkeypatch, lambda: empirical.ntk(mlp, x, tile=8, memory=memory))
+    assert 0 < most <= 2 * panel
+
+
+@pytest.mark.parametrize("panel", [16, 31, 50])
+def test_gradients_of_two_sets_keep_to_the_memory(monkeypatch, panel):
+    mlp, x, x2 = network(5, depth=2), inputs(61, 5), inputs(60, 5, seed=2)
+    memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
+    most = most_alive(monkeypatch, lambda: empirical.ntk(mlp, x, x2, tile=8, memory=memory))
+    assert 0 < most <= 2 * panel
+
+
+@pytest.fixture
+def _precision_is_restored():
+    allowed = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(allowed)
+
+
+@pytest.mark.usefixtures("_precision_is_restored")
+def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
+    """Where the processor has bfloat16, products of this size would be other ones."""
+    mlp, x = network(64, depth=2, width=96, dtype=torch.float32), inputs(260, 64).float()
+    torch.set_float32_matmul_precision("highest")
+    expected, expected2 = empirical.ntk(mlp, x), empirical.ntk(mlp, x, x[:130])
+    at = set()
+    kernel = Products.kernel
+
+    def recording(*arguments):
+        at.add(torch.get_float32_matmul_precision())
+        kernel(*arguments)
+
+    def factors(mlp, x):
+        at.add(torch.get_float32_matmul_precision())
+        return gradient_factors(mlp, x)
+
+    monkeypatch.setattr(Products, "kernel", recording)
+    monkeypatch.setattr(empirical, "gradient_factors", factors)
+    torch.set_float32_matmul_precision("medium")
+    assert torch.equal(empirical.ntk(mlp, x), expected)
+    assert torch.equal(empirical.ntk(mlp, x, x[:130]), expected2)
+    assert at == {"highest"}
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_no_samples_have_an_empty_kernel(depth):
+    mlp, x = network(3, depth=depth), inputs(4, 3)
+    assert empirical.ntk(mlp, x[:0], x).shape == (0, 4)
+    assert empirical.ntk(mlp, x, x[:0]).shape == (4, 0)
+    assert empirical.ntk(mlp, x[:0]).shape == (0, 0)
+
+
+PEAK = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import torch
+from ntk_conditioning import empirical
+from ntk_conditioning.networks import init_mlp
+
+def resident(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+n, width, memory = map(int, sys.argv[1:])
+torch.set_num_threads(1)
+draw = np.random.default_rng(1)
+mlp = init_mlp(10, depth=5, width=width, activation="relu", generator=draw)
+x = torch.from_numpy(draw.standard_normal((n, 10)))
+empirical.ntk(mlp, x[:300], tile=256, memory=1)  # loads libraries
+Path("/proc/self/clear_refs").write_text("5")  # the peak is what is resident now, see proc(5)
+before = resident("VmRSS")
+k = empirical.ntk(mlp, x, tile=256, memory=memory)
+print(json.dumps({"growth": resident("VmHWM") - before, "kernel": k.nbytes}))
+"""
+
+
+def peak(*arguments):
+    command = [sys.executable, "-c", PEAK, *map(str, arguments)]
+    path = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, env=path, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
+def test_peak_memory_is_the_kernel_and_what_gradients_may_take():
+    """All gradients at once would take 80 MB beside a kernel of 50 MB; here they may take 20."""
+    n, width, memory = 2500, 400, 20_000_000
+    row_bytes = factor_bytes(network(10, depth=5, width=width), torch.float64)
+    size = panel_rows(n, row_bytes=row_bytes, memory=memory, least=256)
+    assert 256 < size < n / 8
+    assert 2 * size * row_bytes <= memory
+    found = peak(n, width, memory)
+    assert found["kernel"] == 8 * n**2
+    # 16 MB hold what one panel needs while it is computed, a tile, and gaps in the heap. The
+    # growth was found to be 77 MB, with one panel of all samples 171 MB.
+    assert found["growth"] < 1.6 * found["kernel"] + 16_000_000
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -171,7 +171,7 @@ def test_every_recipe_is_right_where_kappa_is_small(measured, method):
     assert all(m.estimate.resolved for m in small)
 
 
-@pytest.mark.parametrize("method", ["float32", "float64", "factor", "deficits"])
+@pytest.mark.parametrize("method", ["float32", "float64", "extremes", "factor", "deficits"])
 def test_a_guarded_recipe_reports_no_wrong_kappa(measured, method):
     mine = [m for _, m in measured if m.method == method]
     reported = [m for m in mine if m.estimate.resolved]

@@ -29,17 +29,26 @@ def spectrum_row(*, seed=1, block=0, kappa: float | None = 10.0, depth=1, **othe
         "dtype": "float64",
         "n": 4,
         "d": 3,
+        "method": "spectrum",
         "lambda_max": 10.0,
+        "lambda_max_error": 1e-14,
         "lambda_min": 1.0 if kappa else 0.0,
+        "lambda_min_error": 1e-14,
         "resolution_floor": 1e-14,
         "numerical_rank": 4 if kappa else 3,
         "kappa": kappa,
+        "kappa_error": 1e-13 if kappa else None,
         "kappa_nonzero": kappa or 5.0,
         "effective_rank": 2.0,
         "reduced_precision": False,
         "eigenvalues": [10.0, 3.0, 2.0, 1.0],
     }
     return row | other
+
+
+#: What `extreme_conditioning` does not know.
+EXTREMES = {"method": "extremes", "effective_rank": None, "eigenvalues": None}
+UNRESOLVED = {"kappa": None, "lambda_min": None, "lambda_min_error": None}
 
 
 def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
@@ -54,7 +63,12 @@ def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
 
 
 def test_what_is_read_is_what_was_written(tmp_path):
-    rows = [spectrum_row(seed=2, kappa=None), spectrum_row(seed=1, eigenvalues=None)]
+    rows = [
+        spectrum_row(seed=2, kappa=None),
+        spectrum_row(seed=1, eigenvalues=None),
+        spectrum_row(seed=3, **EXTREMES),
+        spectrum_row(seed=4, **EXTREMES, **UNRESOLVED),
+    ]
     tables.write(tmp_path / "t.parquet", SPECTRA, tables.from_rows(SPECTRA, rows))
     back = tables.read(tmp_path / "t.parquet", SPECTRA).to_pylist()
     assert back == sorted(rows, key=lambda row: row["seed"])
@@ -72,6 +86,8 @@ def test_files_carry_their_own_documentation(tmp_path):
     [
         ({"kappa_zero": 1.0}, "kappa_zero"),
         ({"n": None}, "column n has missing values"),
+        ({"method": None}, "column method has missing values"),
+        ({"lambda_max_error": None}, "column lambda_max_error has missing values"),
         ({"n": "four"}, "four"),
     ],
 )
@@ -156,3 +172,39 @@ class TestSummarize:
         summary = summarize(tables.from_rows(SPECTRA, rows))
         assert summary["depth"].to_pylist() == [1, 2]
         assert summary["seeds"].to_pylist() == [3, 3]
+
+    def test_the_largest_error_of_a_block_is_that_of_the_point(self):
+        errors = [1e-12, None, 3e-9, 2e-10]
+        rows = [
+            spectrum_row(seed=seed, kappa=10.0 if error else None, kappa_error=error)
+            for seed, error in enumerate(errors)
+        ]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        assert row["kappa_error_max"] == 3e-9
+        assert row["effective_rank_mean"] == 2.0
+
+    def test_extremes_leave_out_what_needs_all_eigenvalues(self):
+        rows = [spectrum_row(seed=seed, **EXTREMES) for seed in (1, 2)]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        assert (row["kappa_mean"], row["kappa_error_max"]) == (10.0, 1e-13)
+        assert row["effective_rank_mean"] is None
+        assert (row["resolved"], row["blocks"]) == (2, 2)
+
+    def test_extremes_of_deficient_kernels_leave_out_kappa_as_well(self):
+        rows = [spectrum_row(seed=seed, **EXTREMES, **UNRESOLVED) for seed in (1, 2)]
+        rows = [row | {"numerical_rank": 3, "kappa_error": None} for row in rows]
+        summary = summarize(tables.from_rows(SPECTRA, rows))
+        assert summary.schema.names == [column.name for column in CONDITIONING.columns]
+        (row,) = summary.to_pylist()
+        names = [name for name, value in row.items() if value is None]
+        assert names == [
+            *(f"kappa_{name}" for name in ("mean", "geometric_mean", "median", "min", "max")),
+            *("kappa_seed_min", "kappa_seed_max", "kappa_error_max", "effective_rank_mean"),
+        ]
+        assert (row["numerical_rank_min"], row["numerical_rank_max"], row["resolved"]) == (3, 3, 0)
+
+    def test_a_mean_of_ranks_some_of_which_are_unknown_is_missing(self):
+        rows = [spectrum_row(seed=1), spectrum_row(seed=2, **EXTREMES)]
+        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
+        assert row["effective_rank_mean"] is None
+        assert row["kappa_mean"] == 10.0
