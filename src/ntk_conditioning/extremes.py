@@ -74,7 +74,7 @@ def extreme_conditioning(
     >>> x = np.random.default_rng(0).standard_normal((30, 40))
     >>> found = extreme_conditioning(x @ x.T)
     >>> whole = np.linalg.cond(x) ** 2
-    >>> found.numerical_rank, abs(found.kappa / whole - 1) < 1e-9
+    >>> found.numerical_rank, bool(abs(found.kappa / whole - 1) < 1e-9)
     (30, True)
     """
     if not isinstance(k, np.ndarray) and k.device.type == "cpu":

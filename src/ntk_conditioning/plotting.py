@@ -216,7 +216,7 @@ def depth_colors(depths: Iterable[int]) -> dict[int, str]:
     [1, 4]
     """
     depths = sorted(set(depths))
-    shades = np.linspace(0.82, 0.05, len(depths)) if len(depths) > 1 else [0.4]
+    shades = np.linspace(0.82, 0.05, len(depths)) if len(depths) != 1 else [0.4]
     return {
         depth: to_hex(mpl.colormaps["viridis"](shade))
         for depth, shade in zip(depths, shades, strict=True)

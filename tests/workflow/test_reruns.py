@@ -103,9 +103,15 @@ def append(clone, file: str) -> None:
     [
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
         (
-            # also searches the data's own smallest angle, and is measured
-            "src/ntk_conditioning/empirical.py",
+            "src/ntk_conditioning/smallest_angle.py",  # also searches the data's own
             EMPIRICAL | TABLES | DATASHEETS | PRECISION | {"render_figure": 3},
+        ),
+        (
+            "src/ntk_conditioning/empirical.py",
+            {"compute_spectrum": ROWS, "aggregate_spectra": 1, "aggregate_conditioning": 1}
+            | DATASHEETS
+            | PRECISION
+            | {"render_figure": 3},
         ),
         ("src/ntk_conditioning/infinite.py", None),
         (
