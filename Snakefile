@@ -20,6 +20,7 @@ include: "rules/data.smk"
 include: "rules/speech.smk"
 include: "rules/spectra.smk"
 include: "rules/precision.smk"
+include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 

@@ -12,7 +12,13 @@ sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 
 import batches
 import configuration
-from ntk_conditioning import activations, cells, datasets, provenance
+from ntk_conditioning import (
+    activations,
+    cells,
+    datasets,
+    learning_rates,
+    provenance,
+)
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
@@ -85,6 +91,27 @@ MAIN_GRID = cells.Grid(
     seeds=config["seeds"],
     drawn=[*filter(is_drawn, config["datasets"])],
 )
+EXPERIMENTS = config["training"]
+
+
+def experiment_setting(key, experiment, dataset):
+    """Return a value of an experiment as it holds for one dataset."""
+    values = EXPERIMENTS[experiment]
+    return values["overrides"].get(dataset, {}).get(key, values[key])
+
+
+TRAINING_GRIDS = [
+    cells.TrainingGrid(
+        experiment=name,
+        depths={
+            dataset: experiment_setting("depths", name, dataset)
+            for dataset in values["datasets"]
+        },
+        models=values["models"],
+        activations=values["activations"],
+    )
+    for name, values in EXPERIMENTS.items()
+]
 STUDY_GRID = cells.Grid(
     kernels=["infinite_ntk"],
     activations=STUDY["activations"],
@@ -97,10 +124,12 @@ STUDY_GRID = cells.Grid(
 wildcard_constraints:
     run="[a-z0-9_-]+",
     dataset="[a-z0-9_]+",
-    draw=r"all|seed-\d+",
+    draw=r"all|test|seed-\d+",
     activation="[a-z0-9_.-]+",
     depth=r"\d+",
     seed=r"\d+",
+    experiment="[a-z0-9_]+",
+    model="[a-z0-9_]+",
     table="[a-z_]+",
     figure="[a-z0-9_]+/[a-z0-9_]+",
 
@@ -124,24 +153,34 @@ def is_speech(dataset):
     return CATALOGUE[dataset]["reader"] == configuration.SPEECH
 
 
-def training_files(dataset):
-    """Return the catalogued files of a dataset's training samples, by part."""
+def catalogued_files(dataset, split):
+    """Return the catalogued files of a dataset's training or test samples, by part."""
     files = CATALOGUE[dataset].get("files", {})
-    return {part: file for part, file in files.items() if part.startswith("train")}
+    return {part: file for part, file in files.items() if part.startswith(split)}
 
 
-def local_files(dataset):
-    """Return where a dataset's training samples are read from, by part."""
+def has_test_set(dataset):
+    """Return whether a dataset has test samples of its own."""
+    return bool(catalogued_files(dataset, "test"))
+
+
+def split_of(draw):
+    """Return which part of a dataset a draw is taken from."""
+    return "test" if draw == "test" else "train"
+
+
+def local_files(dataset, split):
+    """Return where a dataset's training or test samples are read from, by part."""
     if "path" in CATALOGUE[dataset]:
         return {"train_x": CATALOGUE[dataset]["path"]}
     return {
         part: f"{config['data_dir']}/{file['name']}"
-        for part, file in training_files(dataset).items()
+        for part, file in catalogued_files(dataset, split).items()
     }
 
 
-def original_files(wildcards):
-    """Return what must be there before a dataset's files are read.
+def original_files(wildcards, split="train"):
+    """Return what must be there before a dataset's training or test samples are read.
 
     For a download that is the word that its file is in place, see `download_file`.
     """
@@ -149,7 +188,7 @@ def original_files(wildcards):
         return [ancient(CATALOGUE[wildcards.dataset]["path"])]
     return [
         f"results/{wildcards.run}/downloads/{file['name']}.json"
-        for file in training_files(wildcards.dataset).values()
+        for file in catalogued_files(wildcards.dataset, split).values()
     ]
 
 
@@ -157,14 +196,15 @@ def prepared_from(wildcards):
     """Return the inputs of a prepared dataset."""
     if is_speech(wildcards.dataset):
         return [f"results/{wildcards.run}/features/{wildcards.dataset}.npz"]
-    return original_files(wildcards)
+    return original_files(wildcards, split_of(wildcards.draw))
 
 
 def parts(wildcards, input):
     """Return the files of a dataset as options for the program that reads them."""
     if is_speech(wildcards.dataset):
         return [f"features={input[0]}"]
-    return [f"{part}={path}" for part, path in local_files(wildcards.dataset).items()]
+    files = local_files(wildcards.dataset, split_of(wildcards.draw))
+    return [f"{part}={path}" for part, path in files.items()]
 
 
 def entry(wildcards):
@@ -219,6 +259,8 @@ def draw_options(wildcards):
     """Return the options that say which samples of a dataset make up a draw."""
     if wildcards.draw == "all":
         return []
+    if wildcards.draw == "test":
+        return ["--split test"]
     samples = ["--samples", str(setting("samples", wildcards.dataset))]
     balanced = ["--balanced"] if setting("balanced", wildcards.dataset) else []
     return [*samples, "--seed", wildcards.draw.removeprefix("seed-"), *balanced]
@@ -298,7 +340,61 @@ def cell_files():
         *expand(
             "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
         ),
+        *expand(
+            "results/{run}/{folder}/{cell}",
+            run=RUN,
+            folder=["training", "training_kernels"],
+            cell=cells.training_cells(TRAINING_GRIDS),
+        ),
     ]
+
+
+def experiment_value(key):
+    """Return a function that gives a job a value of its experiment."""
+    return lambda w: experiment_setting(key, w.experiment, w.dataset)
+
+
+def trained_on(wildcards):
+    """Return the inputs of a training: all samples, and the test samples if there are any."""
+    folder = f"results/{wildcards.run}/datasets/{wildcards.dataset}"
+    draws = ["all", "test"] if has_test_set(wildcards.dataset) else ["all"]
+    return {
+        "data": ancient(f"{folder}/all.npz"),
+        "datasheets": [f"{folder}/{draw}.json" for draw in draws],
+    } | ({"test": ancient(f"{folder}/test.npz")} if len(draws) == 2 else {})
+
+
+def test_option(wildcards, input):
+    """Return the file of a training's test samples as an option."""
+    return [f"--test={input.test}"] if has_test_set(wildcards.dataset) else []
+
+
+def relative_rates(wildcards):
+    """Return an experiment's learning rates in units of the critical rate, if it gives them so."""
+    rates = experiment_setting(
+        "learning_rates", wildcards.experiment, wildcards.dataset
+    )
+    if rates == "auto":
+        return learning_rates.AUTO[EXPERIMENTS[wildcards.experiment]["loss"]]
+    return rates["critical"] if isinstance(rates, dict) else None
+
+
+def training_kernel(wildcards):
+    """Return the table of critical rates of a training that needs them."""
+    if relative_rates(wildcards) is None:
+        return []
+    return "results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet"
+
+
+def rate_options(wildcards, input):
+    """Return the learning rates of a training as options."""
+    relative = relative_rates(wildcards)
+    if relative is not None:
+        return ["--relative-rates", *relative, f"--kernel={input.kernel}"]
+    rates = experiment_setting(
+        "learning_rates", wildcards.experiment, wildcards.dataset
+    )
+    return ["--learning-rates", *rates]
 
 
 def figure_files(figure):

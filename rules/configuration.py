@@ -104,6 +104,9 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
     elif rule == "type":
         names = [allowed] if isinstance(allowed, str) else allowed
         yield f"{where}: {value!r} is not {' or '.join(_TYPES[name] for name in names)}"
+    elif rule == "anyOf" and isinstance(value, list | dict) and (inner := _inside(error)):
+        for mistake in inner:  # of the alternative that is a list, or a mapping
+            yield from _explain(mistake, origin)
     elif rule == "anyOf":
         yield f"{where}: {value!r} is not {' or '.join(map(_alternative, allowed))}"
     elif rule == "uniqueItems":
@@ -111,8 +114,10 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
         yield f"{where}: {', '.join(repeated)} stands there more than once; remove the repetition"
     elif rule == "minItems":
         yield f"{where}: the list is empty; give at least {allowed} item"
-    elif rule in ("minimum", "exclusiveMinimum"):
+    elif rule == "minimum":
         yield f"{where}: {value!r} is too small; the least is {allowed}"
+    elif rule == "exclusiveMinimum":
+        yield f"{where}: {value!r} is too small; it must be above {allowed}"
     elif rule == "maximum":
         yield f"{where}: {value!r} is too large; the most is {allowed}"
     elif rule == "const":
@@ -121,6 +126,12 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
         yield f"{where}: {value!r} is not a plain name (lower-case letters, digits, _ . -)"
     else:
         yield f"{where}: {error.message}"
+
+
+def _inside(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
+    """Return the errors of the alternatives whose type the value has."""
+    other = {e.schema_path[0] for e in error.context if e.validator in ("type", "const")}
+    return [e for e in error.context if e.schema_path[0] not in other or len(e.path)]
 
 
 _TYPES = {
@@ -225,7 +236,8 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
                     f"{at(*prefix, 'activations', index)}: unknown activation {name!r}; {advice}"
                 )
 
-    used = list(dict.fromkeys([*config["datasets"], *study["datasets"]]))
+    problems += _training_errors(config, known, at)
+    used = used_datasets(config)
     for name in config["overrides"]:
         if name not in used:
             problems.append(
@@ -239,6 +251,7 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
     problems += _file_errors({name: known.catalogue.get(name, {}) for name in used})
     for name in used:
         problems += _path_errors(name, known.catalogue.get(name, {}))
+    for name in dict.fromkeys([*config["datasets"], *study["datasets"]]):
         problems += _block_errors(name, config, known.samples.get(name), at)
 
     for index, name in enumerate(config["figures"]):
@@ -247,13 +260,61 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
             problems.append(f"{at('figures', index)}: unknown figure {name!r}; {advice}")
             continue
         for key, choices in known.figures[name].get("needs", {}).items():
-            have = config[key] if isinstance(config[key], list) else [config[key]]
+            have = list(config[key]) if isinstance(config[key], list | dict) else [config[key]]
             if not set(choices) & set(have):
                 problems.append(
                     f"{at('figures', index)}: {name} needs {' or '.join(map(str, choices))} in "
-                    f"{key!r}, which is {config[key]!r}; add it there or remove the figure"
+                    f"{key!r}, which is {have!r}; add it there or remove the figure"
                 )
     return problems
+
+
+def used_datasets(config: Config) -> list[str]:
+    """Return the datasets of a run, each once."""
+    return list(
+        dict.fromkeys(
+            [
+                *config["datasets"],
+                *config["activation_study"]["datasets"],
+                *(name for values in config["training"].values() for name in values["datasets"]),
+            ]
+        )
+    )
+
+
+def _training_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
+    """Yield lines for networks that cannot be trained."""
+    for experiment, values in config["training"].items():
+        place = ("training", experiment)
+        for index, name in enumerate(values["activations"]):
+            if not known.is_activation(name):
+                advice = did_you_mean(name, known.activations)
+                yield f"{at(*place, 'activations', index)}: unknown activation {name!r}; {advice}"
+        if values["loss"] == "cross_entropy" and values["outputs"] == "scalar":
+            yield (
+                f"{at(*place, 'outputs')}: cross_entropy needs an output for each class; give "
+                "outputs classes, or loss square"
+            )
+        # Not only those of the experiment: an overlay cannot take an exception back.
+        for name in values["overrides"]:
+            if name not in known.catalogue:
+                advice = did_you_mean(name, known.catalogue)
+                yield f"{at(*place, 'overrides', name)}: unknown dataset {name!r}; {advice}"
+        for index, name in enumerate(values["datasets"]):
+            where = at(*place, "datasets", index)
+            if name not in known.catalogue:
+                yield f"{where}: unknown dataset {name!r}; {did_you_mean(name, known.catalogue)}"
+                continue
+            if known.catalogue[name]["reader"] == "gaussian":
+                yield f"{where}: {name} has no labels, and training needs them; remove it"
+            own = values["overrides"].get(name, {})
+            samples, available = own.get("samples", values["samples"]), known.samples.get(name)
+            if samples != "all" and available is not None and samples > available:
+                key = ("overrides", name, "samples") if "samples" in own else ("samples",)
+                yield (
+                    f"{at(*place, *key)}: {samples} is more than the {available} samples of "
+                    f"{name}; use all"
+                )
 
 
 def _file_errors(entries: Mapping[str, Any]) -> Iterator[str]:
@@ -358,7 +419,7 @@ def check(
         except ValueError as error:
             problems.append(f"{source_of(['activation_files'], layers)}: activation_files: {error}")
     if not problems:
-        used = {*config["datasets"], *config["activation_study"]["datasets"]}
+        used = used_datasets(config)
         known = Known(
             catalogue=catalogue,
             figures=figures,

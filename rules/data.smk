@@ -5,13 +5,14 @@
 #        results/{run}/datasets/{dataset}/{draw}.npz and a light datasheet of it, {draw}.json;
 #        results/{run}/datasheets/{dataset}/{draw}.parquet, a row of the table of datasets.
 #
-# A draw is `all`, the whole dataset, or `seed-{seed}`: where config `samples` is a number, every
-# seed has a subset of its own, so that the spread over seeds contains the choice of samples.
+# A draw is `all`, the whole dataset; `test`, its test samples; or `seed-{seed}`: where config
+# `samples` is a number, every seed has a subset of its own, so that the spread over seeds contains
+# the choice of samples.
 
 # The run's own datasets come last: another catalogue entry may have another file of that name.
 CATALOGUED_FILES = {
     file["name"]: file
-    for dataset in [*CATALOGUE, *config["datasets"], *STUDY["datasets"]]
+    for dataset in [*CATALOGUE, *configuration.used_datasets(config)]
     for file in CATALOGUE[dataset].get("files", {}).values()
 }
 

@@ -21,7 +21,7 @@ rule extract_speech_features:
     threads: 16
     params:
         subset=lambda w: CATALOGUE[w.dataset]["options"]["subset"],
-        source=lambda w: local_files(w.dataset)["train_x"],
+        source=lambda w: local_files(w.dataset, "train")["train_x"],
         alignments=alignments,
         alignment_content=alignment_content,
         frames=speech_frames,

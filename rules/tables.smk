@@ -1,7 +1,7 @@
 # Tables: the cells of a run, put together.
 #
 # Needs: the cells and the datasheets.
-# Makes: results/{run}/tables/{spectra,conditioning,angles,activation_study,datasets}.parquet
+# Makes: results/{run}/tables/{table}.parquet
 #
 # A command line cannot hold the names of all cells of a large run, so the scripts are given the
 # grid and the folder; Snakemake itself tracks every cell.
@@ -13,6 +13,9 @@ TABLES = [
     "activation_study",
     "datasets",
     "precision",  # of rules/precision.smk
+    "training",
+    "training_kernels",
+    "learning_rates",
 ]
 
 
@@ -103,3 +106,67 @@ rule aggregate_datasets:
     shell:
         "python scripts/aggregate_datasets.py --cells results/{wildcards.run}/datasheets"
         " --grids {params.grids:q} --output {output:q} 2> {log:q}"
+
+
+rule aggregate_training:
+    """Collect the training curves of all experiments."""
+    input:
+        expand(
+            "results/{{run}}/training/{cell}",
+            cell=cells.training_cells(TRAINING_GRIDS),
+        ),
+    output:
+        "results/{run}/tables/training.parquet",
+    log:
+        "logs/{run}/aggregate_training.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        table="training",
+        grids=[grid.to_json() for grid in TRAINING_GRIDS],
+        code=code("scripts/aggregate_training.py"),
+    shell:
+        "python scripts/aggregate_training.py --table {params.table}"
+        " --cells results/{wildcards.run}/{params.table} --grids {params.grids:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+use rule aggregate_training as aggregate_training_kernels with:
+    input:
+        expand(
+            "results/{{run}}/training_kernels/{cell}",
+            cell=cells.training_cells(TRAINING_GRIDS),
+        ),
+    output:
+        "results/{run}/tables/training_kernels.parquet",
+    log:
+        "logs/{run}/aggregate_training_kernels.log",
+    params:
+        table="training_kernels",
+        grids=[grid.to_json() for grid in TRAINING_GRIDS],
+        code=code("scripts/aggregate_training.py"),
+
+
+rule select_learning_rates:
+    """Find the best learning rate of every network, and whether its grid reached far enough."""
+    input:
+        training="results/{run}/tables/training.parquet",
+        kernels="results/{run}/tables/training_kernels.parquet",
+    output:
+        "results/{run}/tables/learning_rates.parquet",
+    log:
+        "logs/{run}/select_learning_rates.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        criteria=json.dumps(
+            {
+                name: {key: values[key] for key in ("criterion", "loss_level")}
+                for name, values in EXPERIMENTS.items()
+            }
+        ),
+        code=code("scripts/select_learning_rates.py"),
+    shell:
+        "python scripts/select_learning_rates.py --training {input.training:q}"
+        " --kernels {input.kernels:q} --criteria {params.criteria:q}"
+        " --output {output:q} 2> {log:q}"

@@ -15,8 +15,19 @@ from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 
-TABLES = (SPECTRA, CONDITIONING, ANGLES, DATASETS, PRECISION, FRAMES)
+TABLES = (
+    SPECTRA,
+    CONDITIONING,
+    ANGLES,
+    DATASETS,
+    PRECISION,
+    TRAINING,
+    TRAINING_KERNELS,
+    LEARNING_RATES,
+    FRAMES,
+)
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 

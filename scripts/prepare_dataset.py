@@ -12,7 +12,8 @@ from pathlib import Path
 
 import cli
 
-from ntk_conditioning import datasets, files, prepared, seeds
+from ntk_conditioning import datasets, files, prepared
+from ntk_conditioning.draws import seed_stream
 
 log = cli.logger(__file__)
 
@@ -71,9 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     dataset = datasets.read(entry, parts, split=args.split)
     available = len(dataset.x)
     if args.samples != "all":
-        # A stream of its own, for a Gaussian dataset of the same seed is drawn from its parent:
-        # from one stream, which samples are taken would depend on their values.
-        (stream,) = seeds.generator(args.seed, "data").spawn(1)
+        stream = seed_stream(args.seed)
         dataset = datasets.subset(dataset, args.samples, generator=stream, balanced=args.balanced)
     sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
     log.info(

@@ -54,6 +54,46 @@ class Grid:
                 yield kernel, dataset, activation, depth
 
 
+@dataclass(frozen=True)
+class TrainingGrid:
+    """The networks that one experiment trains, with the depths of each dataset."""
+
+    experiment: str
+    depths: Mapping[str, Sequence[int]]
+    models: Sequence[str]
+    activations: Sequence[str]
+
+    def to_json(self) -> str:
+        """Return the grid as JSON, the form in which it is passed to programs."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> TrainingGrid:
+        """Return the grid that `to_json` wrote.
+
+        Raises:
+            ValueError: if the text is not such JSON.
+        """
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"not a grid of trainings: {error}") from error
+
+
+def training_cells(grids: Iterable[TrainingGrid]) -> list[str]:
+    """Return the relative paths of all trainings of the grids.
+
+    >>> training_cells([TrainingGrid("fig3", {"digits": [1]}, ["mlp"], ["relu"])])
+    ['fig3/digits/mlp/relu/depth-1.parquet']
+    """
+    return [
+        f"{grid.experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet"
+        for grid in grids
+        for dataset, depths in grid.depths.items()
+        for model, activation, depth in product(grid.models, grid.activations, depths)
+    ]
+
+
 def rows(grids: Iterable[Grid]) -> dict[tuple[str, str, str], tuple[int, ...]]:
     """Return the depths, ascending, of each row (kernel, dataset, activation) of the grids.
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning import readers
+from ntk_conditioning.draws import SubsetError, draw
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 from ntk_conditioning.prepared import Dataset, Scaling, content_digest, require_scaling, scaled
@@ -23,10 +23,6 @@ PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
 
 class PartError(UserError):
     """A dataset's file is not given, or is given but not used."""
-
-
-class SubsetError(UserError):
-    """The dataset has not the samples that are asked for."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +143,12 @@ def subset(
     >>> drawn.y.tolist()
     [0, 0, 1]
     """
-    name, total = dataset.name, len(dataset.x)
-    if not 2 <= n <= total:
-        raise SubsetError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
+    name, classes = dataset.name, None
     if balanced:
-        chosen = _balanced(dataset, n, generator)
-    else:
-        chosen = generator.choice(total, size=n, replace=False)
-    chosen = np.sort(chosen)
+        if dataset.y is None:
+            raise SubsetError(f"{name} has no labels, so a balanced draw has no classes")
+        classes = dataset.y
+    chosen = draw(name, len(dataset.x), n, generator=generator, classes=classes)
     y = None if dataset.y is None else dataset.y[chosen]
     return replace(dataset, x=dataset.x[chosen], y=y)
 
@@ -226,26 +220,3 @@ def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
     if entry.reader in readers.FROM_ARCHIVE:
         return readers.FROM_ARCHIVE[entry.reader](parts[x_part], split=split, **entry.options)
     return readers.FROM_ONE_FILE[entry.reader](parts[x_part], **entry.options)
-
-
-def _balanced(dataset: Dataset, n: int, generator: np.random.Generator) -> NDArray[np.intp]:
-    name, y = dataset.name, dataset.y
-    if y is None:
-        raise SubsetError(f"{name} has no labels, so a balanced draw has no classes")
-    classes, counts = np.unique(y, return_counts=True)
-    if n < len(classes):
-        raise SubsetError(f"{name}: {n} samples cannot hold each of {len(classes)} classes")
-    shares = n // len(classes) + (np.arange(len(classes)) < n % len(classes))
-    short = np.flatnonzero(counts < shares)
-    if len(short):
-        k = short[0]
-        raise SubsetError(
-            f"{name}: class {classes[k]} has {counts[k]} samples, but a balanced draw of {n} "
-            f"takes {shares[k]}; at most {len(classes) * counts.min()} samples are balanced"
-        )
-    return np.concatenate(
-        [
-            generator.choice(np.flatnonzero(y == label), size=share, replace=False)
-            for label, share in zip(classes, shares, strict=True)
-        ]
-    )

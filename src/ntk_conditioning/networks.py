@@ -11,6 +11,7 @@ gain/sqrt(m_l) stands after layer l and the input is not divided by sqrt(d)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -120,12 +121,20 @@ def init_mlp(
     """
     if isinstance(activation, str):
         activation = activations.get(activation)
-    sizes = [d, *[width] * depth, 1]
-    weights = (
-        torch.from_numpy(generator.standard_normal((rows, columns)))
-        for columns, rows in pairwise(sizes)
-    )
+    weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
     return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), activation)
+
+
+def draw_weights(
+    d: int, *, depth: int, width: int, outputs: int, generator: np.random.Generator
+) -> Iterator[Tensor]:
+    """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width).
+
+    They are drawn in this order, so that networks from one seed share their first layers, whatever
+    their depth and their outputs.
+    """
+    for columns, rows in pairwise([d, *[width] * depth, outputs]):
+        yield torch.from_numpy(generator.standard_normal((rows, columns)))
 
 
 def check_inputs(mlp: MLP, x: Tensor) -> None:

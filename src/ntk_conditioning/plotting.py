@@ -90,7 +90,7 @@ _ACTIVATION_LABELS = {
 _NORMALIZED = "normalized_"
 
 _LINE_STYLES: tuple[Any, ...] = ("-", (0, (1, 1.2)), "-.", (0, (3, 1, 1, 1, 1, 1)))
-_DASHED: Any = (0, (4, 1.6))
+DASHED: Any = (0, (4, 1.6))
 
 LOWER_BOUND: dict[str, Any] = {
     "linestyle": "none",
@@ -163,6 +163,16 @@ def dataset_label(name: str) -> str:
     return _DATASET_LABELS.get(name, name.replace("_", " "))
 
 
+def dataset_order(name: str) -> tuple[int, str]:
+    """Return a key that sorts datasets: those of the catalogue in its order, then others by name.
+
+    >>> sorted(["mine", "mnist", "digits"], key=dataset_order)
+    ['digits', 'mnist', 'mine']
+    """
+    known = list(_DATASET_COLORS)
+    return (known.index(name) if name in known else len(known)), name
+
+
 def activation_label(name: str) -> str:
     """Return an activation's name as it is printed.
 
@@ -231,7 +241,7 @@ def activation_lines(names: Iterable[str]) -> dict[str, LineStyle]:
     """
     others = [name for name in dict.fromkeys(names) if name != "linear"]
     styles = {name: _LINE_STYLES[k % len(_LINE_STYLES)] for k, name in enumerate(others)}
-    return {**styles, "linear": _DASHED}
+    return {**styles, "linear": DASHED}
 
 
 # --- drawing --------------------------------------------------------------------------------------
@@ -301,11 +311,17 @@ def depth_axis(ax: Axes, depths: Iterable[int]) -> None:
 def degree_axis(ax: Axes) -> None:
     """Let the vertical axis be logarithmic, with angles in plain numbers."""
     ax.set_yscale("log")
-    low, high = ax.get_ylim()
+    plain_log(ax, "y")
+
+
+def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
+    """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn."""
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    low, high = axis.get_view_interval()
     steps = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
-    ax.yaxis.set_major_locator(LogLocator(subs=steps))
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def mark_lower_bounds(ax: Axes, x: ArrayLike, y: ArrayLike, *, color: str) -> None:

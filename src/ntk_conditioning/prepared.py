@@ -63,13 +63,13 @@ class Prepared:
     scaling: Scaling
 
 
-def scaled(dataset: Dataset) -> NDArray[np.float64]:
+def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float64]:
     """Return the scaled features (n, d) in float64.
 
     With the value range [lo, hi]: ``unit_interval`` is (x - lo) / (hi - lo), ``symmetric`` is
     (x - lo) / (hi - lo) * 2 - 1. ``unit_norm`` divides each row by its Euclidean norm.
-    ``standardize`` gives each column mean 0 and variance 1 over the rows at hand; a constant
-    column becomes 0.
+    ``standardize`` gives each column mean 0 and variance 1 over the rows at hand, or over those of
+    ``like``, the training part of a test part; a constant column becomes 0.
 
     Raises:
         ZeroSampleError: if a row is zero after (for ``unit_norm`` before) scaling.
@@ -96,12 +96,16 @@ def scaled(dataset: Dataset) -> NDArray[np.float64]:
                 x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
                 x /= np.linalg.norm(x, axis=1, keepdims=True)
             case "standardize", _:
+                known = x if like is None else like.x.astype(np.float64)
                 # Exactly, not by a zero variance: the rounded mean differs from the value.
-                constant = x.min(axis=0) == x.max(axis=0)
-                x -= x.mean(axis=0)
+                constant = known.min(axis=0) == known.max(axis=0)
+                mean = known.mean(axis=0)
+                largest = np.where(constant, 1, np.abs(known - mean).max(axis=0))  # as unit_norm
+                spread = np.sqrt(np.mean(((known - mean) / largest) ** 2, axis=0))
+                x -= mean
                 x[:, constant] = 0
-                x /= np.where(constant, 1, np.abs(x).max(axis=0))  # as for unit_norm
-                x /= np.where(constant, 1, np.sqrt(np.mean(x * x, axis=0)))
+                x /= largest
+                x /= np.where(constant, 1, spread)
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
         raise ScalingError(
@@ -125,8 +129,10 @@ def save_prepared(path: Path, dataset: Dataset) -> None:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def load_prepared(path: Path) -> Prepared:
+def load_prepared(path: Path, *, like: Path | None = None) -> Prepared:
     """Return the dataset that `save_prepared` wrote, scaled in float64.
+
+    ``like`` is the training part of a test part, see `scaled`.
 
     Raises:
         MissingFileError: if there is no such file.
@@ -134,11 +140,17 @@ def load_prepared(path: Path) -> Prepared:
         PreparedError: if it is another NumPy archive.
         ZeroSampleError, ScalingError: as `scaled`.
     """
+    dataset = _load(path)
+    x = scaled(dataset, like=None if like is None else _load(like))
+    return Prepared(dataset.name, x, dataset.y, dataset.scaling)
+
+
+def _load(path: Path) -> Dataset:
     try:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
         limits = about["value_range"]
-        dataset = Dataset(
+        return Dataset(
             name=about["name"],
             x=arrays["x"],
             y=arrays.get("y"),
@@ -149,7 +161,6 @@ def load_prepared(path: Path) -> Prepared:
         raise PreparedError(
             f"{path} is no prepared dataset; make one with scripts/prepare_dataset.py"
         ) from None
-    return Prepared(dataset.name, scaled(dataset), dataset.y, dataset.scaling)
 
 
 def content_digest(dataset: Dataset) -> str:

@@ -10,15 +10,16 @@ Role = Literal["data", "blocks", "init", "batch"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
-def generator(seed: int, role: Role) -> np.random.Generator:
+def generator(seed: int, role: Role, number: int | None = None) -> np.random.Generator:
     """Return the generator of one role of one seed.
 
     The stream is ``SeedSequence([seed, index of the role])``, so that drawing other data never
     changes an initialisation. NumPy draws on the host: the same seed gives the same network on
-    every device.
+    every device. A ``number`` from 1 on, of an epoch say, gives a stream of its own, which needs
+    nothing of those before it.
 
     Raises:
-        ValueError: for a negative seed or an unknown role.
+        ValueError: for a negative seed, an unknown role or a number below 1.
 
     >>> bool(generator(1, "init").random() == generator(1, "init").random())
     True
@@ -27,4 +28,7 @@ def generator(seed: int, role: Role) -> np.random.Generator:
     """
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; the roles are {', '.join(ROLES)}")
-    return np.random.default_rng(np.random.SeedSequence([seed, ROLES.index(role)]))
+    if number is not None and number < 1:
+        raise ValueError(f"number {number} is below 1")  # SeedSequence ignores zeros at the end
+    numbers = [] if number is None else [number]
+    return np.random.default_rng(np.random.SeedSequence([seed, ROLES.index(role), *numbers]))

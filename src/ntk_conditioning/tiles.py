@@ -24,8 +24,11 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
-    """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed."""
+def full_precision(*, tf32: bool = False) -> Iterator[None]:
+    """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
+
+    With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
+    """
     settings: Any = torch.backends
     backends = (settings.cuda.matmul, settings.mkldnn.matmul)
     try:
@@ -35,6 +38,8 @@ def full_precision() -> Iterator[None]:
         try:
             for backend in backends:
                 backend.fp32_precision = "ieee"
+            if tf32:
+                settings.cuda.matmul.fp32_precision = "tf32"
             yield
         finally:
             for backend, precision in zip(backends, kept, strict=True):
@@ -42,6 +47,8 @@ def full_precision() -> Iterator[None]:
         return
     torch.set_float32_matmul_precision("highest")
     try:
+        if tf32:
+            settings.cuda.matmul.allow_tf32 = True
         yield
     finally:
         torch.set_float32_matmul_precision(allowed)

@@ -18,16 +18,20 @@ BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.ya
 BASE["activation_study"]["datasets"] = ["digits"]
 
 
+def merged(base: dict, overlay: dict) -> dict:
+    """Return a config with an overlay on top, as Snakemake merges them."""
+    config = copy.deepcopy(base)
+    for key, value in overlay.items():
+        both = isinstance(value, dict) and isinstance(config.get(key), dict)
+        config[key] = merged(config[key], value) if both else value
+    return config
+
+
 def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
     """Return the lines that an overlay's mistakes give, with the package's own vocabulary."""
     from ntk_conditioning import activations, datasets
 
-    config = copy.deepcopy(base)
-    for key, value in overlay.items():
-        if isinstance(value, dict) and isinstance(config.get(key), dict):
-            config[key] |= value
-        else:
-            config[key] = value
+    config = merged(base, overlay)
     try:
         check(
             config,
@@ -53,6 +57,53 @@ def test_the_projects_own_configs_have_no_mistakes():
     ("overlay", "expected"),
     [
         ({"depth": [1]}, "mine.yaml: unknown key 'depth'; did you mean 'depths'?"),
+        (
+            {"training": {"fig3": {"datasets": ["digit"]}}},
+            "mine.yaml: training.fig3.datasets[0]: unknown dataset 'digit'; did you mean 'digits'?",
+        ),
+        (
+            {"training": {"fig3": {"datasets": ["synthetic"]}}},
+            "mine.yaml: training.fig3.datasets[0]: synthetic has no labels, and training needs "
+            "them; remove it",
+        ),
+        (
+            {"training": {"fig3": {"activations": ["rellu"]}}},
+            "mine.yaml: training.fig3.activations[0]: unknown activation 'rellu'; did you mean "
+            "'relu'?",
+        ),
+        (
+            {"training": {"fig3": {"outputs": "scalar"}}},
+            "mine.yaml: training.fig3.outputs: cross_entropy needs an output for each class; give "
+            "outputs classes, or loss square",
+        ),
+        (
+            {"training": {"fig3": {"overrides": {"digit": {"epochs": 2}}}}},
+            "mine.yaml: training.fig3.overrides.digit: unknown dataset 'digit'; did you mean "
+            "'digits'?",
+        ),
+        (
+            {"training": {"fig3": {"overrides": {"digits": {"samples": 5000}}}}},
+            "mine.yaml: training.fig3.overrides.digits.samples: 5000 is more than the 1797 samples "
+            "of digits; use all",
+        ),
+        (
+            {"training": {"fig3": {"learning_rates": [1, -0.5]}}},
+            "mine.yaml: training.fig3.learning_rates[1]: -0.5 is too small; it must be above 0",
+        ),
+        (
+            {"training": {"fig3": {"learning_rates": 0.5}}},
+            "mine.yaml: training.fig3.learning_rates: 0.5 is not a list [...] or 'auto' or a "
+            "mapping {...}",
+        ),
+        (
+            {"training": {"fig3": {"learning_rates": {"critical": [0]}}}},
+            "mine.yaml: training.fig3.learning_rates.critical[0]: 0 is too small; it must be "
+            "above 0",
+        ),
+        (
+            {"training": {"fig3": {"epoch": 3}}},
+            "mine.yaml: unknown key 'training.fig3.epoch'; did you mean 'epochs'?",
+        ),
         ({"depths": [1, 1.5]}, "mine.yaml: depths[1]: 1.5 is not a whole number"),
         ({"depths": [1.0]}, "mine.yaml: depths[0]: 1.0 is not a whole number"),
         ({"depths": [True]}, "mine.yaml: depths[0]: True is not a whole number"),
@@ -197,7 +248,7 @@ def test_balanced_draws_are_a_matter_of_each_dataset():
 
 def test_a_figure_without_its_data_is_found():
     found = lines({"kernels": ["infinite_ntk"]})
-    assert len(found) == 2  # fig2 and spectrum_decay
+    assert len(found) == 3  # fig2, spectrum_decay and convergence_vs_kappa
     assert all(
         "needs empirical_ntk in 'kernels'" in line and "remove the figure" in line for line in found
     )

@@ -34,7 +34,19 @@ DATASHEETS = {"describe_dataset": DRAWS, "aggregate_datasets": 1}
 TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles": 1}
 STUDY = {"aggregate_activation_study": 1}
 PRECISION = {"measure_precision": 1}
-ALL_FIGURES = {"render_figure": 6}
+# Trained are digits and speech at 2 depths, digits with the code's scale and gradient descent on
+# the sphere; the last two take their learning rates from the kernel where training begins.
+TRAININGS = 2 * 2 + 1 + 1
+RELATIVE = 2
+WHOLE = 2  # digits and digits_sphere, of which training takes its own samples
+SELECTION = {"select_learning_rates": 1}
+TRAINING = {"train_network": TRAININGS, "aggregate_training": 1} | SELECTION
+TRAINING_KERNELS = {
+    "compute_training_kernel": TRAININGS,
+    "aggregate_training_kernels": 1,
+} | SELECTION
+RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
+ALL_FIGURES = {"render_figure": 8}
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
     "compute_spectrum": (1, 32),
@@ -46,13 +58,15 @@ PROGRAMS = {
 
 def test_a_first_run_computes_every_cell_once(clone):
     assert clone.plan(*CI) == Counter(
-        {"extract_speech_features": 1, "prepare_dataset": DRAWS}
+        {"extract_speech_features": 1, "prepare_dataset": DRAWS + WHOLE}
         | DATASHEETS
         | EMPIRICAL
         | INFINITE
         | TABLES
         | STUDY
         | PRECISION
+        | TRAINING
+        | TRAINING_KERNELS
         | ALL_FIGURES
     )
     outputs = re.findall(r"^\s+output: (.*)$", clone.run("-n", *CI).stdout, re.MULTILINE)
@@ -104,16 +118,20 @@ def append(clone, file: str) -> None:
         ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
         (
             "src/ntk_conditioning/smallest_angle.py",  # also searches the data's own
-            EMPIRICAL | TABLES | DATASHEETS | PRECISION | {"render_figure": 3},
+            EMPIRICAL | TABLES | DATASHEETS | PRECISION | RELATIVE_TRAINING | {"render_figure": 5},
         ),
         (
             "src/ntk_conditioning/empirical.py",
             {"compute_spectrum": ROWS, "aggregate_spectra": 1, "aggregate_conditioning": 1}
             | DATASHEETS
             | PRECISION
-            | {"render_figure": 3},
+            | RELATIVE_TRAINING
+            | {"render_figure": 5},
         ),
         ("src/ntk_conditioning/infinite.py", None),
+        ("src/ntk_conditioning/training/ensembles.py", TRAINING | {"render_figure": 2}),
+        ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | {"render_figure": 2}),
+        ("scripts/select_learning_rates.py", SELECTION | {"render_figure": 2}),
         (
             "scripts/compute_min_angle.py",
             {"compute_min_angle": ROWS, "aggregate_angles": 1} | {"render_figure": 1},

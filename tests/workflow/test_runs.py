@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 6
+    assert planned["render_figure"] == 8
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -50,13 +50,15 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
         for name in (
             "liu2023relu/fig1_gradient_angle_vs_input_angle",
             "liu2023relu/fig2_conditioning_vs_depth",
+            "liu2023relu/fig3_training_curves",
             "liu2023relu/fig4_g",
+            "beyond/convergence_vs_kappa",
             "beyond/spectrum_decay",
             "beyond/activations",
             "beyond/precision",
         )
     }
-    assert len(figures) == 12
+    assert len(figures) == 16
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)
@@ -139,7 +141,7 @@ class TestDraws:
         uneven = self.samples(finished, "digits_sphere/seed-1")
         assert len(set(np.bincount(uneven["y"]))) > 1
         assert self.samples(finished, "synthetic/all")["x"].shape == (2000, 5)
-        assert len(finished.files("results/ci/datasets/*/*.npz")) == 6
+        assert len(finished.files("results/ci/datasets/*/*.npz")) == 6 + 2  # of training
 
     def test_another_run_draws_the_same(self, finished, clone):
         targets = [

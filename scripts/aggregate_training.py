@@ -1,0 +1,35 @@
+"""Collect the training curves, or the kernels where they begin, of a run into one table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, run_main
+
+from ntk_conditioning import tables
+from ntk_conditioning.cells import TrainingGrid, training_cells
+from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
+
+TABLES = {table.name: table for table in (TRAINING, TRAINING_KERNELS)}
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--table", choices=TABLES, required=True, help="what the cells hold")
+    parser.add_argument("--cells", type=Path, required=True, help="folder of the cells")
+    parser.add_argument("--grids", nargs="+", required=True, help="grids of trainings, as JSON")
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    table = TABLES[args.table]
+    grids = [TrainingGrid.from_json(text) for text in args.grids]
+    paths = [args.cells / cell for cell in training_cells(grids)]
+    tables.write(args.output, table, tables.concatenate(paths, table))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Find the best learning rate of every trained network, and say where its grid was too short."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, UsageError, json_object, logger, run_main
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.training import (
+    LEARNING_RATES,
+    TRAINING,
+    TRAINING_KERNELS,
+    select_rates,
+)
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--training", type=Path, required=True, help="table of training curves")
+    parser.add_argument("--kernels", type=Path, required=True, help="table of training kernels")
+    parser.add_argument(
+        "--criteria",
+        type=json_object,
+        required=True,
+        metavar="JSON",
+        help='by experiment: {"fig3": {"criterion": "final_loss", "loss_level": 0.1}}',
+    )
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    training = tables.read(args.training, TRAINING)
+    missing = sorted({*training["experiment"].unique().to_pylist()} - {*args.criteria})
+    if missing:
+        raise UsageError(f"--criteria has none for experiment {missing[0]}")
+    criteria = {name: (c["criterion"], c["loss_level"]) for name, c in args.criteria.items()}
+    chosen = select_rates(training, tables.read(args.kernels, TRAINING_KERNELS), criteria)
+    for row in chosen.to_pylist():
+        place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
+        if row["learning_rate"] is None:
+            log.info("%s: no rate is good; try lower ones or more epochs", place)
+        elif row["edge"] in ("lowest", "highest"):
+            log.info(
+                "%s: the best rate %g is the %s of its grid; widen it, or try learning_rates: auto",
+                place,
+                row["learning_rate"],
+                row["edge"],
+            )
+    tables.write(args.output, LEARNING_RATES, chosen)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

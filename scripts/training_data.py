@@ -1,0 +1,124 @@
+"""What the programs share that train networks: their arguments, and the samples of each seed."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from cli import Parser, UsageError, logger, positive_integer, positive_integer_or_all, seed
+from numpy.typing import NDArray
+
+from ntk_conditioning.draws import draw, seed_stream
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.prepared import load_prepared
+
+log = logger(__file__)
+
+
+class LabelError(UserError):
+    """A dataset has no labels, or a test set has classes of its own."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Samples ``x`` (n, d) and their classes ``y`` (n,), numbered from 0."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+
+
+def point_parser(description: str | None) -> Parser:
+    """Return a parser with the arguments that name a network and its training samples."""
+    parser = Parser(description=description)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
+    add("--experiment", required=True, help="name written into the table")
+    add("--dataset", required=True, help="name written into the table")
+    add("--model", choices=["mlp"], default="mlp", help="kind of network")
+    add("--activation", required=True, help="name of the activation")
+    add(
+        "--activation-file",
+        type=Path,
+        action="append",
+        default=[],
+        help="Python file that registers activations; may be repeated",
+    )
+    add("--depth", type=seed, required=True, help="number of hidden layers")
+    add("--width", type=positive_integer, default=512, help="hidden units per layer")
+    add("--seeds", type=seed, nargs="+", required=True, help="seeds, a network for each")
+    add(
+        "--samples",
+        type=positive_integer_or_all,
+        default="all",
+        help="training samples that every seed draws for itself, or all",
+    )
+    add(
+        "--input-scale",
+        choices=["none", "fan_in"],
+        default="none",
+        help="fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
+    )
+    add("--threads", type=positive_integer, default=1, help="processor threads")
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    return parser
+
+
+def point(args: argparse.Namespace) -> dict[str, object]:
+    """Return the columns that name the network."""
+    keys = ("experiment", "dataset", "model", "activation", "depth")
+    return {key: getattr(args, key) for key in keys}
+
+
+def training_samples(args: argparse.Namespace) -> tuple[dict[int, Labelled], NDArray[np.int64]]:
+    """Return the training samples of every seed, and the labels of the classes.
+
+    Classes are those of the whole dataset, so that a draw that lacks one has as many.
+
+    Raises:
+        LabelError: if the dataset has no labels.
+        SubsetError: if there are not so many samples.
+    """
+    if len(set(args.seeds)) < len(args.seeds):
+        raise UsageError("--seeds gives a seed twice; give each once")
+    data = load_prepared(args.data)
+    if data.y is None:
+        raise LabelError(f"{args.data} has no labels, and training needs them; name a labelled one")
+    labels, y = np.unique(data.y, return_inverse=True)
+    x = scaled_input(args, data.x)
+    if args.samples == "all":
+        return dict.fromkeys(args.seeds, Labelled(x, y)), labels
+    drawn = {}
+    for number in args.seeds:
+        rows = draw(args.dataset, len(y), args.samples, generator=seed_stream(number))
+        drawn[number] = Labelled(x[rows], y[rows])
+    return drawn, labels
+
+
+def test_samples(args: argparse.Namespace, labels: NDArray[np.int64]) -> Labelled | None:
+    """Return the test samples, scaled like the training samples, if there are any.
+
+    Raises:
+        LabelError: if they have no labels, or labels that no training sample has.
+    """
+    if args.test is None:
+        return None
+    data = load_prepared(args.test, like=args.data)
+    if data.y is None:
+        raise LabelError(f"{args.test} has no labels; leave the test set out")
+    unknown = np.setdiff1d(data.y, labels)
+    if len(unknown):
+        raise LabelError(f"{args.test} has label {unknown[0]}, which no sample of {args.data} has")
+    return Labelled(scaled_input(args, data.x), np.searchsorted(labels, data.y))
+
+
+def scaled_input(args: argparse.Namespace, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the samples as the networks get them.
+
+    Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
+    homogeneous activations that only divides outputs and gradients, which a loss other than the
+    square one feels.
+    """
+    return x * math.sqrt(2 / x.shape[1]) if args.input_scale == "fan_in" else x

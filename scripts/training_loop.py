@@ -1,0 +1,69 @@
+"""The loop over epochs: progress, checkpoints, and an orderly end when a signal asks for it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from cli import limit_threads, logger
+from interruption import Interruption
+from progress import Meter
+from training_checkpoints import TrainingCheckpoints
+
+from ntk_conditioning.tiles import full_precision
+from ntk_conditioning.training import Ensemble
+
+log = logger(__file__)
+
+
+def train(
+    args: argparse.Namespace, ensemble: Ensemble, checkpoints: TrainingCheckpoints | None
+) -> int | None:
+    """Train to the end and return None, or the number of the signal that stopped it."""
+    if checkpoints and checkpoints.restore(ensemble):
+        log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
+    meter = Meter(args.epochs, done=max(0, ensemble.epoch - 1), unit="epoch", log=log)
+    every = 60 * args.checkpoint_minutes if checkpoints else float("inf")
+    with (
+        full_precision(tf32=args.tf32),
+        Interruption(every=every) as interruption,
+        ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool,
+    ):
+        while not ensemble.finished:
+            whole = ensemble.advance(interruption.wanted, pool.map)
+            if whole:
+                tell_divergence(ensemble)
+                meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
+            own_turn = args.checkpoint_epochs and ensemble.epoch % args.checkpoint_epochs == 0
+            if checkpoints and (interruption.wanted() or (whole and own_turn)):
+                start = time.monotonic()
+                checkpoints.save(ensemble)
+                interruption.saved(time.monotonic() - start)
+            if interruption.signal is not None:
+                meter.close()
+                log.info(
+                    "stopped by a signal in epoch %d; %s",
+                    ensemble.epoch,
+                    "call again to go on" if checkpoints else "nothing is kept",
+                )
+                return interruption.signal
+    meter.close()
+    return None
+
+
+def tell_divergence(ensemble: Ensemble) -> None:
+    """Log the networks that have just diverged."""
+    for number in np.flatnonzero(ensemble.diverged == ensemble.epoch - 1):
+        member = ensemble.members[number]
+        log.info(
+            "seed %d, rate %g: diverged by epoch %d", member.seed, member.rate, ensemble.epoch - 1
+        )
+
+
+def lowest_loss(ensemble: Ensemble) -> float:
+    """Return the lowest training loss of the last epoch that was evaluated."""
+    known = ensemble.metrics["train_loss"]
+    last = known[np.isfinite(known).any(axis=1)]
+    return float(np.nanmin(last[-1])) if len(last) else float("nan")
