@@ -14,10 +14,11 @@ from cell_blocks import block_arguments, block_rows, memory_budget
 from cell_device import device_argument, torch_device
 from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ntk_conditioning import empirical, memory, spectra
 from ntk_conditioning.extremes import extreme_conditioning
-from ntk_conditioning.networks import MLP, init_mlp, is_linear
+from ntk_conditioning.networks import MLP, init_mlp, is_linear, linear_map
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.spectra import SPECTRA
 
@@ -51,9 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             device=device,
         )
         room = Room(args, mlp)
-        rows = block_rows(
-            args, cell, partial(condition, args, mlp, room), labels=labels, fit=room.require
-        )
+        solve = partial(condition, args, mlp, room)
+        if is_linear(mlp):
+            solve = partial(condition_linear, mlp, linear_map(mlp))
+        rows = block_rows(args, cell, solve, labels=labels, fit=room.require)
         cell.write(rows)
     return 0
 
@@ -96,14 +98,20 @@ def condition(
 ) -> spectra.Conditioning:
     """Return the conditioning of the NTK of ``mlp`` on a block of samples (n, d)."""
     samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
-    if is_linear(mlp):
-        # The squared matrix would lose half of the digits.
-        factor = empirical.linear_factor(mlp, samples)
-        return spectra.conditioning_from_factor(factor.numpy(force=True))
     kernel = empirical.ntk(mlp, samples, memory=room.for_gradients(len(samples)))
     if len(kernel) < args.full_spectrum_below:
         return spectra.conditioning(kernel.numpy(force=True))
     return extreme_conditioning(kernel, overwrite=True)
+
+
+def condition_linear(mlp: MLP, factor: Tensor, block: NDArray[np.float64]) -> spectra.Conditioning:
+    """Return the conditioning of the NTK of a linear network on a block of samples (n, d).
+
+    ``factor`` (d, d) is `networks.linear_map`, which serves all blocks. The kernel itself would be
+    its square, and lose half of the digits.
+    """
+    samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
+    return spectra.conditioning_from_factor((samples @ factor).numpy(force=True))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ gain/sqrt(m_l) stands after layer l and the input is not divided by sqrt(d)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from torch import Tensor
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.errors import UserError
+
+#: A function that multiplies by sigma'(z).
+TimesSlope: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class ShapeError(UserError):
@@ -213,19 +217,44 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     check_inputs(mlp, x)
     alphas, slopes = [x], []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
-        z = alphas[-1] @ weight.T
-        value = mlp.activation.function(z)
-        slopes.append(mlp.activation.derivative(z))
-        # An activation may return z itself, which its derivative may keep.
-        fresh = value.data_ptr() != z.data_ptr()
-        alphas.append(value.mul_(mlp.scale(layer)) if fresh else value * mlp.scale(layer))
+        alpha, slope = _scaled_layer(mlp, layer, alphas[-1], weight)
+        alphas.append(alpha)
+        slopes.append(slope)
     deltas: list[Tensor] = []
     for layer in range(mlp.depth, 0, -1):
-        # The scale of the layer goes into its weights: one matrix, and not one row per sample.
-        weight = mlp.scale(layer) * mlp.weights[layer]
-        back = deltas[-1] @ weight if deltas else weight.repeat(len(x), 1)
-        deltas.append(back.mul_(slopes.pop()))
+        scale, weight = mlp.scale(layer), mlp.weights[layer]
+        back = product(deltas[-1], weight, scale) if deltas else (scale * weight).repeat(len(x), 1)
+        deltas.append(slopes.pop()(back))
     return GradientFactors(tuple(alphas), tuple(deltas[::-1]))
+
+
+def _scaled_layer(mlp: MLP, layer: int, a: Tensor, weight: Tensor) -> tuple[Tensor, TimesSlope]:
+    """Return alpha of a layer from that before it, and what multiplies by the slope."""
+    scale, activation = mlp.scale(layer), mlp.activation
+    if activation.homogeneous:  # then the scale may go into the product, where it costs nothing
+        return activate(activation, product(a, weight.T, scale))
+    value, slope = activate(activation, a @ weight.T)
+    return value * scale, slope
+
+
+def activate(activation: Activation, z: Tensor) -> tuple[Tensor, TimesSlope]:
+    """Return sigma(z) and a function that multiplies by sigma'(z), in place where it can.
+
+    ``z`` is used up: it may become the result.
+    """
+    slope = activation.negative_slope
+    if slope == 1:
+        return z, lambda back: back
+    if slope is not None and slope >= 0:  # sigma(z) has the sign of z, which need not be kept
+        value = torch.nn.functional.leaky_relu_(z, slope)
+        return value, lambda back: torch.ops.aten.leaky_relu_backward(back, value, slope, True)
+    return activation.function(z), lambda back: back.mul_(activation.derivative(z))
+
+
+def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """Return scale · a b, of matrices or of stacks of matrices."""
+    multiply = torch.addmm if a.ndim == 2 else torch.baddbmm
+    return multiply(a.new_empty(()), a, b, beta=0, alpha=scale)
 
 
 def is_linear(mlp: MLP) -> bool:

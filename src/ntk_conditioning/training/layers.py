@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.activations import Activation
+from ntk_conditioning.networks import activate, product
 
 #: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
 Weights = Sequence[Tensor]
@@ -28,8 +29,8 @@ def outputs(activation: Activation, weights: Weights, x: Tensor) -> Tensor:
     """Return the outputs (..., n, c) at samples ``x`` (..., n, d)."""
     a = x
     for scale, weight in zip(_scales(activation, weights), weights[:-1], strict=False):
-        a, _ = _activate(activation, _product(a, weight.mT, scale))
-    return _product(a, weights[-1].mT, _scales(activation, weights)[-1])
+        a, _ = activate(activation, product(a, weight.mT, scale))
+    return product(a, weights[-1].mT, _scales(activation, weights)[-1])
 
 
 def descend(
@@ -49,17 +50,17 @@ def descend(
     scales = _scales(activation, weights)
     inputs, slopes = [x], []
     for scale, weight in zip(scales, weights[:-1], strict=False):
-        a, slope = _activate(activation, _product(inputs[-1], weight.mT, scale))
+        a, slope = activate(activation, product(inputs[-1], weight.mT, scale))
         inputs.append(a)
         slopes.append(slope)
-    back = pull(_product(inputs[-1], weights[-1].mT, scales[-1]))
+    back = pull(product(inputs[-1], weights[-1].mT, scales[-1]))
     squares = []
     for layer in reversed(range(len(weights))):
         weight, scale, a = weights[layer], scales[layer], inputs.pop()
         if measure:
-            change = _product(back.mT, a, scale)
+            change = product(back.mT, a, scale)
             squares.append(change.square().sum((-2, -1), dtype=torch.float64))
-        ahead = slopes.pop()(_product(back, weight, scale)) if layer else back
+        ahead = slopes.pop()(product(back, weight, scale)) if layer else back
         if measure:
             weight += change
         else:
@@ -71,24 +72,6 @@ def descend(
 def _scales(activation: Activation, weights: Weights) -> list[float]:
     """Return the scale of each layer's input."""
     return [1.0, *(activation.gain / math.sqrt(weight.shape[-2]) for weight in weights[:-1])]
-
-
-def _activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Return sigma(z) and the function that multiplies by sigma'(z); ``z`` may be used up."""
-    slope = activation.negative_slope
-    if slope == 1:
-        return z, lambda back: back
-    if slope is not None and slope >= 0:  # sigma(z) has the sign of z, which need not be kept
-        a = torch.nn.functional.leaky_relu_(z, slope)
-        return a, lambda back: torch.ops.aten.leaky_relu_backward(back, a, slope, True)
-    return activation.function(z), lambda back: back.mul_(activation.derivative(z))
-
-
-def _product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Return scale · a b."""
-    empty = a.new_empty(())
-    multiply = torch.addmm if a.ndim == 2 else torch.baddbmm
-    return multiply(empty, a, b, beta=0, alpha=scale)
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor, scale: float) -> None:
