@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -247,7 +248,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
     planned = rerun.plan(*CI)
     assert planned == Counter(
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
-        | {"render_figure": 2}  # fig2 and spectrum_decay
+        | {"render_figure": 3}  # fig2, spectrum_decay and convergence_vs_kappa
     )
     told = rerun.run_cells(*CI, "--cores", "2")
     lost = "compute_spectrum/digits/relu/depth-2/seed-32"
@@ -322,6 +323,43 @@ def test_large_datasets_have_a_job_for_each_depth(rerun):
     logs = {path.name for path in rerun.files("logs/ci/compute_spectrum/digits/relu/*.log")}
     assert logs == {"depth-0.log", "depth-2.log"}
     assert rerun.plan(*CI) == Counter()
+
+
+def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
+    """kill -9 of everything; the job that takes over ends in the same bytes."""
+    target = "results/ci/training/fig3/digits/mlp/relu/depth-2.parquet"
+    overlay = {"training": {"fig3": {"epochs": 400, "width": 100}}}
+    (rerun.folder / "long.json").write_text(json.dumps(overlay))
+    options = (target, "--cores", "1", "--configfile", "config/ci.yaml", "long.json")
+    often = "scripts/train_network.py"
+    rerun.edit(often, "type=positive_number, default=5.0,", "type=positive_number, default=1e-4,")
+    rerun.run(*options)
+    undisturbed = digest(rerun.folder / target)
+    (rerun.folder / target).unlink()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", *options],
+        cwd=rerun.folder,
+        env=rerun.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    kept = "results/ci/checkpoints/training/fig3/digits/mlp/relu/depth-2/*.npz"
+    try:
+        for _ in range(1200):
+            time.sleep(0.05)
+            if rerun.files(kept):
+                break
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert rerun.files(kept)
+    rerun.run("--unlock", "--configfile", "config/ci.yaml", "long.json")
+    rerun.run(*options)
+    log = rerun.folder / "logs/ci/train_network/fig3/digits/mlp/relu/depth-2.log"
+    assert "going on from a checkpoint" in log.read_text()
+    assert digest(rerun.folder / target) == undisturbed
+    assert not rerun.files(kept)
 
 
 def digest(path: Path) -> str:

@@ -216,7 +216,12 @@ def mirrored(clone, tmp_path):
             "sha256": [write_idx(mirror / f"tiny/{part}.gz", values)],
             "bytes": (mirror / f"tiny/{part}.gz").stat().st_size,
         }
-        for part, values in (("train_x", images), ("train_y", labels))
+        for part, values in (
+            ("train_x", images),
+            ("train_y", labels),
+            ("test_x", images[:25]),
+            ("test_y", labels[:25]),
+        )
     }
     entry = {
         "title": "Tiny",
@@ -247,6 +252,24 @@ def test_files_come_from_a_mirror_once_for_all_runs(mirrored):
     # what said that they are in place has been used, and is not missed
     assert mirrored.files("results/*/downloads/**/*") == []
     assert mirrored.plan(target, "--config", "run=one", *TINY) == Counter()
+
+
+def test_training_is_tested_on_the_test_set(mirrored):
+    overlay = {"run": "one", "mirror": str(mirrored.mirror)}
+    overlay["catalogues"] = ["datasets.yaml", "tiny.yaml"]
+    overlay["training"] = {"fig3": {"datasets": ["tiny"], "depths": [1], "width": 8, "epochs": 2}}
+    overlay["training"]["fig3"]["learning_rates"] = [0.5]
+    (mirrored.folder / "one.json").write_text(json.dumps(overlay))
+    target = "results/one/training/fig3/tiny/mlp/relu/depth-1.parquet"
+    mirrored.run(target, "--configfile", "one.json")
+    table = pq.read_table(mirrored.folder / target).to_pandas()
+    assert set(table.n) == {60}
+    assert set(table.n_test) == {25}
+    assert len(table) == 2 * 3  # seeds, epochs from 0 on
+    # the test samples are the first of the training samples, but not all of them
+    assert table.test_loss.notna().all()
+    assert (table.test_loss != table.train_loss).all()
+    assert mirrored.files("results/one/checkpoints/**/*") == []
 
 
 def test_a_file_in_place_survives_a_failure(mirrored):
