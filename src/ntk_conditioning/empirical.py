@@ -17,7 +17,6 @@ from torch import Tensor
 from ntk_conditioning.gradient_angle import pair_angle
 from ntk_conditioning.networks import (
     MLP,
-    GradientFactors,
     NotLinearError,
     check_inputs,
     gradient_factors,
@@ -44,8 +43,6 @@ __all__ = [
     "pair_angle",
 ]
 
-# Samples whose gradients are computed at once where memory counts; a few thousand need no parts.
-PART = 256
 #: Bytes that gradients may take in any case: what a small kernel needs at once.
 LEAST_MEMORY = 2**28
 
@@ -93,30 +90,15 @@ def ntk(
     size = panel_rows(
         max(n, n2), row_bytes=factor_bytes(mlp, mlp.dtype), memory=memory, least=shape[0]
     )
-    rows = columns = Panels(n, size, lambda part: _factors(mlp, x[part]))
+    rows = columns = Panels(n, size, lambda part: gradient_factors(mlp, x[part]))
     if x2 is not None:
-        columns = Panels(n2, size, lambda part: _factors(mlp, others[part]))
+        columns = Panels(n2, size, lambda part: gradient_factors(mlp, others[part]))
     products = Products(x, shape)
     with full_precision():
         pairs = rows.pairs() if x2 is None else np.ndindex(len(rows.spans), len(columns.spans))
         for i, j in pairs:
             _fill(k, products, (rows, i), (columns, j), shape)
     return k
-
-
-def _factors(mlp: MLP, x: Tensor) -> GradientFactors:
-    """Return the gradients at ``x``; of many samples in parts, to need little beside them."""
-    if len(x) <= 8 * PART:
-        return gradient_factors(mlp, x)
-    whole = gradient_factors(mlp, x[:1]).empty(len(x), x.dtype)
-    for top in range(0, len(x), PART):
-        here = slice(top, top + PART)
-        part = gradient_factors(mlp, x[here])
-        for all_rows, rows in zip(
-            (*whole.alphas[1:], *whole.deltas), (*part.alphas[1:], *part.deltas), strict=True
-        ):
-            all_rows[here] = rows
-    return GradientFactors((x, *whole.alphas[1:]), whole.deltas)
 
 
 def _fill(

@@ -28,6 +28,11 @@ from ntk_conditioning.errors import UserError
 TimesSlope: TypeAlias = Callable[[Tensor], Tensor]
 
 
+#: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
+#: leaves in the caches is there for the next.
+PART = {"cpu": 256, "cuda": 8192}
+
+
 class ShapeError(UserError):
     """Weights or inputs do not fit together in shape, type or place."""
 
@@ -215,46 +220,68 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
         ShapeError: if ``x`` does not fit the network.
     """
     check_inputs(mlp, x)
-    alphas, slopes = [x], []
+    alphas, deltas = (
+        [x.new_empty(len(x), weight.shape[0]) for weight in mlp.weights[:-1]] for _ in range(2)
+    )
+    factors = GradientFactors((x, *alphas), tuple(deltas))
+    part = PART.get(x.device.type, PART["cuda"])
+    for top in range(0, len(x), part):
+        _fill(mlp, factors.rows(slice(top, top + part)))
+    return factors
+
+
+def _fill(mlp: MLP, factors: GradientFactors) -> None:
+    """Set the factors of a few samples, of which the first alpha is given."""
+    alphas, deltas, slopes = factors.alphas, factors.deltas, []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
-        alpha, slope = _scaled_layer(mlp, layer, alphas[-1], weight)
-        alphas.append(alpha)
+        scale, out = mlp.scale(layer), alphas[layer]
+        if _is_in_place(mlp.activation):  # and homogeneous: the scale goes into the product
+            z = product(alphas[layer - 1], weight.T, scale, out=out)
+            _, slope = activate(mlp.activation, z)
+        else:
+            value, slope = activate(mlp.activation, alphas[layer - 1] @ weight.T)
+            torch.mul(value, scale, out=out)
         slopes.append(slope)
-    deltas: list[Tensor] = []
     for layer in range(mlp.depth, 0, -1):
-        scale, weight = mlp.scale(layer), mlp.weights[layer]
-        back = product(deltas[-1], weight, scale) if deltas else (scale * weight).repeat(len(x), 1)
-        deltas.append(slopes.pop()(back))
-    return GradientFactors(tuple(alphas), tuple(deltas[::-1]))
-
-
-def _scaled_layer(mlp: MLP, layer: int, a: Tensor, weight: Tensor) -> tuple[Tensor, TimesSlope]:
-    """Return alpha of a layer from that before it, and what multiplies by the slope."""
-    scale, activation = mlp.scale(layer), mlp.activation
-    if activation.homogeneous:  # then the scale may go into the product, where it costs nothing
-        return activate(activation, product(a, weight.T, scale))
-    value, slope = activate(activation, a @ weight.T)
-    return value * scale, slope
+        scale, weight, out = mlp.scale(layer), mlp.weights[layer], deltas[layer - 1]
+        if layer == mlp.depth:
+            out.copy_(scale * weight)  # the same for every sample
+        else:
+            product(deltas[layer], weight, scale, out=out)
+        slopes.pop()(out)
 
 
 def activate(activation: Activation, z: Tensor) -> tuple[Tensor, TimesSlope]:
-    """Return sigma(z) and a function that multiplies by sigma'(z), in place where it can.
+    """Return sigma(z) and a function that multiplies by sigma'(z) in place.
 
-    ``z`` is used up: it may become the result.
+    ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
     """
     slope = activation.negative_slope
+    if slope is None or not _is_in_place(activation):
+        return activation.function(z), lambda back: back.mul_(activation.derivative(z))
     if slope == 1:
         return z, lambda back: back
-    if slope is not None and slope >= 0:  # sigma(z) has the sign of z, which need not be kept
-        value = torch.nn.functional.leaky_relu_(z, slope)
-        return value, lambda back: torch.ops.aten.leaky_relu_backward(back, value, slope, True)
-    return activation.function(z), lambda back: back.mul_(activation.derivative(z))
+    value = torch.nn.functional.leaky_relu_(z, slope)
+    return value, lambda back: _leaky_relu_backward(back, value, slope)
 
 
-def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+def _is_in_place(activation: Activation) -> bool:
+    """Return whether sigma(z) has the sign of z, so that z itself need not be kept."""
+    slope = activation.negative_slope
+    return slope is not None and slope >= 0
+
+
+def _leaky_relu_backward(back: Tensor, value: Tensor, slope: float) -> Tensor:
+    times_slope = torch.ops.aten.leaky_relu_backward.grad_input
+    result: Tensor = times_slope(back, value, slope, True, grad_input=back)
+    return result
+
+
+def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
     """Return scale · a b, of matrices or of stacks of matrices."""
     multiply = torch.addmm if a.ndim == 2 else torch.baddbmm
-    return multiply(a.new_empty(()), a, b, beta=0, alpha=scale)
+    nothing = a.new_empty(()) if out is None else out
+    return multiply(nothing, a, b, beta=0, alpha=scale, out=out)
 
 
 def is_linear(mlp: MLP) -> bool:

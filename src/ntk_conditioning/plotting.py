@@ -318,9 +318,9 @@ def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
     """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = axis.get_view_interval()
-    steps = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
+    steps = [1.0, 2.0, 5.0] if high / low < 300 else [1.0]
     if high / low < 8:
-        steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+        steps = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
     axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())

@@ -191,20 +191,20 @@ class Ensemble:
         Raises:
             StateError: if that one had other members, epochs or layers.
         """
-        like = [w[:0] for w in self._active()[1]]
+        members, like = self._steps.shape, self._empty
+        expected: dict[str, tuple[int, ...]] = {"epoch": (), "steps": members, "diverged": members}
+        expected |= {name: values.shape for name, values in self.metrics.items()}
+        _require(state, expected)
         active = np.flatnonzero(state["diverged"] < 0)
-        expected: dict[str, tuple[int, ...]]
-        expected = {name: values.shape for name, values in self.metrics.items()}
-        expected |= dict.fromkeys(("steps", "diverged"), self._steps.shape)
         expected |= {f"weights_{k}": (len(active), *w.shape[1:]) for k, w in enumerate(like)}
-        for name, shape in expected.items():
-            if name not in state or state[name].shape != shape:
-                raise StateError(f"a state of another ensemble: its {name} is not {shape}")
+        _require(state, expected)
+        for name in state.keys() - expected.keys():
+            raise StateError(f"a state of another ensemble: this one has no {name}")
         self.epoch = int(state["epoch"])
         self.diverged = state["diverged"].copy()
         self.metrics = {name: state[name].copy() for name in METRICS}
         self._steps = state["steps"].copy()
-        weights = [torch.from_numpy(state[f"weights_{k}"]).to(w) for k, w in enumerate(like)]
+        weights = [torch.tensor(state[f"weights_{k}"]).to(w) for k, w in enumerate(like)]
         self._form_groups(active.tolist(), weights)
 
     # --- groups ---------------------------------------------------------------------------------
@@ -301,3 +301,10 @@ class Ensemble:
         if group.alone:
             return x[seeds[0]], y[seeds[0]]
         return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
+
+
+def _require(state: Arrays, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise `StateError` unless a state has arrays of the expected shapes."""
+    for name, shape in expected.items():
+        if name not in state or state[name].shape != shape:
+            raise StateError(f"a state of another ensemble: its {name} is not {shape}")
