@@ -7,4 +7,6 @@ A benchmark is a module with `measure(settings)`, which returns what goes into i
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the package need not be installed
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))  # whose loop and checkpoints are measured too
+sys.path.insert(0, str(ROOT / "src"))  # the package need not be installed

@@ -20,7 +20,7 @@ from benchmarks import report
 from benchmarks.settings import Settings, hold_process
 from ntk_conditioning.errors import UserError
 
-NAMES = ("block", "scaling", "conditioning", "angle", "cell", "gpu", "speech")
+NAMES = ("block", "scaling", "conditioning", "angle", "cell", "gpu", "speech", "training")
 log = logging.getLogger("benchmarks")
 
 

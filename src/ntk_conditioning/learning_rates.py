@@ -9,7 +9,7 @@ from collections.abc import Iterable
 #: rates are stable: the curvature of softmax falls to zero as samples are decided.
 AUTO = {
     "square": (0.125, 0.25, 0.5, 1.0),
-    "cross_entropy": (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0),
+    "cross_entropy": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0),
 }
 
 DIGITS = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,27 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import __main__ as program
-from benchmarks import block, conditioning, gpu, memory, problem, report, scaling, timing, workers
+from benchmarks import (
+    block,
+    checkpoints,
+    conditioning,
+    gpu,
+    loops,
+    memory,
+    problem,
+    report,
+    scaling,
+    timing,
+    training,
+    workers,
+)
 from benchmarks.problem import DifferentResultError, Problem
 from benchmarks.settings import Settings
 from ntk_conditioning.networks import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
+QUICKLY = ["block", "scaling", "conditioning", "angle", "cell", "speech", "training"]
+NETWORKS = loops.Networks(2, **training.TINY)
 WORKER = f"""
 import sys
 sys.path.insert(0, {str(workers.PROGRAMS)!r})
@@ -82,7 +98,7 @@ def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
 
 
 def test_modules_have_working_examples() -> None:
-    for module in (report, timing):
+    for module in (report, timing, checkpoints):
         assert doctest.testmod(module) == (0, doctest.testmod(module).attempted)
 
 
@@ -105,6 +121,16 @@ def test_needed_flops_are_those_that_torch_counts() -> None:
             torch.mm(factor, factor.T)
     products = sum(2 * 24**2 * f.shape[1] for f in (*factors.alphas, *factors.deltas))
     assert asked.flops == counter.get_total_flops() - products / 2
+
+
+def test_the_products_alone_are_those_that_a_step_of_pytorch_calls() -> None:
+    alone = loops.Products(NETWORKS)
+    loop = loops.PlainLoop(NETWORKS, loops.weights(NETWORKS.ensemble(epochs=1)))
+    with FlopCounterMode(display=False) as theirs:
+        loop.epoch()
+    with FlopCounterMode(display=False) as ours:
+        alone.epoch()
+    assert theirs.get_total_flops() == ours.get_total_flops() == NETWORKS.steps * alone.flops
 
 
 # --- turns ----------------------------------------------------------------------------------------
@@ -176,11 +202,33 @@ def test_other_eigenvalues_are_refused() -> None:
         conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-7))
 
 
+def test_all_ways_of_training_end_with_the_same_weights() -> None:
+    found = training.compare(NETWORKS, threads=1)
+    assert set(found) == {"together", "torch"}
+    assert max(found.values()) < loops.SAME
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rates": (0.5, 1.03)}, {"batch": 8}, {"n": 32}, {"rates": (0.5, float("nan"))}],
+)
+def test_another_training_is_refused(wrong: dict[str, Any]) -> None:
+    ensemble, other = NETWORKS.ensemble(epochs=1), replace(NETWORKS, **wrong)
+    start = loops.weights(ensemble)
+    loop = loops.PlainLoop(other, start)
+    loop.epoch()
+    for _ in range(2):
+        ensemble.advance()
+    found = loop.weights()
+    with pytest.raises(DifferentResultError, match=r"a loop: .* not compared"):
+        loops.require_same_weights("a loop", found, loops.weights(ensemble), start)
+
+
 # --- what is written ------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_no_children")
-@pytest.mark.parametrize("name", ["block", "scaling", "conditioning", "angle", "cell", "speech"])
+@pytest.mark.parametrize("name", QUICKLY)
 def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path: Path) -> None:
     if name == "conditioning":
         pytest.importorskip("ntk_conditioning.extremes")
@@ -214,6 +262,33 @@ def test_the_gpu_benchmark_on_this_processor(tmp_path: Path) -> None:
     points, section = written(tmp_path, "gpu")[0]["points"], section
     assert {p["dtype"] for p in points} == {"float64", "float32"}
     assert all(p["differences"] for p in points)
+
+
+def test_training_on_a_device_on_this_processor(tmp_path: Path) -> None:
+    found = training.measure_device(QUICK, device="cpu")
+    assert found["networks"] == len(training.TINY["rates"]) * training.SAVED.seeds
+    assert set(found["seconds"]) == {"together", "separate"}
+    assert "times as long" in training.about_device(found)[1]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_without_a_device_training_says_so() -> None:
+    result = training.measure(QUICK)
+    assert result["device"] is None
+    assert "for there is no CUDA device here" in training.markdown(result)
+
+
+def test_training_has_a_target_for_every_bar() -> None:
+    point = {
+        "depth": training.JUDGED_DEPTH,
+        "networks": 8,
+        "width": 512,
+        "share_of_products": {"ours": {"median": 0.9}},
+        "ratios": {"torch": {"median": 0.9}},
+    }
+    saved = {"trained": {"networks": 8, "depth": 5}, "shares": [0.01, 0.03, 0.01]}
+    met = [target.met for target in training.judge([point], saved, None)]
+    assert met == [True, False, True, None]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
