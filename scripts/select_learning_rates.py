@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cli import Parser, UsageError, json_object, logger, run_main
 
@@ -13,6 +14,7 @@ from ntk_conditioning.tables.training import (
     LEARNING_RATES,
     TRAINING,
     TRAINING_KERNELS,
+    Criterion,
     select_rates,
 )
 
@@ -35,11 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     training = tables.read(args.training, TRAINING)
-    missing = sorted({*training["experiment"].unique().to_pylist()} - {*args.criteria})
-    if missing:
-        raise UsageError(f"--criteria has none for experiment {missing[0]}")
-    criteria = {name: (c["criterion"], c["loss_level"]) for name, c in args.criteria.items()}
-    chosen = select_rates(training, tables.read(args.kernels, TRAINING_KERNELS), criteria)
+    kernels = tables.read(args.kernels, TRAINING_KERNELS)
+    chosen = select_rates(training, kernels, rules(args.criteria))
     for row in chosen.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
         if row["learning_rate"] is None:
@@ -53,6 +52,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     tables.write(args.output, LEARNING_RATES, chosen)
     return 0
+
+
+def rules(criteria: Mapping[str, Any]) -> dict[str, tuple[Criterion, float]]:
+    """Return the criterion and the loss level of each experiment."""
+    found = {}
+    for name, values in criteria.items():
+        for key in ("criterion", "loss_level"):
+            if key not in values:
+                raise UsageError(f"--criteria: {name} has no {key}")
+        found[name] = (values["criterion"], values["loss_level"])
+    return found
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from ntk_conditioning.training import Ensemble, StateError
 log = logger(__file__)
 
 KEPT = 2
+
+#: What is whole; the temporary names of what is being written begin with a dot.
+NAMED = "[!.]*.npz"
 
 #: Arguments that cannot change the result, or that enter by what is in the files.
 APART = (
@@ -60,16 +64,25 @@ class TrainingCheckpoints:
         text = json.dumps(self._origin, sort_keys=True)
         self._digest = hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def save(self, ensemble: Ensemble) -> None:
-        """Write the state of an ensemble and delete all but the newest of this training's."""
+    def save(self, ensemble: Ensemble) -> bool:
+        """Write the state of an ensemble and delete all but the newest of this training's.
+
+        Return whether that was possible: a disk may be full, or another job may have finished this
+        training and deleted its checkpoints, and neither is a reason to stop.
+        """
         state = ensemble.state()
         progress = f"{ensemble.epoch:06d}-{int(state['steps'].sum()):09d}"
         path = self._folder / f"{self._digest}-{progress}.npz"
         arrays = {"origin": np.array(json.dumps(self._origin)), **state}
-        with atomic(path) as temporary, temporary.open("xb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
+        try:
+            with atomic(path) as temporary, temporary.open("xb") as stream:
+                np.savez(stream, allow_pickle=False, **arrays)
+        except OSError as error:
+            log.info("no checkpoint could be written: %s", error)
+            return False
         for old in self._own()[KEPT:]:
             old.unlink(missing_ok=True)
+        return True
 
     def restore(self, ensemble: Ensemble) -> bool:
         """Let an ensemble go on from the newest state that can be read; return whether it does."""
@@ -81,17 +94,17 @@ class TrainingCheckpoints:
                 log.info("a checkpoint is not used: %s", error)
                 continue
             return True
-        others = [path for path in self._folder.glob("*.npz") if path not in self._own()]
+        others = [path for path in self._folder.glob(NAMED) if path not in self._own()]
         if others:
             newest = max(others, key=lambda path: path.stat().st_mtime)
             log.info("checkpoints are not used, training starts afresh: %s", self._reason(newest))
         return False
 
     def forget(self) -> None:
-        """Delete all checkpoints of this network, also those of other options."""
+        """Delete all checkpoints of this network, also those of other options or half written."""
         for path in self._folder.glob("*.npz"):
             path.unlink(missing_ok=True)
-        if self._folder.is_dir() and not any(self._folder.iterdir()):
+        with suppress(OSError):  # there is none, or another job has just begun to use it
             self._folder.rmdir()
 
     def _own(self) -> list[Path]:

@@ -24,6 +24,7 @@ def train(
     """Train to the end and return None, or the number of the signal that stopped it."""
     if checkpoints and checkpoints.restore(ensemble):
         log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
+    kept = False
     meter = Meter(args.epochs, done=max(0, ensemble.epoch - 1), unit="epoch", log=log)
     every = 60 * args.checkpoint_minutes if checkpoints else float("inf")
     with (
@@ -39,14 +40,14 @@ def train(
             own_turn = args.checkpoint_epochs and ensemble.epoch % args.checkpoint_epochs == 0
             if checkpoints and (interruption.wanted() or (whole and own_turn)):
                 start = time.monotonic()
-                checkpoints.save(ensemble)
+                kept = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
             if interruption.signal is not None:
                 meter.close()
                 log.info(
                     "stopped by a signal in epoch %d; %s",
                     ensemble.epoch,
-                    "call again to go on" if checkpoints else "nothing is kept",
+                    "call again to go on" if kept else "nothing is kept",
                 )
                 return interruption.signal
     meter.close()

@@ -137,11 +137,17 @@ def load_prepared(path: Path, *, like: Path | None = None) -> Prepared:
     Raises:
         MissingFileError: if there is no such file.
         FormatError: if the file is damaged.
-        PreparedError: if it is another NumPy archive.
+        PreparedError: if it is another NumPy archive, or has other features than ``like``.
         ZeroSampleError, ScalingError: as `scaled`.
     """
     dataset = _load(path)
-    x = scaled(dataset, like=None if like is None else _load(like))
+    known = None if like is None else _load(like)
+    if known is not None and known.x.shape[1] != dataset.x.shape[1]:
+        raise PreparedError(
+            f"{path} has {dataset.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
+            "both from the same dataset"
+        )
+    x = scaled(dataset, like=known)
     return Prepared(dataset.name, x, dataset.y, dataset.scaling)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import Column, Table, from_rows
 
 POINT = (
@@ -92,6 +93,11 @@ TRAINING_KERNELS = Table(
     ),
 )
 
+
+class SelectionError(UserError):
+    """What a learning rate is selected by is not there."""
+
+
 Criterion = Literal["final_loss", "epochs_to_loss"]
 Edge = Literal["none", "lowest", "highest", "only"]
 
@@ -169,6 +175,9 @@ def select_rates(
     ``rules`` gives each experiment's criterion and the training loss by which it measures speed. A
     rate at which a seed diverges, or for ``epochs_to_loss`` does not come to that loss, is never
     the best.
+
+    Raises:
+        SelectionError: if an experiment has no rule, or a network no kernel.
     """
     needed = [*POINT_KEYS, "seed", "learning_rate", "epoch", "train_loss", "diverged"]
     order = [(key, "ascending") for key in TRAINING.keys]
@@ -176,10 +185,14 @@ def select_rates(
     initial: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in kernels.to_pylist():
         initial.setdefault(tuple(row[key] for key in POINT_KEYS), []).append(row)
-    rows = (
-        _selected(point, list(group), rules[point[0]], initial[point])
-        for point, group in groupby(curves, key=itemgetter(*POINT_KEYS))
-    )
+    rows = []
+    for point, group in groupby(curves, key=itemgetter(*POINT_KEYS)):
+        name = "/".join(map(str, point))
+        if point[0] not in rules:
+            raise SelectionError(f"{name}: its experiment has no criterion")
+        if point not in initial:
+            raise SelectionError(f"{name}: the table of training kernels lacks it; make it again")
+        rows.append(_selected(point, list(group), rules[point[0]], initial[point]))
     return from_rows(LEARNING_RATES, rows)
 
 
@@ -199,7 +212,7 @@ def _selected(
         if criterion == "epochs_to_loss":
             losses = [row["train_loss"] for row in curve]
             reached = epochs_to(level, [row["epoch"] for row in curve], losses)
-            scores.setdefault(rate, []).append(reached)
+            scores.setdefault(rate, []).append(math.inf if last["diverged"] else reached)
     means = {rate: float(np.mean(values)) for rate, values in (scores or final).items()}
     grid = sorted(means)
     best = min(grid, key=lambda rate: means[rate])

@@ -1,0 +1,338 @@
+"""Curves become rows, the best rate is found by its criterion, and rates to try are decimal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntk_conditioning import learning_rates, tables
+from ntk_conditioning.tables.training import (
+    LEARNING_RATES,
+    POINT_KEYS,
+    TRAINING,
+    TRAINING_KERNELS,
+    curve_rows,
+    epochs_to,
+    select_rates,
+)
+from ntk_conditioning.training import METRICS
+
+Curves = Mapping[tuple[int, float], Sequence[float]]
+POINT = {
+    "experiment": "fig3",
+    "dataset": "digits",
+    "model": "mlp",
+    "activation": "relu",
+    "depth": 2,
+}
+LABELS: dict[str, Any] = {
+    **POINT,
+    "width": 8,
+    "input_scale": "none",
+    "loss": "square",
+    "outputs": "scalar",
+    "batch_size": 5,
+    "n": 10,
+    "n_test": 0,
+    "d": 3,
+    "classes": 2,
+    "dtype": "float32",
+    "tf32": False,
+}
+FINAL, TO_LOSS = {"fig3": ("final_loss", 0.1)}, {"fig3": ("epochs_to_loss", 0.1)}
+NAN = math.nan
+
+
+def training(curves: Curves, **point: Any) -> pa.Table:
+    """Return the table of training losses; a network diverges where its loss is missing."""
+    rows = []
+    for (seed, rate), losses in curves.items():
+        lost = np.flatnonzero(np.isnan(losses))
+        rows += curve_rows(
+            LABELS | point,
+            seed=seed,
+            rate=rate,
+            steps_per_epoch=2,
+            metrics=dict.fromkeys(METRICS, losses),
+            diverged=int(lost[0]) if len(lost) else -1,
+            epochs=range(len(losses)),
+        )
+    return tables.from_rows(TRAINING, rows)
+
+
+def kernels(*kappas: float | None, **point: Any) -> pa.Table:
+    """Return the kernels of seeds 1, 2, …; their critical rates are 1, 2, …."""
+    rows = [
+        {
+            **POINT,
+            **point,
+            "seed": seed,
+            "width": 8,
+            "n": 10,
+            "n_train": 10,
+            "lambda_max": 20.0 / seed,
+            "lambda_min": None if kappa is None else 20.0 / seed / kappa,
+            "kappa": kappa,
+            "critical_learning_rate": float(seed),
+        }
+        for seed, kappa in enumerate(kappas, start=1)
+    ]
+    return tables.from_rows(TRAINING_KERNELS, rows)
+
+
+def best(curves: Curves, rules: Any = FINAL, kappas: Any = (10.0,)) -> dict[str, Any]:
+    (row,) = select_rates(training(curves), kernels(*kappas), rules).to_pylist()
+    return row
+
+
+# --- curves ---------------------------------------------------------------------------------------
+
+
+def test_a_curve_has_a_row_for_every_evaluated_epoch():
+    metrics = {name: [10.0 * k + epoch for epoch in range(5)] for k, name in enumerate(METRICS)}
+    rows = list(
+        curve_rows(
+            LABELS,
+            seed=4,
+            rate=0.1,
+            steps_per_epoch=7,
+            metrics=metrics,
+            diverged=-1,
+            epochs=[0, 2, 4],
+        )
+    )
+    assert [row["epoch"] for row in rows] == [0, 2, 4]
+    assert [row["steps"] for row in rows] == [0, 14, 28]
+    for row in rows:
+        assert row.items() >= (LABELS | {"seed": 4, "learning_rate": 0.1}).items()
+        assert [row[name] for name in METRICS] == [10.0 * k + row["epoch"] for k in range(5)]
+        assert row["diverged"] is False
+
+
+def test_what_is_not_finite_is_missing_and_divergence_stays():
+    rows = list(
+        curve_rows(
+            LABELS,
+            seed=4,
+            rate=0.1,
+            steps_per_epoch=7,
+            metrics=dict.fromkeys(METRICS, (1.0, math.inf, NAN, NAN)),
+            diverged=2,
+            epochs=range(4),
+        )
+    )
+    assert [row["diverged"] for row in rows] == [False, False, True, True]
+    for name in METRICS:
+        assert [row[name] for row in rows] == [1.0, None, None, None]
+
+
+@pytest.mark.parametrize(
+    "table", [TRAINING, TRAINING_KERNELS, LEARNING_RATES], ids=lambda t: t.name
+)
+def test_every_column_says_what_it_is(table):
+    assert all(len(column.description) > 5 for column in table.columns)
+    assert {*POINT_KEYS} <= {*table.keys} <= {column.name for column in table.columns}
+
+
+# --- epochs to a loss -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ([0.05, 0.01], 0),  # before any training
+        ([0.1, 0.01], 0),
+        ([1.0, 0.1], 2),
+        # log10 falls from 0 to -2 in two epochs: -1 is half way
+        ([1.0, 0.01], 1),
+        ([1.0, 10.0, 0.01], 2 + 2 * 2 / 3),
+        ([1.0, 0.5, 0.0], 4),  # exactly zero has no logarithm
+        ([1.0, 0.5, 0.2], math.inf),
+        ([1.0, None, None], math.inf),
+        ([1.0, 0.01, 5.0], 1),  # the first time counts
+        ([None], math.inf),
+    ],
+)
+def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
+    found = epochs_to(0.1, range(0, 2 * len(losses), 2), losses)
+    assert found == pytest.approx(expected, abs=1e-14)
+
+
+# --- the best rate --------------------------------------------------------------------------------
+
+
+def test_the_best_rate_by_final_loss():
+    row = best({(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]})
+    assert row == POINT | {
+        "learning_rate": 0.2,
+        "criterion": "final_loss",
+        "score": 3.0,
+        "loss_level": 0.1,
+        "edge": "none",
+        "rates": 3,
+        "lowest_rate": 0.1,
+        "highest_rate": 0.4,
+        "diverged_rates": 0,
+        "seeds": 1,
+        "final_loss_mean": 3.0,
+        "final_loss_min": 3.0,
+        "final_loss_max": 3.0,
+        "critical_learning_rate": 1.0,
+        "kappa": pytest.approx(10.0),
+    }
+
+
+def test_the_best_rate_by_epochs_to_a_loss_may_end_higher():
+    row = best({(1, 0.1): [1, 0.5, 0.01], (1, 0.2): [1, 0.01, 0.09], (1, 0.4): [1, 2, 3]}, TO_LOSS)
+    assert (row["learning_rate"], row["score"]) == (0.2, pytest.approx(0.5))
+    assert (row["criterion"], row["loss_level"]) == ("epochs_to_loss", 0.1)
+    assert row["final_loss_mean"] == 0.09
+    assert row["diverged_rates"] == 0
+
+
+def test_a_loss_that_no_rate_comes_to_leaves_no_best():
+    row = best({(1, 0.1): [1, 0.5], (1, 0.2): [1, 0.3]}, TO_LOSS)
+    missing = ("learning_rate", "score", "final_loss_mean", "final_loss_min", "final_loss_max")
+    assert [row[name] for name in missing] == [None] * 5
+    assert (row["edge"], row["rates"], row["diverged_rates"]) == ("none", 2, 0)
+
+
+def test_a_rate_that_comes_to_the_loss_in_one_seed_only_is_not_the_best():
+    curves = {
+        (1, 0.1): [1.0, 0.5, 0.09],
+        (2, 0.1): [1.0, 0.5, 0.09],
+        (1, 0.2): [1.0, 0.01, 0.001],
+        (2, 0.2): [1.0, 0.9, 0.2],
+    }
+    assert best(curves, TO_LOSS, (1.0, 1.0))["learning_rate"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("finals", "rate", "edge"),
+    [
+        ({0.1: 1.0, 0.2: 2.0, 0.4: 3.0}, 0.1, "lowest"),
+        ({0.1: 3.0, 0.2: 2.0, 0.4: 1.0}, 0.4, "highest"),
+        ({0.1: 3.0, 0.2: 1.0, 0.4: 2.0}, 0.2, "none"),
+        ({0.1: 2.0, 0.2: 1.0}, 0.2, "highest"),
+        ({0.2: 1.0}, 0.2, "only"),
+        # The grid is what was tried: 0.2 is not its end though 0.4 is of no use.
+        ({0.1: 2.0, 0.2: 1.0, 0.4: NAN}, 0.2, "none"),
+        ({0.1: 1.0, 0.2: 1.0}, 0.1, "lowest"),  # of equal ones the lower
+    ],
+)
+@pytest.mark.parametrize("rules", [FINAL, {"fig3": ("epochs_to_loss", 3.5)}])
+def test_the_end_of_a_grid_is_told(finals, rate, edge, rules):
+    row = best({(1, each): [40.0, final] for each, final in finals.items()}, rules)
+    assert (row["learning_rate"], row["edge"]) == (rate, edge)
+    assert (row["lowest_rate"], row["highest_rate"]) == (min(finals), max(finals))
+
+
+def test_a_rate_at_which_one_seed_diverges_is_never_the_best():
+    curves = {
+        (1, 0.1): [9.0, 8.0],
+        (2, 0.1): [9.0, 7.0],
+        (1, 0.2): [9.0, 0.001],
+        (2, 0.2): [9.0, NAN],
+        (1, 0.4): [NAN, NAN],
+        (2, 0.4): [NAN, NAN],
+    }
+    row = best(curves, kappas=(1.0, 1.0))
+    assert (row["learning_rate"], row["diverged_rates"], row["rates"]) == (0.1, 2, 3)
+
+
+def test_a_rate_that_diverges_after_it_came_to_the_loss_is_not_the_best_either():
+    row = best({(1, 0.1): [1.0, 0.2, 0.09], (1, 0.2): [1.0, 0.01, NAN]}, TO_LOSS)
+    assert row["learning_rate"] == 0.1
+
+
+@pytest.mark.parametrize("rules", [FINAL, TO_LOSS])
+def test_if_every_rate_diverges_there_is_no_best(rules):
+    row = best({(1, 0.1): [9.0, NAN], (1, 0.2): [9.0, NAN]}, rules)
+    assert (row["learning_rate"], row["score"], row["final_loss_mean"]) == (None, None, None)
+    assert (row["edge"], row["diverged_rates"]) == ("none", 2)
+
+
+def test_the_mean_over_seeds_decides():
+    curves = {(1, 0.1): [9, 1], (2, 0.1): [9, 9], (1, 0.2): [9, 4], (2, 0.2): [9, 5]}
+    row = best(curves, kappas=(4.0, 25.0))
+    assert (row["learning_rate"], row["score"], row["seeds"]) == (0.2, 4.5, 2)
+    spread = [row[f"final_loss_{name}"] for name in ("mean", "min", "max")]
+    assert spread == [4.5, 4, 5]
+    assert row["kappa"] == pytest.approx(10)  # the geometric mean
+    assert row["critical_learning_rate"] == 1.5
+
+
+def test_kappa_is_missing_if_one_seed_lacks_it():
+    curves = {(seed, 0.1): [9, 1] for seed in (1, 2)}
+    row = best(curves, kappas=(4.0, None))
+    assert row["kappa"] is None
+    assert row["critical_learning_rate"] == 1.5
+
+
+def test_every_network_has_a_row_by_its_own_experiments_rule():
+    curves = {(1, 0.1): [1, 0.05, 0.04], (1, 0.2): [1, 0.09, 0.01]}
+    points = [{"experiment": e, "depth": k} for e in ("fig4", "fig3") for k in (10, 2)]
+    found = select_rates(
+        pa.concat_tables([training(curves, **point) for point in points]),
+        pa.concat_tables([kernels(float(point["depth"]), **point) for point in points]),
+        {"fig3": ("final_loss", 0.1), "fig4": ("epochs_to_loss", 0.1)},
+    ).to_pylist()
+    assert [(row["experiment"], row["depth"]) for row in found] == [
+        ("fig3", 2),
+        ("fig3", 10),
+        ("fig4", 2),
+        ("fig4", 10),
+    ]
+    assert [row["learning_rate"] for row in found] == [0.2, 0.2, 0.1, 0.1]
+    assert [row["kappa"] for row in found] == [pytest.approx(k) for k in (2, 10, 2, 10)]
+
+
+def test_the_order_of_rows_does_not_matter():
+    curves = {(seed, rate): [9.0, seed * rate] for seed in (1, 2) for rate in (0.1, 0.2, 0.4)}
+    table = training(curves)
+    shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
+    rules = {"fig3": ("final_loss", 0.1)}
+    assert select_rates(shuffled, kernels(1.0, 2.0), rules) == select_rates(
+        table, kernels(1.0, 2.0), rules
+    )
+
+
+# --- rates to try ---------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-12, 1e12), st.sampled_from([0.125, 0.5, 1.0, 512.0]))
+def test_rates_are_rounded_down_to_three_digits(critical, factor):
+    (rate,) = learning_rates.around(critical, [factor])
+    exact = critical * factor
+    # 1e-12 is what an exact decimal may lose as a product
+    assert exact * (1 - 1e-2) < rate <= exact * (1 + 2e-12)
+    assert rate == float(f"{rate:.3g}")
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.3, 1.0, 29.0, 0.57, 1.1, 1230.0, 4.35, 9.99, 1e-7])
+def test_a_decimal_rate_stays_as_it_is(rate):
+    assert learning_rates.around(rate, [1.0]) == [rate]
+    # A product may lie just below the decimal number.
+    assert learning_rates.around(rate / 3, [3.0]) == [rate]
+    assert learning_rates.around(np.nextafter(rate, 0), [1.0]) == [rate]
+
+
+def test_last_digits_of_an_eigenvalue_change_no_rate():
+    usual = learning_rates.around(0.0123456, learning_rates.AUTO["square"])
+    assert usual == [0.00154, 0.00308, 0.00617, 0.0123]
+    for factor in (1 - 1e-14, 1 + 1e-14):
+        assert learning_rates.around(0.0123456 * factor, learning_rates.AUTO["square"]) == usual
+
+
+def test_each_loss_has_rates_in_ascending_order():
+    assert learning_rates.AUTO.keys() == {"square", "cross_entropy"}
+    for factors in learning_rates.AUTO.values():
+        assert sorted(set(factors)) == list(factors)
+    assert max(learning_rates.AUTO["square"]) <= 1  # beyond it gradient descent diverges
