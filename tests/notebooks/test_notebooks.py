@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,13 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.training import (
+    LEARNING_RATES,
+    TRAINING,
+    TRAINING_KERNELS,
+    curve_rows,
+    select_rates,
+)
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -162,6 +171,75 @@ def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]
     assert code == 0
 
 
+def write_training(
+    folder: Path,
+    *,
+    fig3: Sequence[str],
+    code: Sequence[str] = (),
+    descent: Sequence[str] = (),
+    activations: Sequence[str],
+    depths: Sequence[int],
+    seeds: Sequence[int],
+    rates: Sequence[float],
+    diverging: Callable[[int, float], bool],
+) -> None:
+    """Write the tables of trainings on the datasets of three experiments.
+
+    Losses fall with rate and depth. A network for whose depth and rate ``diverging`` is true has
+    none after the first epoch, and of the deepest with the second lowest rate only the first seed
+    diverges.
+    """
+    rows, kernels, epochs = [], [], [0, 2, 4, 5]
+    experiments = {"fig3": fig3, "fig3_code": code, "gradient_descent": descent}
+    points = [
+        {"experiment": name, "dataset": dataset, "activation": activation, "depth": depth}
+        for name, datasets in experiments.items()
+        for dataset in datasets
+        for activation in activations
+        for depth in depths
+    ]
+    for point, seed in product(points, seeds):
+        point |= {"model": "mlp"}
+        square = point["experiment"] == "gradient_descent"
+        depth = point["depth"]
+        known = {"n": 20, "n_train": 20, "width": 8, "lambda_max": 40.0, "lambda_min": 0.5}
+        kernels.append(
+            {**point, "seed": seed, **known, "kappa": 80.0, "critical_learning_rate": 1.0}
+            | ({"kappa": None, "lambda_min": None} if depth == 0 else {})
+        )
+        for rate in rates[:1] if square else rates:
+            partly = depth == depths[-1] and rate in rates[1:2] and seed == seeds[0]
+            gone = (diverging(depth, rate) or partly) and not square
+            curve = [3 * math.exp(-rate * (depth + 1) * epoch / 4) + seed / 1e3 for epoch in epochs]
+            metrics = {
+                name: np.array([*curve[:1], *[np.nan if gone else v for v in curve[1:]]])
+                for name in ("train_loss", "train_accuracy", "gradient_norm")
+            }
+            metrics |= {name: np.full(4, np.nan) for name in ("test_loss", "test_accuracy")}
+            labels = {**point, "width": 8, "input_scale": "none", "batch_size": 20}
+            labels |= {"loss": "square" if square else "cross_entropy"}
+            labels |= {"outputs": "scalar" if square else "classes", "dtype": "float32"}
+            labels |= {"n": 20, "n_test": 0, "d": 5, "classes": 3, "tf32": False}
+            spread = {
+                name: dict(zip(epochs, values, strict=True)) for name, values in metrics.items()
+            }
+            rows += curve_rows(
+                labels,
+                seed=seed,
+                rate=rate,
+                steps_per_epoch=1,
+                metrics=spread,
+                diverged=2 if gone else -1,
+                epochs=epochs,
+            )
+    training = tables.from_rows(TRAINING, rows)
+    tables.write(folder / "training.parquet", TRAINING, training)
+    table = tables.from_rows(TRAINING_KERNELS, kernels)
+    tables.write(folder / "training_kernels.parquet", TRAINING_KERNELS, table)
+    chosen = select_rates(training, table, dict.fromkeys(experiments, ("final_loss", 0.1)))
+    tables.write(folder / "learning_rates.parquet", LEARNING_RATES, chosen)
+
+
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Parameters for tables with everything: several of each axis, and each kind of gap."""
@@ -185,6 +263,17 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         parallel=["fashion_mnist"],
     )
     write_precision(folder, depths=[0, 1, 2], seeds=[1, 32])
+    write_training(
+        folder,
+        fig3=["synthetic", "fashion_mnist", "elsewhere"],
+        code=["synthetic", "fashion_mnist"],
+        descent=["synthetic"],
+        activations=["relu", "swish"],
+        depths=[0, 1, 3, 12],
+        seeds=[1, 32],
+        rates=[0.1, 0.2, 0.4, 0.8],
+        diverging=lambda depth, rate: depth * rate > 3,
+    )
     axes = {
         "datasets": ["synthetic", "fashion_mnist"],
         "activations": ["relu", "linear", "normalized_tanh", "swish"],
@@ -205,6 +294,15 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kernels=["empirical_ntk"],
     )
     write_precision(folder, depths=[0], seeds=[7])
+    write_training(
+        folder,
+        fig3=["own_data"],
+        activations=["linear"],
+        depths=[1],
+        seeds=[7],
+        rates=[0.1],
+        diverging=lambda depth, rate: True,
+    )
     axes = {"datasets": ["own_data"], "activations": ["linear"]}
     return {
         "folder": folder,
@@ -231,6 +329,15 @@ def large(
         seeds=[1, 32],
         kernels=["empirical_ntk", "infinite_ntk"],
         extremes=datasets if request.param == "all" else datasets[:1],
+    )
+    write_training(
+        folder,
+        fig3=datasets,
+        activations=activations,
+        depths=[1, 3],
+        seeds=[1, 32],
+        rates=[0.1, 0.2],
+        diverging=lambda depth, rate: False,
     )
     axes = {"datasets": datasets, "activations": activations}
     study = {**axes, "depths": [0, 1, 3]}
