@@ -37,19 +37,22 @@ def train(
             if whole:
                 tell_divergence(ensemble)
                 meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
+            # Asked once: a signal that comes after this is one for the next turn.
+            stop = interruption.signal
             own_turn = args.checkpoint_epochs and ensemble.epoch % args.checkpoint_epochs == 0
-            if checkpoints and (interruption.wanted() or (whole and own_turn)):
+            due = stop is not None or interruption.wanted() or (whole and own_turn)
+            if checkpoints and due:
                 start = time.monotonic()
                 kept = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
-            if interruption.signal is not None:
+            if stop is not None:
                 meter.close()
                 log.info(
                     "stopped by a signal in epoch %d; %s",
                     ensemble.epoch,
                     "call again to go on" if kept else "nothing is kept",
                 )
-                return interruption.signal
+                return stop
     meter.close()
     return None
 

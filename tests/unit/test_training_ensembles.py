@@ -394,6 +394,20 @@ def test_training_leaves_the_samples_as_they_are():
             assert torch.equal(kept.y, data.y)
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_the_gradients_norm_is_that_of_the_loss_whatever_the_rate(together):
+    """Of the epoch's last batch, at the weights before its step."""
+    members = [Member(seed, rate) for seed in (1, 5) for rate in (0.01, 0.25, 3.0)]
+    ensemble = make(members, batch="all", epochs=1, together=together)
+    start = weights(ensemble)
+    norms = finish(ensemble).metrics["gradient_norm"][1]
+    for number, member in enumerate(members):
+        data = part(member.seed, 10, 3, 3, torch.float64)
+        plain = Plain("relu", [w[number] for w in start])
+        expected = norm(plain_gradient(plain, CROSS_ENTROPY, data.x, data.y, 3))
+        assert norms[number] == pytest.approx(expected, abs=0, rel=1e-12)
+
+
 # --- members by themselves ------------------------------------------------------------------------
 
 #: Sizes that fill no block of a matrix product, so that a BLAS has edges to treat.
@@ -572,8 +586,9 @@ def test_nothing_is_asked_before_the_first_epoch():
 def test_a_state_is_a_copy(together):
     ensemble = make(together=together)
     ensemble.advance()
-    ensemble.advance()
+    ensemble.advance(after(1))
     state = ensemble.state()
+    assert state["steps"].any()
     before = {name: array.copy() for name, array in state.items()}
     finish(ensemble)
     for name, array in before.items():
