@@ -544,10 +544,10 @@ def test_checkpoints_are_made_by_epochs_and_two_are_kept(folder, saved, every, c
 
 
 def test_checkpoints_are_made_by_time_in_mid_epoch_too(folder, saved):
-    usual = call(folder)
-    assert call(folder, checkpoints=folder / "kept") == usual
+    options = {"epochs": 100, "checkpoints": folder / "kept"}
+    usual = call(folder, **options)
     assert saved == []  # five minutes are not over
-    assert call(folder, checkpoints=folder / "kept", checkpoint_minutes=1e-9) == usual
+    assert call(folder, **options, checkpoint_minutes=1e-4) == usual
     assert saved
 
 
@@ -812,13 +812,9 @@ def processes() -> Iterator[Processes]:
     started.close()
 
 
-def began(log: Path) -> bool:
-    return "steps an epoch" in log.read_text() if log.exists() else False
-
-
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, processes, kills):
-    options = {"epochs": 100, "checkpoint_epochs": 1, "width": 32}
+    options = {"epochs": 10 * kills, "checkpoint_epochs": 1, "width": 32}
     output = folder / "out/depth-1.parquet"
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")
@@ -831,10 +827,13 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, processes, kills
     chance, killed = random.Random(kills), 0
     while killed < kills or not named(folder):  # so that there is something to go on from
         assert len(logs) < 10 * kills
+        before = named(folder)[:1]
         process = start()
         if len(logs) % 4:  # else at any point of the start, too
-            wait_until(lambda: began(logs[-1]), within=60)
-        time.sleep(chance.uniform(0, 0.1))
+            wait_until(lambda before=before: named(folder)[:1] != before, within=60)
+            time.sleep(chance.uniform(0, 0.02))
+        else:
+            time.sleep(chance.uniform(0, 0.1))
         os.kill(process, signal.SIGKILL)
         code = processes.code(process)
         killed += code != 0
@@ -849,7 +848,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, processes, kills
     assert output.read_bytes() == usual
     resumed = ["going on from a checkpoint in epoch" in log.read_text() for log in logs]
     assert resumed[-1]
-    assert sum(resumed) > kills / 2
+    assert sum(resumed) >= kills / 2
     assert not (folder / "kept").exists()
     assert [path for path in output.parent.iterdir() if path.name[0] != "."] == [output]
 
@@ -859,7 +858,7 @@ def test_a_signal_in_mid_epoch_ends_the_process_with_its_code(folder, processes,
     """One epoch of 2000 steps for each network: there is no end of it to wait for."""
     write_samples(folder / "train.npz", n=2000)
     options = {"epochs": 1, "batch_size": 1, "learning_rates": 0.01, "width": 256, "depth": 2}
-    options["checkpoint_minutes"] = 1e-9
+    options["checkpoint_minutes"] = 1e-4
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")
     process = processes.start(argv, folder / "1.log")
@@ -879,7 +878,7 @@ def test_a_signal_in_mid_epoch_ends_the_process_with_its_code(folder, processes,
 
 def test_the_script_itself_tells_a_scheduler_that_it_was_stopped(folder):
     """As a shell runs it, not only as a function."""
-    options = {"epochs": 10**6, "checkpoint_minutes": 1e-9, "checkpoints": folder / "kept"}
+    options = {"epochs": 10**6, "checkpoint_minutes": 1e-4, "checkpoints": folder / "kept"}
     environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[1] / "src")}
     with subprocess.Popen(
         [sys.executable, SCRIPT, *arguments(folder, **options)],

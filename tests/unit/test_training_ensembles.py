@@ -852,10 +852,11 @@ def test_tf32_follows_a_caller_of_the_newer_interface():
         backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
         if not hasattr(backends[0], "fp32_precision"):  # before torch 2.9
             raise SystemExit
-        for backend in backends:
-            backend.fp32_precision = "ieee"
-        with full_precision(tf32=True):
-            assert [backend.fp32_precision for backend in backends] == ["tf32", "ieee"]
-        assert [backend.fp32_precision for backend in backends] == ["ieee", "ieee"]
+        for own in (["ieee", "tf32"], ["tf32", "ieee"]):
+            for backend, precision in zip(backends, own):
+                backend.fp32_precision = precision
+            with full_precision(tf32=True):
+                assert [backend.fp32_precision for backend in backends] == ["tf32", "ieee"]
+            assert [backend.fp32_precision for backend in backends] == own
     """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -1,0 +1,87 @@
+"""What checkpoints cost a training: the time of one, and their share of the time."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from training_checkpoints import TrainingCheckpoints
+from training_loop import train
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.training import Ensemble
+
+
+class UnwritableError(UserError):
+    """There is no room for a checkpoint."""
+
+
+class _EnoughError(Exception):
+    """As many checkpoints as were asked for are made."""
+
+
+class Watched(TrainingCheckpoints):
+    """Checkpoints in a folder that note when and how long they are saved.
+
+    After so many of them the training is left.
+    """
+
+    def __init__(self, folder: Path, *, most: int) -> None:
+        none = dict.fromkeys(("data", "test", "kernel"))
+        arguments = Namespace(checkpoints=folder, activation_file=[], **none)
+        super().__init__(arguments, program=__file__)
+        self._most = most
+        self.saves: list[tuple[float, float]] = []
+
+    def save(self, ensemble: Ensemble) -> bool:
+        start = time.perf_counter()
+        if not super().save(ensemble):
+            raise UnwritableError("a checkpoint cannot be written, so none is timed")
+        self.saves.append((start, time.perf_counter() - start))
+        if len(self.saves) == self._most:
+            raise _EnoughError
+        return True
+
+
+def save_seconds(ensemble: Ensemble, folder: Path, *, rounds: int) -> tuple[list[float], int]:
+    """Return the seconds of each checkpoint of an ensemble, and the bytes of one."""
+    checkpoints = Watched(folder, most=0)
+    for _ in range(rounds):
+        ensemble.epoch += 1  # a state of its own, so that the older ones are deleted as ever
+        checkpoints.save(ensemble)
+    size = max(path.stat().st_size for path in folder.iterdir())
+    return [seconds for _, seconds in checkpoints.saves], size
+
+
+def train_until_saved(
+    ensemble: Ensemble, folder: Path, *, epochs: int, threads: int, saves: int
+) -> list[tuple[float, float]]:
+    """Return when checkpoints begin and what they take, of a training with the shortest interval.
+
+    The first is made at once. Then the rule for long savings is what decides when the next is due,
+    which otherwise it does only where one takes more than three seconds.
+    """
+    checkpoints = Watched(folder, most=saves)
+    arguments = Namespace(
+        epochs=epochs,
+        threads=threads,
+        tf32=False,
+        checkpoint_minutes=1e-9,
+        checkpoint_epochs=None,
+    )
+    with suppress(_EnoughError):
+        train(arguments, ensemble, checkpoints)
+    return checkpoints.saves
+
+
+def shares(saves: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the share that each checkpoint has of the time until the next one begins.
+
+    >>> shares([(0.0, 1.0), (100.0, 2.0), (300.0, 2.0)])
+    [0.01, 0.01]
+    """
+    return [seconds / (after - start) for (start, seconds), (after, _) in pairwise(saves)]

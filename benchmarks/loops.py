@@ -1,0 +1,235 @@
+"""Ways of training the same networks: ours, a plain loop in PyTorch, and the products alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from cli import limit_threads
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.problem import DifferentResultError
+from benchmarks.timing import Timed
+from ntk_conditioning import activations
+from ntk_conditioning.activations import Activation
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+
+CLASSES = 10
+RATES = tuple(2.0 ** (k / 2) for k in range(-4, 4))
+
+# What weights may differ by, relative to how far they have moved from where they began. A few steps
+# move them by a thousandth, of which a rounding of float32 is 1e-4 and more, and one sign that it
+# changes moves a row. A rate or a factor that is wrong by some hundredths is found.
+SAME = 2e-2
+
+Weights: TypeAlias = list[NDArray[np.float32]]
+"""Weights of all members by layer, (members, m_l, m_(l-1)) each."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Networks of ReLU, one for each seed and rate, that learn ten classes drawn at random.
+
+    Samples are Gaussian, in float32 and of a norm of about 1, so that all these rates train.
+    """
+
+    depth: int
+    seeds: int = 1
+    rates: tuple[float, ...] = RATES
+    n: int = 5000
+    batch: int = 500
+    d: int = 784
+    width: int = 512
+
+    def __str__(self) -> str:
+        return f"{len(self.members)} networks of depth {self.depth}"
+
+    @property
+    def members(self) -> list[Member]:
+        """The networks."""
+        return [Member(seed, rate) for seed in range(1, 1 + self.seeds) for rate in self.rates]
+
+    @property
+    def activation(self) -> Activation:
+        """ReLU."""
+        return activations.get("relu")
+
+    @property
+    def sizes(self) -> list[int]:
+        """The columns of the samples, of every hidden layer and of the outputs."""
+        return [self.d, *[self.width] * self.depth, CLASSES]
+
+    @property
+    def steps(self) -> int:
+        """The steps of an epoch, of all networks."""
+        return len(self.members) * (self.n // self.batch)
+
+    def samples(self, device: torch.device | str = "cpu") -> Part:
+        """The samples (n, d) and their labels (n,)."""
+        stream = generator(0, "data")
+        x = stream.standard_normal((self.n, self.d)) / math.sqrt(self.d)
+        y = stream.integers(CLASSES, size=self.n)
+        return Part(torch.from_numpy(x).to(device, torch.float32), torch.from_numpy(y).to(device))
+
+    def ensemble(
+        self,
+        *,
+        epochs: int,
+        evaluate_every: int | None = None,
+        together: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> Ensemble:
+        """Our ensemble, before any training; by default it is evaluated at the ends only."""
+        return Ensemble(
+            Architecture(self.depth, self.width, self.activation),
+            make_loss(
+                "cross_entropy",
+                outputs="classes",
+                classes=CLASSES,
+                dtype=torch.float32,
+                device=device,
+            ),
+            self.members,
+            dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
+            epochs=epochs,
+            batch=self.batch,
+            evaluate_every=evaluate_every or epochs,
+            together=together,
+        )
+
+
+def weights(ensemble: Ensemble) -> Weights:
+    """Return the weights of an ensemble."""
+    state = ensemble.state()
+    return [state[name] for name in state if name.startswith("weights_")]
+
+
+class Layer(nn.Module):
+    """A linear layer of the NTK parameterisation: the factor is no part of the weights."""
+
+    def __init__(self, weight: Tensor, factor: float) -> None:
+        super().__init__()
+        self.weight, self._factor = nn.Parameter(weight.clone()), factor
+
+    def forward(self, a: Tensor) -> Tensor:
+        """Return the layer's outputs (n, m) for ``a`` (n, k)."""
+        z = nn.functional.linear(a, self.weight)
+        return z if self._factor == 1 else self._factor * z
+
+
+class PlainLoop:
+    """One network after another by modules, automatic differentiation and an optimiser."""
+
+    def __init__(self, problem: Networks, start: Weights) -> None:
+        self._samples, self._batch, self._epoch = problem.samples(), problem.batch, 1
+        self._trained = []
+        for number, member in enumerate(problem.members):
+            first, *others = (torch.from_numpy(layer[number]) for layer in start)
+            modules: list[nn.Module] = [Layer(first, 1)]
+            for weight in others:
+                factor = problem.activation.gain / math.sqrt(weight.shape[1])
+                modules += [nn.ReLU(), Layer(weight, factor)]
+            network = nn.Sequential(*modules)
+            optimizer = torch.optim.SGD(network.parameters(), lr=member.rate)
+            self._trained.append((member.seed, network, optimizer))
+
+    def epoch(self) -> None:
+        """Train all networks for an epoch."""
+        x, y, loss = self._samples.x, self._samples.y, nn.CrossEntropyLoss()
+        for seed, network, optimizer in self._trained:
+            order = torch.from_numpy(generator(seed, "batch", self._epoch).permutation(len(x)))
+            for rows in torch.split(order, self._batch):
+                optimizer.zero_grad()
+                loss(network(x[rows]), y[rows]).backward()
+                optimizer.step()
+        self._epoch += 1
+
+    def weights(self) -> Weights:
+        """Return the weights of all networks."""
+        networks = (network.parameters() for _, network, _ in self._trained)
+        by_layer = zip(*networks, strict=True)
+        return [np.stack([w.numpy(force=True) for w in layer]) for layer in by_layer]
+
+
+class Products:
+    """The matrix products of an epoch and nothing else, each with memory of its own."""
+
+    def __init__(self, problem: Networks) -> None:
+        self.members = [self._operands(problem) for _ in problem.members]
+        self._repeats = problem.n // problem.batch
+
+    @staticmethod
+    def _operands(problem: Networks) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Return factors and results of a step: forward, and backward the two of every layer."""
+        sizes, n = problem.sizes, problem.batch
+        matrices = [torch.randn(m, k) for k, m in pairwise(sizes)]
+        a, back = ([torch.randn(n, size) for size in sizes] for _ in range(2))
+        forward = [(a[layer], w.T, torch.empty(n, len(w))) for layer, w in enumerate(matrices)]
+        backward = []
+        for layer, w in reversed(list(enumerate(matrices))):
+            backward.append((back[layer + 1].T, a[layer], torch.empty_like(w)))
+            if layer:
+                backward.append((back[layer + 1], w, torch.empty(n, w.shape[1])))
+        return forward + backward
+
+    @property
+    def flops(self) -> int:
+        """The flops of one step of one network."""
+        return sum(2 * a.shape[0] * a.shape[1] * b.shape[1] for a, b, _ in self.members[0])
+
+    def epoch(self, spread: Callable[..., Iterable[Any]] = map) -> None:
+        """Compute all, with the networks spread as `Ensemble.advance` does it."""
+        list(spread(self._multiply, self.members))
+
+    def _multiply(self, operands: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+        for _ in range(self._repeats):
+            for a, b, out in operands:
+                torch.mm(a, b, out=out)
+
+
+def require_same_weights(name: str, found: Weights, reference: Weights, start: Weights) -> float:
+    """Return the largest difference of a network's weights, relative to how far they have moved.
+
+    Raises:
+        DifferentResultError: if it is more than the rounding of float32.
+    """
+    apart, moved = (
+        sum(np.square(a.astype(np.float64) - b).sum((1, 2)) for a, b in zip(x, y, strict=True))
+        for x, y in ((found, reference), (reference, start))
+    )
+    difference = float(np.sqrt(np.max(apart / moved)))
+    if not difference <= SAME:  # nor if it is not a number
+        raise DifferentResultError(
+            f"{name}: weights differ by {difference:.1e} of their move, more than {SAME:.0e}; "
+            "the results differ, so their times are not compared"
+        )
+    return difference
+
+
+@contextmanager
+def blas_threads(number: int) -> Iterator[None]:
+    """Let linear algebra use so many threads, as the programs say it."""
+    before = torch.get_num_threads()
+    limit_threads(number)
+    try:
+        yield
+    finally:
+        limit_threads(before)
+
+
+def with_threads(number: int, timed: Timed) -> Timed:
+    """Return a call that lets linear algebra use so many threads; switching is not counted."""
+
+    def limited() -> float:
+        with blas_threads(number):
+            return timed()
+
+    return limited
