@@ -330,7 +330,7 @@ def figure(result: dict[str, Any]) -> Figure:
             figures.spread_line(ax, depths, spreads, color=COLORS[name])
         ax.set_xlabel(plotting.DEPTH)
         ax.set_xticks(depths)
-    share.set_ylim(0, 1.05)
+    share.set_ylim(0, 1.05 * max(1, *(s["median"] for line in shares_of.values() for s in line)))
     share.set_ylabel("share of the products' rate")
     figures.target_line(share, 0.88)
     figures.note(share, f"asked for at depth {JUDGED_DEPTH}")

@@ -96,7 +96,7 @@ class TrainingCheckpoints:
             return True
         others = [path for path in self._folder.glob(NAMED) if path not in self._own()]
         if others:
-            newest = max(others, key=lambda path: path.stat().st_mtime)
+            newest = max(others, key=_modified)
             log.info("checkpoints are not used, training starts afresh: %s", self._reason(newest))
         return False
 
@@ -121,6 +121,14 @@ class TrainingCheckpoints:
             _difference(name, origin.get(name), value) for name, value in self._origin.items()
         ]
         return f"{path.name} was made with other {', other '.join(filter(None, reasons))}"
+
+
+def _modified(path: Path) -> float:
+    """Return the time of a file's last change, or 0 if another job has just deleted it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _difference(name: str, then: Any, now: Any) -> str | None:

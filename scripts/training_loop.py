@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any
 
 import numpy as np
 from cli import limit_threads, logger
@@ -33,7 +36,7 @@ def train(
         ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool,
     ):
         while not ensemble.finished:
-            whole = ensemble.advance(interruption.wanted, pool.map)
+            whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
             if whole:
                 tell_divergence(ensemble)
                 meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
@@ -55,6 +58,20 @@ def train(
                 return stop
     meter.close()
     return None
+
+
+def _spread(
+    pool: ThreadPoolExecutor, function: Callable[[Any], bool], items: Iterable[Any]
+) -> list[bool]:
+    """Return a function's values for all items, computed by a pool of threads.
+
+    The main thread does not wait for long at a time: a signal that comes just before it waits is
+    otherwise not handled until a thread is done.
+    """
+    futures = [pool.submit(function, item) for item in items]
+    while wait(futures, timeout=1).not_done:
+        pass
+    return [future.result() for future in futures]
 
 
 def tell_divergence(ensemble: Ensemble) -> None:
