@@ -318,7 +318,8 @@ def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
     """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = axis.get_view_interval()
-    steps = [1.0, 2.0, 5.0] if high / low < 300 else [1.0]
+    many = 300 if which == "y" else 60  # numbers side by side need more room
+    steps = [1.0, 2.0, 5.0] if high / low < many else [1.0]
     if high / low < 8:
         steps = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
     axis.set_major_locator(LogLocator(subs=steps))
