@@ -4,6 +4,8 @@
 #   snakemake liu2023relu_fig2                          one figure and what it needs (targets first)
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
+#   snakemake estimate                                  what it would take: core-hours, memory
+#   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
 # Inputs are described in datasets.yaml, choices in config.yaml, outputs in results/README.md.
 
@@ -16,6 +18,7 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/jobs.smk"
 include: "rules/data.smk"
 include: "rules/speech.smk"
 include: "rules/spectra.smk"
@@ -23,6 +26,7 @@ include: "rules/precision.smk"
 include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/estimate.smk"
 
 
 rule all:

@@ -1,8 +1,9 @@
-"""Which cells one job computes: all depths of a row on small data, else those of one depth.
+"""Which cells one job computes: all of a row if that takes minutes, else those of one depth.
 
-Starting a process takes one to two seconds, and a cell of small data a fraction of that: there a
-job computes a row, all depths and seeds of a kernel, dataset and activation. On large data, where a
-cell takes minutes, every depth has a job of its own, so that they can run side by side.
+Starting a process takes one to two seconds, on a cluster eight to ten with what is around it, and a
+cell of small data a fraction of that. So a job computes a row, all depths and seeds of a kernel,
+dataset and activation, if that takes minutes: a killed job loses no cell that is done. Where a row
+takes longer, every depth has a job of its own, so that they can run side by side.
 
 Pure functions; `common.smk` gives them the run's grids.
 """
@@ -11,51 +12,63 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ntk_conditioning import cells
 
-#: Multiplications in one layer over all pairs of samples: a third of a second or so on one core.
-SMALL_WORK = 5e9
+#: The longest row that is one job, in seconds of one core by the shipped cost model.
+LONGEST_ROW = 1800
 
 #: The outputs of a job stand in one command, of which Linux takes 128 KiB.
 MOST_CELLS = 500
 
 
-def is_small(samples: int | None, *, width: int, cells: int) -> bool:
-    """Return whether a row of so many cells is one job's, for a dataset of so many samples.
+def is_one_job(seconds: float | None, *, cells: int) -> bool:
+    """Return whether a row of so many cells is one job's; ``seconds`` None is not known, and long.
 
-    That is if n w (n + w) does not exceed `SMALL_WORK`: with a width of 512 up to 2800 samples. A
-    dataset whose samples cannot be counted before its files are read is large.
-
-    >>> is_small(2000, width=512, cells=25), is_small(60000, width=512, cells=25)
+    >>> is_one_job(60.0, cells=25), is_one_job(None, cells=25)
     (True, False)
     """
-    if samples is None:
-        return False
-    return samples * width * (samples + width) <= SMALL_WORK and cells <= MOST_CELLS
+    return seconds is not None and seconds <= LONGEST_ROW and cells <= MOST_CELLS
 
 
 @dataclass(frozen=True)
 class Batch:
     """The jobs of one rule: one for each of its rows, or for each point of its rows.
 
-    ``depths`` are the row's, or the wildcard ``{depth}`` where every depth has a job of its own.
+    ``rows`` are kernel, dataset, activation and depths of each row; ``depths`` are the rows', or
+    the wildcard ``{depth}`` where every depth has a job of its own.
     """
 
     suffix: str
-    kernels: tuple[str, ...]
-    datasets: tuple[str, ...]
-    activations: tuple[str, ...]
+    rows: tuple[tuple[str, str, str, tuple[int, ...]], ...]
     depths: tuple[int | str, ...]
     seeds: tuple[int | str, ...]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(kernel for kernel, *_ in self.rows))
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(dataset for _, dataset, *_ in self.rows))
+
+    @property
+    def activations(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(activation for _, _, activation, _ in self.rows))
 
     @property
     def place(self) -> str:
         """Return where in its rule's log folder a job's log is."""
         row = "{dataset}/{activation}"
         return row if self.depths != POINT else f"{row}/depth-{{depth}}"
+
+    def jobs(self) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
+        """Yield kernel, dataset, activation and depths of every job."""
+        for *row, depths in self.rows:
+            for own in [depths] if self.depths != POINT else [(depth,) for depth in depths]:
+                yield (*row, own)
 
 
 POINT = ("{depth}",)
@@ -66,32 +79,38 @@ def batches(
     *,
     kernels: Collection[str],
     seeds: Callable[[str], Sequence[int | str]],
-    samples: Callable[[str], int | None],
-    width: int,
+    seconds: Callable[[str, str, Sequence[int], int], float | None],
 ) -> list[Batch]:
     """Return the jobs that compute the cells of the grids, for some of their kernels.
 
-    All large datasets are one batch, without a suffix. Every small dataset has one that is called
-    like it, and further ones with a number if its kernels or activations have different depths, for
-    Snakemake takes no outputs that depend on a wildcard's value. ``seeds`` gives the seeds of a
-    dataset's cells and ``samples`` their number, if known.
+    All datasets with long rows are one batch, without a suffix. Every other one has a batch that is
+    called like it, and further ones with a number if its kernels or activations have different
+    depths, for Snakemake takes no outputs that depend on a wildcard's value. ``seeds`` gives the
+    seeds of a dataset's cells; ``seconds`` what a row takes, if that is known, from its dataset,
+    activation, depths and number of seeds.
     """
+    rows = {row: depths for row, depths in cells.rows(grids).items() if row[0] in kernels}
+    # All rows of a dataset or none: the constraints of a rule's wildcards are a product of axes.
+    long = {
+        dataset
+        for (_, dataset, activation), depths in rows.items()
+        if not is_one_job(
+            seconds(dataset, activation, depths, len(seeds(dataset))),
+            cells=len(depths) * len(seeds(dataset)),
+        )
+    }
     groups: dict[Hashable, list[tuple[str, str, str]]] = defaultdict(list)
-    for row, depths in cells.rows(grids).items():
+    for row, depths in rows.items():
         kernel, dataset, _ = row
-        if kernel not in kernels:
-            continue
         own = tuple(seeds(dataset))
-        if is_small(samples(dataset), width=width, cells=len(depths) * len(own)):
-            groups[kernel, dataset, depths, own].append(row)
-        else:
-            groups[None, None, POINT, own].append(row)
+        key = (None, None, POINT, own) if dataset in long else (kernel, dataset, depths, own)
+        groups[key].append(row)
     found, names = [], Counter()
     for (_, name, depths, own), members in groups.items():
         names[name] += 1
         words = [name, str(names[name]) if names[name] > 1 else None]
-        axes = [tuple(dict.fromkeys(axis)) for axis in zip(*members, strict=True)]
-        found.append(Batch("".join(f"_{word}" for word in words if word), *axes, depths, own))
+        suffix = "".join(f"_{word}" for word in words if word)
+        found.append(Batch(suffix, tuple((*row, rows[row]) for row in members), depths, own))
     return found
 
 

@@ -12,9 +12,12 @@ sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
 
 import batches
 import configuration
+import planning
+import work
 from ntk_conditioning import (
     activations,
     cells,
+    costs,
     datasets,
     learning_rates,
     provenance,
@@ -60,7 +63,7 @@ def checked_catalogue():
             catalogue_schema=configuration.read_yaml(schema.format("datasets")),
             figures=FIGURES,
             activations=activations,
-            count_samples=datasets.count_samples,
+            known_shape=datasets.known_shape,
         )
     except ValueError as error:
         raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
@@ -215,7 +218,7 @@ def entry(wildcards):
     known = CATALOGUE[wildcards.dataset]
     kept = {
         key: known[key]
-        for key in ("reader", "options", "path", "scaling", "value_range")
+        for key in ("reader", "options", "path", "shape", "scaling", "value_range")
         if key in known
     }
     if "files" in known:
@@ -266,15 +269,13 @@ def draw_options(wildcards):
     return [*samples, "--seed", wildcards.draw.removeprefix("seed-"), *balanced]
 
 
-def count_samples(dataset):
-    """Return how many samples a dataset's cells have, if that is known before its files are."""
+def shape(dataset):
+    """Return samples and features of a dataset's cells; None for what only its files tell."""
+    n, d = configuration.shape_of(
+        dataset, CATALOGUE[dataset], config, datasets.known_shape
+    )
     drawn = setting("samples", dataset)
-    if drawn != "all":
-        return drawn
-    if is_speech(dataset):
-        frames = configuration.speech_frames(dataset, config)
-        return None if frames == "all" else frames
-    return datasets.count_samples(CATALOGUE[dataset])
+    return n if drawn == "all" else drawn, d
 
 
 def all_seeds(dataset):
@@ -285,17 +286,6 @@ def all_seeds(dataset):
 def drawing_seeds(dataset):
     """Return the seeds of a dataset's cells where they only draw the samples."""
     return config["seeds"] if is_drawn(dataset) else ["none"]
-
-
-def batches_of(kernels, seeds, grids):
-    """Return the jobs of a rule, see rules/batches.py."""
-    return batches.batches(
-        grids,
-        kernels=kernels,
-        seeds=seeds,
-        samples=count_samples,
-        width=config["width"],
-    )
 
 
 # Snakemake does not compare parameters that are derived from outputs, as these two are: one depth

@@ -385,13 +385,16 @@ def speech_frames(name: str, config: Config) -> Any:
     return config["overrides"].get(name, {}).get("frames", config["speech"]["frames"])
 
 
-def _available(name: str, entry: Config, config: Config, count_samples: Any) -> int | None:
-    """Return how many samples a dataset has, if that is known before its files are."""
+def shape_of(name: str, entry: Config, config: Config, known_shape: Any) -> Any:
+    """Return samples and features of a dataset; None for what is not known before its files are.
+
+    ``known_shape`` is that of `datasets`; the frames of speech are the config's.
+    """
     if entry["reader"] != SPEECH:
-        known: int | None = count_samples(entry)
-        return known
-    frames = speech_frames(name, config)
-    return None if frames == "all" else frames
+        return known_shape(entry) or (None, None)
+    frames, speech = speech_frames(name, config), config["speech"]
+    stacked = speech["stack_left"] + 1 + speech["stack_right"]
+    return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
 
 
 def check(
@@ -402,7 +405,7 @@ def check(
     catalogue_schema: Config,
     figures: Mapping[str, Any],
     activations: Any,
-    count_samples: Any,
+    known_shape: Any,
 ) -> dict[str, Any]:
     """Return the catalogue of a config in which nothing is wrong.
 
@@ -427,7 +430,7 @@ def check(
             activations=activations.names(),
             speech=[name for name, entry in catalogue.items() if entry["reader"] == SPEECH],
             samples={
-                name: _available(name, catalogue[name], config, count_samples)
+                name: shape_of(name, catalogue[name], config, known_shape)[0]
                 for name in used
                 if name in catalogue
             },

@@ -17,6 +17,11 @@ CATALOGUED_FILES = {
 }
 
 
+# Where the nodes of a cluster have no way out, the machine that submits has one.
+localrules:
+    download_file,
+
+
 # The file itself is not an output: Snakemake would delete it before the job and after a failure,
 # also when another run has just brought it or is reading it, and would let only one run at a time
 # start. So the output is the word that it is in place and right, and goes when it has been used.

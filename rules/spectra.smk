@@ -4,14 +4,14 @@
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}/depth-{depth}/seed-{seed}.parquet
 #        results/{run}/angles/...      the same; seed-none at infinite width, of a whole dataset
 #
-# Starting a process takes longer than a small cell. So on small data a job computes a row, all
-# depths and seeds, by a rule with the dataset's name; on large data it computes all seeds of one
-# depth (rules/batches.py). A cell is written as soon as it is done, into checkpoints that survive
+# Starting a process takes longer than a small cell. So a job computes a row, all depths and seeds, by
+# a rule with the dataset's name, if that takes minutes; else all seeds of one depth
+# (rules/batches.py). A cell is written as soon as it is done, into checkpoints that survive
 # the job, where a later one finds it again if nothing that it depends on has changed
 # (scripts/cell_checkpoints.py). Finite and infinite width are rules of their own: they have other
 # parameters, and an edit of one kernel's code must not rerun the other.
 
-for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
+for batch in CELL_JOBS["compute_spectrum"]:
 
     rule:
         """Condition the NTK of a network of finite width on random blocks of one dataset."""
@@ -35,6 +35,11 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             activation=batches.one_of(batch.activations),
         conda:
             "../envs/environment.yaml"
+        resources:
+            mem_mb=cell_memory("compute_spectrum", batch),
+            runtime=cell_minutes("compute_spectrum", batch),
+            gpu=0,
+            device="cpu",
         params:
             depths=job_depths,
             seeds=job_seeds,
@@ -54,10 +59,10 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             " --kernel-size {params.kernel_size} --blocks {params.blocks}"
             " --eigenvalues {params.eigenvalues}"
             " --full-spectrum-below {params.full_spectrum_below}"
-            " --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
+            " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
 
 
-for batch in batches_of(cells.INFINITE, all_seeds, [MAIN_GRID, STUDY_GRID]):
+for batch in CELL_JOBS["compute_infinite_spectrum"]:
 
     rule:
         """Condition a kernel of infinite width on the same blocks."""
@@ -82,6 +87,9 @@ for batch in batches_of(cells.INFINITE, all_seeds, [MAIN_GRID, STUDY_GRID]):
             activation=batches.one_of(batch.activations),
         conda:
             "../envs/environment.yaml"
+        resources:
+            mem_mb=cell_memory("compute_infinite_spectrum", batch),
+            runtime=cell_minutes("compute_infinite_spectrum", batch),
         params:
             depths=job_depths,
             seeds=job_seeds,
@@ -104,7 +112,7 @@ for batch in batches_of(cells.INFINITE, all_seeds, [MAIN_GRID, STUDY_GRID]):
             " --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
 
 
-for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
+for batch in CELL_JOBS["compute_min_angle"]:
 
     rule:
         """Find the smallest gradient angle of a finite network over all pairs of a dataset."""
@@ -128,6 +136,11 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             activation=batches.one_of(batch.activations),
         conda:
             "../envs/environment.yaml"
+        resources:
+            mem_mb=cell_memory("compute_min_angle", batch),
+            runtime=cell_minutes("compute_min_angle", batch),
+            gpu=0,
+            device="cpu",
         params:
             depths=job_depths,
             seeds=job_seeds,
@@ -140,10 +153,10 @@ for batch in batches_of([cells.EMPIRICAL], all_seeds, [MAIN_GRID]):
             "python scripts/compute_min_angle.py --data {input.data:q} --dataset {wildcards.dataset}"
             " --activation {wildcards.activation} {params.plugins:q} --depths {params.depths}"
             " --seeds {params.seeds} --width {params.width} {params.exclude}"
-            " --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
+            " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q} --outputs {output:q} 2> {log:q}"
 
 
-for batch in batches_of(["infinite_ntk"], drawing_seeds, [MAIN_GRID]):
+for batch in CELL_JOBS["compute_infinite_min_angle"]:
 
     rule:
         """Find the smallest gradient angle at infinite width, where a seed only draws the samples."""
@@ -167,6 +180,9 @@ for batch in batches_of(["infinite_ntk"], drawing_seeds, [MAIN_GRID]):
             activation=batches.one_of(batch.activations),
         conda:
             "../envs/environment.yaml"
+        resources:
+            mem_mb=cell_memory("compute_infinite_min_angle", batch),
+            runtime=cell_minutes("compute_infinite_min_angle", batch),
         params:
             depths=job_depths,
             seeds=job_seeds,

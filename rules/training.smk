@@ -22,6 +22,9 @@ rule compute_training_kernel:
         "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        mem_mb=training_memory("compute_training_kernel"),
+        runtime=training_minutes("compute_training_kernel"),
     params:
         width=experiment_value("width"),
         seeds=experiment_value("seeds"),
@@ -52,6 +55,11 @@ rule train_network:
         "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        mem_mb=training_memory("train_network"),
+        runtime=training_minutes("train_network"),
+        gpu=0,
+        device="cpu",
     params:
         width=experiment_value("width"),
         seeds=experiment_value("seeds"),
@@ -77,5 +85,5 @@ rule train_network:
         " --samples {params.samples} --input-scale {params.input_scale} --loss {params.loss} --outputs {params.outputs}"
         " --batch-size {params.batch_size} --epochs {params.epochs}"
         " --evaluate-every {params.evaluate_every} {params.rates:q} --dtype {params.dtype}"
-        " {params.tf32} --threads {threads} --checkpoints {params.checkpoints:q}"
+        " {params.tf32} --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"

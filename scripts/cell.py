@@ -17,7 +17,7 @@ from typing import Any
 import cell_checkpoints
 import numpy as np
 from cell_checkpoints import Checkpoints
-from cli import Parser, UsageError, limit_threads, logger, positive_integer, seed
+from cli import Parser, UsageError, limit_threads, logger, seed, threads_argument
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -86,7 +86,7 @@ def cell_parser(description: str | None) -> Parser:
         type=Path,
         help="folder of cells that are done: those that would come out the same are kept",
     )
-    parser.add_argument("--threads", type=positive_integer, default=1, help="processor threads")
+    threads_argument(parser)
     return parser
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -56,7 +57,9 @@ def memory_argument(parser: argparse.ArgumentParser) -> None:
 
 def memory_budget(args: argparse.Namespace) -> int:
     """Return the memory that a program may use, in bytes."""
-    return memory.available_bytes() if args.memory_gb is None else int(args.memory_gb * memory.GB)
+    if args.memory_gb is None:
+        return memory.available_bytes(environ=os.environ)
+    return int(args.memory_gb * memory.GB)
 
 
 def block_rows(

@@ -13,6 +13,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+import allocation
+
 from ntk_conditioning.errors import UserError
 
 Main = Callable[[Sequence[str] | None], int]
@@ -50,6 +52,9 @@ def logger(file: str) -> logging.Logger:
     return logging.getLogger(f"ntk_conditioning.{Path(file).stem}")
 
 
+log = logger(__file__)
+
+
 def run_main(main: Main) -> Callable[..., int]:
     """Return ``main`` with logging to stderr and the user's mistakes told in one line, as code 2.
 
@@ -75,6 +80,16 @@ def positive_integer(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return number
+
+
+def threads_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the threads of a program: those that it is asked to use and was given cores for."""
+    parser.add_argument(
+        "--threads",
+        type=_threads_given,
+        default=1,
+        help="processor threads, at most as many as the job has cores",
+    )
 
 
 def positive_number(text: str) -> float:
@@ -145,6 +160,13 @@ def limit_threads(threads: int) -> None:
     threadpoolctl.threadpool_limits(limits=threads)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
+
+
+def _threads_given(text: str) -> int:
+    asked, given = positive_integer(text), allocation.cores(os.environ)
+    if asked > given:
+        log.info("%d threads asked for, %d given: using %d", asked, given, given)
+    return min(asked, given)
 
 
 def _integer(text: str) -> int:

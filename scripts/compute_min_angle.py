@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     memory_argument(parser)
     args = parser.parse_args(argv)
 
-    activation = load_activation(args)
     device = torch_device(args)
+    activation = load_activation(args)
     # A half for the gradients; the samples and what is computed from them need the rest.
     memory = min(smallest_angle.MEMORY, memory_budget(args) // 2)
     log.info("device %s, width %d, %s", device, args.width, depth_list(args.depths))

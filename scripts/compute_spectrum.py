@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     device_argument(parser)
     args = parser.parse_args(argv)
 
-    activation = load_activation(args)
     device = torch_device(args)
+    activation = load_activation(args)
     log.info("device %s, %s, width %d, %s", device, args.dtype, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width, "dtype": args.dtype}
     for cell in each_cell(args, SPECTRA, program=__file__):

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, limit_threads, logger, positive_integer, run_main
+from cli import Parser, limit_threads, logger, run_main, threads_argument
 
 from ntk_conditioning import datasheets, tables
 from ntk_conditioning.errors import UserError
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
     parser.add_argument("--datasheet", type=Path, required=True, help="its datasheet (.json)")
     parser.add_argument("--dataset", required=True, help="name written into the table")
-    parser.add_argument("--threads", type=positive_integer, default=1, help="processor threads")
+    threads_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from cli import Parser, json_object, logger, positive_integer, positive_integer_or_all, run_main
+from cli import Parser, json_object, logger, positive_integer_or_all, run_main, threads_argument
 from cli import seed as seed_type
 from progress import progress
 
@@ -39,7 +39,7 @@ def parser() -> Parser:
     add("--frames", type=positive_integer_or_all, default="all", help="frames to draw, or all")
     add("--settings", type=json_object, default={}, help="settings of the features, as JSON")
     add("--seed", type=seed_type, default=0, help="seed of the draw")
-    add("--threads", type=positive_integer, default=1, help="processor threads")
+    threads_argument(arguments)
     add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
     add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
     return arguments

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, limit_threads, logger, positive_integer, run_main, seed
+from cli import Parser, limit_threads, logger, positive_integer, run_main, seed, threads_argument
 from progress import progress
 
 from ntk_conditioning import precision, tables
@@ -59,7 +59,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--points", type=positive_integer, default=25, help="distances of the close pair"
     )
-    parser.add_argument("--threads", type=positive_integer, default=1, help="processor threads")
+    threads_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser.parse_args(argv)
 

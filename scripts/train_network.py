@@ -66,13 +66,14 @@ def parser() -> argparse.ArgumentParser:
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
+    device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
     for path in args.activation_file:
         activations.load_plugin(path)
     rates = rates_to_try(args)
     samples, labels = training_samples(args)
     test = test_samples(args, labels)
-    ensemble = make_ensemble(args, rates, samples, test, classes=len(labels))
+    ensemble = make_ensemble(args, rates, samples, test, classes=len(labels), device=device)
     checkpoints = args.checkpoints and TrainingCheckpoints(args, program=__file__)
     stopped = train(args, ensemble, checkpoints)
     if stopped is not None:
@@ -103,9 +104,10 @@ def make_ensemble(
     test: Labelled | None,
     *,
     classes: int,
+    device: torch.device,
 ) -> Ensemble:
     """Return the networks at initialisation, with their samples on the device."""
-    device, dtype = torch_device(args), getattr(torch, args.dtype)
+    dtype = getattr(torch, args.dtype)
     placed: dict[int, Part] = {}
 
     def part(labelled: Labelled) -> Part:

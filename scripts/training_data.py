@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from cli import Parser, UsageError, logger, positive_integer, positive_integer_or_all, seed
+from cli import (
+    Parser,
+    UsageError,
+    logger,
+    positive_integer,
+    positive_integer_or_all,
+    seed,
+    threads_argument,
+)
 from numpy.typing import NDArray
 
 from ntk_conditioning.draws import draw, seed_stream
@@ -61,7 +69,7 @@ def point_parser(description: str | None) -> Parser:
         default="none",
         help="fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
     )
-    add("--threads", type=positive_integer, default=1, help="processor threads")
+    threads_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser
 

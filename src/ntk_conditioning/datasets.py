@@ -21,6 +21,10 @@ Split = Literal["train", "test"]
 PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
 
 
+class ShapeError(UserError):
+    """A dataset has not the shape that its catalogue entry gives."""
+
+
 class PartError(UserError):
     """A dataset's file is not given, or is given but not used."""
 
@@ -30,13 +34,14 @@ class Entry:
     """One dataset of the catalogue, as far as reading it goes; see the catalogue's schema.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
-    own file in place of those.
+    own file in place of those. ``shape`` is what the training part must have, if it is given.
     """
 
     name: str
     reader: str
     scaling: Scaling
     value_range: tuple[float, float] | None = None
+    shape: tuple[int, int] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     sha256: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     path: Path | None = None
@@ -57,6 +62,7 @@ class Entry:
             reader=entry["reader"],
             scaling=entry["scaling"],
             value_range=None if limits is None else (float(limits[0]), float(limits[1])),
+            shape=known_shape(entry),
             options=dict(entry.get("options", {})),
             sha256={part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()},
             path=Path(entry["path"]) if "path" in entry else None,
@@ -87,23 +93,27 @@ class Datasheet:
     sha256: str
 
 
-def count_samples(entry: Mapping[str, Any]) -> int | None:
-    """Return how many training samples a catalogue entry has, if that is known without its files.
+def known_shape(entry: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return samples and features of a catalogue entry, if they are known without its files.
 
-    >>> count_samples({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
-    2000
-    >>> count_samples({"reader": "npz", "path": "mine.npz"}) is None
+    >>> known_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
+    (2000, 5)
+    >>> known_shape({"reader": "npz", "path": "mine.npz"}) is None
     True
+    >>> known_shape({"reader": "npz", "path": "mine.npz", "shape": [300, 7]})
+    (300, 7)
     """
+    options = entry.get("options", {})
     match entry["reader"]:
         case "gaussian":
-            return int(entry["options"]["n"])
+            return int(options["n"]), int(options["d"])
         case "sklearn_patches":
-            return int(entry["options"]["samples"])
+            return int(options["samples"]), 3 * int(options["size"]) ** 2
         case "sklearn_digits":
             return readers.DIGITS
         case _:
-            return None
+            shape = entry.get("shape")
+            return None if shape is None else (int(shape[0]), int(shape[1]))
 
 
 def read(
@@ -117,10 +127,16 @@ def read(
 
     Raises:
         PartError: if a file is not given, or there is no such part.
+        ShapeError: if the training part has not the entry's shape.
         UserError: any error that `readers` and `samples` name.
     """
     samples = _samples(entry, dict(parts or {}), split)
     x, y = samples.features(entry.value_range), samples.labels()
+    if split == "train" and entry.shape is not None and entry.shape != x.shape:
+        raise ShapeError(
+            f"{entry.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
+            f"{list(entry.shape)} that its catalogue entry gives; correct or remove it there"
+        )
     return Dataset(entry.name, x, y, entry.scaling, entry.value_range)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from ntk_conditioning.errors import UserError
 
@@ -13,19 +15,47 @@ GB = 10**9
 VECTORS = 32
 # What a process with its libraries takes before it has any data.
 PROCESS = 3 * 10**8
+# What Snakemake takes around the program in a cluster's job: two or three processes of its own.
+AROUND = 10**9
+# Slurm's megabyte.
+SLURM_MB = 2**20
 
 
 class NotEnoughMemoryError(UserError):
     """The work would not fit into the memory that it may use."""
 
 
-def available_bytes(root: Path = Path("/")) -> int:
-    """Return the memory that a new allocation may take on this machine, without swapping.
+@dataclass(frozen=True)
+class _ControlGroups:
+    """A version of Linux's control groups: where their folders are, and what the files are called.
 
-    The least of what the system has available and what the control group (a container, a cluster's
-    job) leaves. ``root`` is where ``/proc`` and ``/sys`` are.
+    ``given_back`` is what counts as used but is freed when it is needed: pages of files that were
+    read a while ago.
     """
-    limits = [_of_the_system(root), *_of_the_control_group(root)]
+
+    folder: str
+    limit: str
+    used: str
+    given_back: str
+
+
+# By the name of the controller in /proc/self/cgroup, which version 2 does not give.
+_VERSIONS = {
+    "": _ControlGroups("", "memory.max", "memory.current", "inactive_file"),
+    "memory": _ControlGroups(
+        "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+    ),
+}
+
+
+def available_bytes(root: Path = Path("/"), *, environ: Mapping[str, str] | None = None) -> int:
+    """Return the memory that a new allocation may take here, without swapping.
+
+    The least of what the system has available, what the control group of this process and those
+    around it leave (a container, a cluster's job), and what Slurm has granted according to
+    ``environ``, less Snakemake's own share. ``root`` is where ``/proc`` and ``/sys`` are.
+    """
+    limits = [_of_the_system(root), *_of_control_groups(root), *_of_slurm(environ or {})]
     return max(0, min(limits))
 
 
@@ -38,18 +68,50 @@ def _of_the_system(root: Path) -> int:
     return int(fields["MemAvailable"].split()[0]) * 1024
 
 
-def _of_the_control_group(root: Path) -> list[int]:
-    folder = root / "sys/fs/cgroup"
-    found = []
-    for limit, used in (
-        (folder / "memory.max", folder / "memory.current"),
-        (folder / "memory/memory.limit_in_bytes", folder / "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            found.append(int(limit.read_text()) - int(used.read_text()))
-        except (OSError, ValueError):  # another version, or "max": no limit
-            continue
-    return found
+def _of_control_groups(root: Path) -> Iterator[int]:
+    for controller, group in _own_groups(root).items():
+        version = _VERSIONS[controller]
+        # A container's groups are often mounted as if they were the root: then only that is found.
+        for path in (group, *group.parents):
+            folder = root / "sys/fs/cgroup" / version.folder / path.relative_to("/")
+            try:
+                limit = int((folder / version.limit).read_text())
+                used = int((folder / version.used).read_text())
+            except (OSError, ValueError):  # no such group, or "max": no limit
+                continue
+            yield limit - max(0, used - _given_back(folder, version))
+
+
+def _own_groups(root: Path) -> dict[str, PurePosixPath]:
+    """Return the control group of this process by controller, the root where none is told."""
+    groups = dict.fromkeys(_VERSIONS, PurePosixPath("/"))
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            inside = ".." not in path.split("/")  # else it is in none that this container sees
+            if inside and (own := set(controllers.split(",")) & _VERSIONS.keys()):
+                groups[own.pop()] = PurePosixPath(path)
+    return groups
+
+
+def _given_back(folder: Path, version: _ControlGroups) -> int:
+    with suppress(OSError):
+        for line in (folder / "memory.stat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == version.given_back:
+                return int(value)
+    return 0
+
+
+def _of_slurm(environ: Mapping[str, str]) -> Iterator[int]:
+    def number(name: str) -> int:  # 0 is no limit
+        text = environ.get(name, "")
+        return int(text) if text.isdecimal() else 0
+
+    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
+    for granted in (number("SLURM_MEM_PER_NODE"), by_cpu):
+        if granted:
+            yield max(SLURM_MB * granted - AROUND, SLURM_MB * granted // 2)
 
 
 def kernel_bytes(n: int, *, itemsize: int, row_bytes: int, copies: int = 1) -> int:

@@ -343,7 +343,7 @@ def test_if_all_diverge_there_is_a_table_all_the_same(folder):
         ({"learning_rates": (0.1, 0.3, 0.1)}, (), "a learning rate is given twice; give each once"),
         ({"seeds": (1, 5, 1)}, (), "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, (), "cross_entropy needs an output for each class"),
-        ({"device": "cuda"}, (), "--device cuda: torch sees no GPU here; ask for one, or give"),
+        ({"device": "cuda"}, (), "--device cuda: torch sees no GPU here ("),
         (
             {"learning_rates": None, "relative_rates": 0.5},
             (),
@@ -622,7 +622,8 @@ def test_the_code_of_an_activation_is_code_too(folder, lines):
     assert line.endswith("was made with other code")
 
 
-def test_what_cannot_change_the_result_lets_a_training_go_on(folder, lines):
+def test_what_cannot_change_the_result_lets_a_training_go_on(folder, lines, monkeypatch):
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)  # auto is then the CPU
     usual = call(folder, output=folder / "usual.parquet")
     stop(folder, 20)
     lines()
@@ -633,6 +634,7 @@ def test_what_cannot_change_the_result_lets_a_training_go_on(folder, lines):
         data=folder / "train-moved.npz",
         test=folder / "test-moved.npz",
         threads=2,
+        device="auto",
         output=folder / "elsewhere.parquet",
         checkpoints=folder / "kept",
         checkpoint_epochs=1,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -229,8 +230,18 @@ def test_names_are_plain_words(name):
 
 
 def test_sizes_are_known_without_files():
-    counted = {name: datasets.count_samples(entry) for name, entry in CATALOGUE.items()}
-    assert counted["mnist"] is None
+    shapes = {name: datasets.known_shape(entry) for name, entry in CATALOGUE.items()}
+    assert shapes["mnist"] == (60000, 784)
+    assert shapes["librispeech"] is None
     for name in ("synthetic", "synthetic10", "digits", "patches"):
         entry = Entry.from_catalogue(name, CATALOGUE[name])
-        assert len(datasets.read(entry).x) == counted[name]
+        assert datasets.read(entry).x.shape == shapes[name]
+
+
+def test_another_shape_than_the_catalogue_gives_is_told(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.arange(12.0).reshape(4, 3))
+    own = {"title": "Mine", "reader": "npz", "path": str(path), "scaling": "none"}
+    assert datasets.read(Entry.from_catalogue("mine", own | {"shape": [4, 3]})).x.shape == (4, 3)
+    with pytest.raises(datasets.ShapeError, match=r"4 samples of 3 features .* \[5, 3\]"):
+        datasets.read(Entry.from_catalogue("mine", own | {"shape": [5, 3]}))

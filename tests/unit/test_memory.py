@@ -27,39 +27,122 @@ def root(tmp_path):
     return tmp_path
 
 
-def control_group(root, *, limit, used, version=2):
-    folder = root / "sys/fs/cgroup" / ("" if version == 2 else "memory")
-    names = ("memory.max", "memory.current")
-    if version == 1:
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-    folder.mkdir(parents=True)
+FILES = {  # folder of the groups, limit, usage, and the cached pages that are given back
+    2: ("", "memory.max", "memory.current", "inactive_file"),
+    1: ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+NO_LIMIT = 2**63 - 4096  # version 1
+BOTH = pytest.mark.parametrize("version", FILES)
+
+
+def control_group(root, path="", *, limit, used, version=2):
+    """Write the files of the control group at a path."""
+    place, *names, _ = FILES[version]
+    folder = root / "sys/fs/cgroup" / place / path
+    folder.mkdir(parents=True, exist_ok=True)
     for name, value in zip(names, (limit, used), strict=True):
         (folder / name).write_text(f"{value}\n")
+    return folder
+
+
+def belongs_to(root, path, *, version=2):
+    """Put this process into a control group, as the system tells it."""
+    lines = {2: "0::{}\n", 1: "5:cpu,cpuacct:/elsewhere\n4:memory,hugetlb:{}\n0::/\n"}
+    (root / "proc/self").mkdir()
+    (root / "proc/self/cgroup").write_text(lines[version].format(path))
 
 
 def test_without_a_control_group_the_system_tells(root):
     assert available_bytes(root) == AVAILABLE
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@BOTH
 @pytest.mark.parametrize(
     ("limit", "used", "expected"),
     [
         (3 * GB, 1 * GB, 2 * GB),
         (90 * GB, 1 * GB, AVAILABLE),
-        (2**63 - 4096, 1 * GB, AVAILABLE),  # version 1 without a limit
+        (NO_LIMIT, 1 * GB, AVAILABLE),
         (1 * GB, 2 * GB, 0),  # a limit that was lowered later
         ("max", 1 * GB, AVAILABLE),
     ],
 )
-def test_the_least_of_system_and_control_group_counts(root, version, limit, used, expected):
-    control_group(root, limit=limit, used=used, version=version)
+@pytest.mark.parametrize("path", ["", "job"])
+def test_the_least_of_system_and_control_group_counts(root, version, limit, used, expected, path):
+    control_group(root, path, limit=limit, used=used, version=version)
+    belongs_to(root, f"/{path}", version=version)
+    assert available_bytes(root) == expected
+
+
+@BOTH
+@pytest.mark.parametrize("tightest", ["", "slurm", "slurm/job_7", "slurm/job_7/step_0"])
+def test_any_group_around_the_own_one_may_be_the_tightest(root, version, tightest):
+    for path in ("", "slurm", "slurm/job_7", "slurm/job_7/step_0"):
+        limit = 2 * GB if path == tightest else NO_LIMIT
+        control_group(root, path, limit=limit, used=GB // 2, version=version)
+    belongs_to(root, "/slurm/job_7/step_0", version=version)
+    assert available_bytes(root) == 1.5 * GB
+
+
+@BOTH
+def test_the_groups_of_others_do_not_count(root, version):
+    control_group(root, "slurm/job_8", limit=GB, used=GB, version=version)
+    control_group(root, "elsewhere", limit=GB, used=GB, version=version)
+    control_group(root, "slurm/job_7", limit=3 * GB, used=GB, version=version)
+    belongs_to(root, "/slurm/job_7", version=version)
+    assert available_bytes(root) == 2 * GB
+
+
+@BOTH
+@pytest.mark.parametrize("told", ["/docker/abc", "/../other", None])
+def test_of_a_container_only_the_root_is_found(root, version, told):
+    """The path is the machine's, or leads out of the container, or cannot be read."""
+    control_group(root, limit=3 * GB, used=GB, version=version)
+    control_group(root, "../other", limit=GB, used=GB, version=version)
+    if told:
+        belongs_to(root, told, version=version)
+    assert available_bytes(root) == 2 * GB
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("cached", "expected"), [(GB // 2, 1.5 * GB), (0, 1 * GB), (5 * GB, 3 * GB)]
+)
+def test_cached_pages_that_are_given_back_do_not_count_as_used(root, version, cached, expected):
+    folder = control_group(root, limit=3 * GB, used=2 * GB, version=version)
+    name = FILES[version][-1]
+    stat = f"anon 5\nactive_file {GB}\nnot_{name} {GB}\n{name} {cached}\nslab 1\n"
+    (folder / "memory.stat").write_text(stat)
     assert available_bytes(root) == expected
 
 
 def test_a_control_group_without_a_usage_is_passed_over(root):
     control_group(root, limit=GB, used=0)
     (root / "sys/fs/cgroup/memory.current").unlink()
+    assert available_bytes(root) == AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"SLURM_MEM_PER_NODE": "3000"}, 3000 * 2**20 - 10**9),  # Snakemake has its share
+        ({"SLURM_MEM_PER_NODE": "1000"}, 500 * 2**20),
+        ({"SLURM_MEM_PER_NODE": "0"}, AVAILABLE),  # no limit
+        ({"SLURM_MEM_PER_NODE": "much"}, AVAILABLE),
+        ({"SLURM_MEM_PER_NODE": "900000"}, AVAILABLE),
+        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, 600 * 2**20),
+        ({"SLURM_MEM_PER_CPU": "0", "SLURM_CPUS_ON_NODE": "4"}, AVAILABLE),
+        ({"SLURM_MEM_PER_CPU": "300"}, AVAILABLE),
+        ({"SLURM_CPUS_ON_NODE": "4"}, AVAILABLE),
+        ({}, AVAILABLE),
+    ],
+)
+def test_what_slurm_has_granted_counts(root, environ, expected):
+    assert available_bytes(root, environ=environ) == expected
+
+
+def test_the_environment_enters_only_when_it_is_given(root, monkeypatch):
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "1")
     assert available_bytes(root) == AVAILABLE
 
 

@@ -407,7 +407,7 @@ class TestGenerated:
 
     def test_digits(self):
         digits = load_digits()
-        assert digits.x.shape == (DIGITS, 64)
+        assert digits.x.shape == DIGITS
         assert (digits.x.min(), digits.x.max()) == (0, 16)
         assert np.unique(digits.y).tolist() == list(range(10))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
-from batches import POINT, Batch, batches, is_small
+from batches import LONGEST_ROW, POINT, Batch, batches, is_one_job
 
 from ntk_conditioning.cells import Grid
 
-SAMPLES = {"small": 2000, "other": 100, "large": 60000, "unknown": None}
+SECONDS = {"small": 20, "other": 1, "large": LONGEST_ROW, "unknown": None}
+
+
+def row_seconds(dataset, activation, depths, seeds):
+    """Rows of ``large`` are long if they are not linear."""
+    return SECONDS[dataset] and SECONDS[dataset] * (1 if activation == "linear" else 2)
 
 
 def grid(**axes) -> Grid:
@@ -19,21 +22,21 @@ def grid(**axes) -> Grid:
 
 
 def jobs(*grids: Grid, kernels=("nngp", "infinite_ntk"), seeds=lambda _: (1, 32)) -> list[Batch]:
-    return batches(grids, kernels=kernels, seeds=seeds, samples=SAMPLES.get, width=512)
+    return batches(grids, kernels=kernels, seeds=seeds, seconds=row_seconds)
 
 
-def covered(found: list[Batch], depths: dict[str, list[int]]) -> list[tuple]:
-    """Return all cells of the batches; ``depths`` are those of the large datasets."""
+def covered(found: list[Batch]) -> list[tuple]:
+    """Return all cells of the batches' jobs."""
     return [
         (kernel, dataset, activation, depth, seed)
         for batch in found
-        for kernel, dataset, activation in product(batch.kernels, batch.datasets, batch.activations)
-        for depth in (depths[dataset] if batch.depths == POINT else batch.depths)
+        for kernel, dataset, activation, depths in batch.jobs()
+        for depth in depths
         for seed in batch.seeds
     ]
 
 
-def test_small_datasets_have_a_rule_each_and_large_ones_share_one():
+def test_datasets_of_short_rows_have_a_rule_each_and_the_others_share_one():
     depths = {"small": [2, 0], "other": [1], "large": [0, 1], "unknown": [3]}
     found = jobs(grid(depths=depths))
     assert [batch.suffix for batch in found] == ["_small", "_other", ""]
@@ -51,7 +54,7 @@ def test_overlapping_grids_of_a_small_dataset_have_every_cell_once():
     found = jobs(main, study)
     # infinite_ntk: relu of both grids, linear of the main one, tanh of the study; then nngp
     assert [batch.suffix for batch in found] == ["_small", "_small_2", "", "_small_3", "_small_4"]
-    cells = covered(found, {"large": [1]})
+    cells = covered(found)
     expected = {
         (*point, seed) for one in (main, study) for point in one.points() for seed in (1, 32)
     }
@@ -74,18 +77,25 @@ def test_large_datasets_whose_seeds_differ_have_rules_of_their_own():
     ]
 
 
+def test_a_dataset_with_one_long_row_has_a_job_for_every_depth():
+    found = jobs(grid(depths={"large": [0, 1]}))
+    assert [batch.depths for batch in found] == [POINT]
+    assert found[0].activations == ("relu", "linear")
+    assert [depths for *_, depths in found[0].jobs()] == [(0,), (1,)] * 2
+    alone = jobs(grid(depths={"large": [0, 1]}, activations=["linear"]))
+    assert [(batch.suffix, batch.depths) for batch in alone] == [("_large", (0, 1))]
+
+
 @pytest.mark.parametrize(
-    ("samples", "width", "cells", "small"),
+    ("seconds", "cells", "one"),
     [
-        (2000, 512, 55, True),  # the demo's and the paper's synthetic samples
-        (2800, 512, 55, True),
-        (3000, 512, 55, False),
-        (2000, 2048, 55, False),  # wide networks take as long as many samples
-        (60000, 32, 55, False),
-        (100, 32, 500, True),
-        (100, 32, 501, False),  # more outputs than a command may name
-        (None, 32, 1, False),
+        (20.0, 55, True),
+        (LONGEST_ROW, 55, True),
+        (LONGEST_ROW + 1, 55, False),
+        (20.0, 500, True),
+        (20.0, 501, False),  # more outputs than a command may name
+        (None, 1, False),
     ],
 )
-def test_what_is_small(samples, width, cells, small):
-    assert is_small(samples, width=width, cells=cells) is small
+def test_what_is_one_job(seconds, cells, one):
+    assert is_one_job(seconds, cells=cells) is one

@@ -40,7 +40,7 @@ def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
             catalogue_schema=CATALOGUE_SCHEMA,
             figures=FIGURES,
             activations=activations,
-            count_samples=datasets.count_samples,
+            known_shape=datasets.known_shape,
         )
     except ValueError as error:
         return str(error).splitlines()

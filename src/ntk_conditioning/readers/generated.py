@@ -8,7 +8,8 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.samples import Samples
 from ntk_conditioning.seeds import generator
 
-DIGITS = 1797
+#: Samples and pixels of scikit-learn's digits.
+DIGITS = (1797, 64)
 
 
 class PatchError(UserError):
@@ -22,7 +23,7 @@ def draw_gaussian(*, n: int, d: int, seed: int) -> Samples:
 
 
 def load_digits() -> Samples:
-    """Return scikit-learn's `DIGITS` digits of 8 × 8 pixels with values 0 to 16."""
+    """Return scikit-learn's 1797 digits of 8 × 8 pixels with values 0 to 16."""
     from sklearn.datasets import load_digits as load
 
     x, y = load(return_X_y=True)

@@ -1,0 +1,150 @@
+# Jobs: which of them compute the cells, what they ask for, and what all of them would take.
+#
+# Needs: rules/common.smk. Makes: CELL_JOBS and functions for the rules' resources. On one machine
+# these say nothing but what an estimate is made of; a cluster or a cloud allots by them.
+
+SIZES = work.Sizes(config, shape, setting, experiment_setting)
+
+
+def batches_of(kind, kernels, seeds, grids):
+    """Return the jobs of a rule, see rules/batches.py; ``kind`` is the program that they call."""
+
+    def seconds(dataset, activation, depths, seeds):
+        if None in shape(dataset):
+            return None
+        row = SIZES.cells(kind, dataset, activation, depths, seeds)
+        return costs.Model().seconds(kind, row)
+
+    return batches.batches(grids, kernels=kernels, seeds=seeds, seconds=seconds)
+
+
+CELL_JOBS = {
+    "compute_spectrum": batches_of(
+        "compute_spectrum", [cells.EMPIRICAL], all_seeds, [MAIN_GRID]
+    ),
+    "compute_infinite_spectrum": batches_of(
+        "compute_infinite_spectrum",
+        cells.INFINITE,
+        all_seeds,
+        [MAIN_GRID, STUDY_GRID],
+    ),
+    "compute_min_angle": batches_of(
+        "compute_min_angle", [cells.EMPIRICAL], all_seeds, [MAIN_GRID]
+    ),
+    "compute_infinite_min_angle": batches_of(
+        "compute_infinite_min_angle", ["infinite_ntk"], drawing_seeds, [MAIN_GRID]
+    ),
+}
+
+
+def gives_gpu(rule):
+    """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
+    given = workflow.resource_settings.overwrite_resources.get(rule, {})
+    return "gpu" in given and str(given["gpu"].raw) != "0"
+
+
+def cell_work(kind, batch, wildcards):
+    """Return the work of a job of cells."""
+    depths = [int(wildcards.depth)] if batch.depths == batches.POINT else batch.depths
+    return SIZES.cells(
+        kind, wildcards.dataset, wildcards.activation, depths, len(batch.seeds)
+    )
+
+
+def cell_memory(kind, batch):
+    """Return a function that gives the memory of a job of cells, in MB."""
+    return lambda wildcards, attempt: work.memory_mb(
+        cell_work(kind, batch, wildcards), attempt
+    )
+
+
+def cell_minutes(kind, batch):
+    """Return a function that gives the time limit of a job of cells, in minutes."""
+    gpu = gives_gpu(f"{kind}{batch.suffix}")
+    return lambda wildcards, attempt: work.minutes(
+        kind, cell_work(kind, batch, wildcards), attempt, gpu=gpu
+    )
+
+
+def training_work(kind, wildcards):
+    """Return the work of train_network or compute_training_kernel for one network."""
+    count = SIZES.training if kind == "train_network" else SIZES.training_kernel
+    w = wildcards
+    return count(w.experiment, w.dataset, w.activation, int(w.depth))
+
+
+def training_memory(kind):
+    """Return a function that gives the memory of such a job, in MB."""
+    return lambda wildcards, attempt: work.memory_mb(
+        training_work(kind, wildcards), attempt
+    )
+
+
+def training_minutes(kind):
+    """Return a function that gives the time limit of such a job, in minutes."""
+    gpu = gives_gpu(kind)
+    return lambda wildcards, attempt: work.minutes(
+        kind, training_work(kind, wildcards), attempt, gpu=gpu
+    )
+
+
+def cell_jobs():
+    """Yield rule, work and outputs of the jobs that compute cells."""
+    folders = {"spectrum": "spectra", "min_angle": "angles"}
+    for kind, found in CELL_JOBS.items():
+        folder = next(name for word, name in folders.items() if kind.endswith(word))
+        for batch in found:
+            gpu = gives_gpu(f"{kind}{batch.suffix}")
+            for kernel, dataset, activation, depths in batch.jobs():
+                outputs = expand(
+                    f"results/{RUN}/{folder}/{kernel}/{dataset}/{activation}/depth-{{depth}}/seed-{{seed}}.parquet",
+                    depth=depths,
+                    seed=batch.seeds,
+                )
+                yield kind, gpu, SIZES.cells(
+                    kind, dataset, activation, depths, len(batch.seeds)
+                ), outputs
+
+
+def training_jobs():
+    """Yield rule, work and output of the trainings and of their kernels."""
+    kinds = {
+        "train_network": ("training", SIZES.training),
+        "compute_training_kernel": ("training_kernels", SIZES.training_kernel),
+    }
+    for kind, (folder, count) in kinds.items():
+        for cell in cells.training_cells(TRAINING_GRIDS):
+            experiment, dataset, _, activation, file = cell.split("/")
+            depth = int(file.removeprefix("depth-").removesuffix(".parquet"))
+            amount = count(experiment, dataset, activation, depth)
+            yield kind, gives_gpu(kind), amount, [f"results/{RUN}/{folder}/{cell}"]
+
+
+def other_jobs():
+    """Yield rule, work and output of datasets and figures; tables and downloads are light."""
+    for dataset in configuration.used_datasets(config):
+        n, d = SIZES.samples(dataset)
+        prepared = [f"results/{RUN}/datasets/{dataset}/all.npz"]
+        yield "prepare_dataset", False, costs.preparation(n=n, d=d), prepared
+    for cell in cells.datasheet_cells([MAIN_GRID, STUDY_GRID]):
+        n, d = SIZES.samples(cell.split("/")[0])
+        sheet = [f"results/{RUN}/datasheets/{cell}"]
+        yield "describe_dataset", False, costs.description(n=n, d=d), sheet
+    for figure in config["figures"]:
+        yield "render_figure", False, costs.LIGHT, figure_files(figure)
+    for table in TABLES:
+        kind = "measure_precision" if table == "precision" else "aggregate_*"
+        yield kind, False, costs.LIGHT, [f"results/{RUN}/tables/{table}.parquet"]
+
+
+def planned_jobs():
+    """Return the jobs of the run that are not done, for the program that estimates them."""
+    return planning.groups(
+        planning.PlannedJob(kind, amount.flops, amount.memory, gpu=int(gpu))
+        for kind, gpu, amount, outputs in [
+            *cell_jobs(),
+            *training_jobs(),
+            *other_jobs(),
+        ]
+        if not all(Path(output).exists() for output in outputs)
+    )

@@ -1,0 +1,136 @@
+"""The work of a run's jobs, from its config: what they ask a scheduler for, and what a run costs.
+
+Pure functions; `common.smk` gives them the config and the shapes of the datasets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ntk_conditioning import activations, costs, learning_rates, memory
+from ntk_conditioning.costs import Work
+
+#: Samples and features of a dataset of which nothing is known before its files are read.
+UNKNOWN = (50_000, 1000)
+
+#: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
+CLASSES = 251
+
+#: Activations whose kernels of infinite width have closed forms, see `duals`.
+CLOSED_FORMS = ("relu", "leaky_relu", "erf", "linear")
+
+#: The longest time that a job asks for, in minutes: more than that few partitions grant. What takes
+#: longer goes on from its checkpoint when it is tried again.
+MOST_MINUTES = 24 * 60
+
+Shape = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a run's problems: of its config, and of datasets by ``shape``.
+
+    ``setting`` and ``experiment_setting`` give a config value as it holds for one dataset.
+    """
+
+    config: Mapping[str, Any]
+    shape: Callable[[str], Shape]
+    setting: Callable[[str, str], Any]
+    experiment_setting: Callable[[str, str, str], Any]
+
+    def samples(self, dataset: str) -> tuple[int, int]:
+        """Return samples and features of a dataset's cells, as far as they are known."""
+        n, d = self.shape(dataset)
+        return n or UNKNOWN[0], d or UNKNOWN[1]
+
+    def cells(
+        self, kind: str, dataset: str, activation: str, depths: Sequence[int], seeds: int
+    ) -> Work:
+        """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum."""
+        n, d = self.samples(dataset)
+        base = activations.base_name(activation)
+        linear = activation == "linear"
+        common = {"n": n, "d": d, "depths": depths, "seeds": seeds}
+        closed_form = base in CLOSED_FORMS
+        if kind == "compute_min_angle":
+            return costs.min_angle(**common, width=self.config["width"], linear=linear)
+        if kind == "compute_infinite_min_angle":
+            homogeneous = base in ("relu", "leaky_relu", "linear")
+            return costs.infinite_min_angle(
+                **common, homogeneous=homogeneous, closed_form=closed_form
+            )
+        size, blocks = self.setting("kernel_size", dataset), self.setting("blocks", dataset)
+        size = n if size == "all" else size
+        common |= {
+            "kernel_size": size,
+            "blocks": max(1, n // size) if blocks == "all" else blocks,
+            "full_below": self.config["full_spectrum_below"],
+            "linear": linear,
+        }
+        if kind == "compute_infinite_spectrum":
+            return costs.infinite_spectrum(**common, closed_form=closed_form)
+        dtype = {"float64": 8, "float32": 4}[self.config["dtype"]]
+        return costs.spectrum(**common, width=self.config["width"], dtype_bytes=dtype)
+
+    def training(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:
+        """Return the work of training all networks of one depth."""
+
+        def value(key: str) -> Any:
+            return self.experiment_setting(key, experiment, dataset)
+
+        rates = value("learning_rates")
+        if rates == "auto":
+            rates = learning_rates.AUTO[value("loss")]
+        elif isinstance(rates, Mapping):
+            rates = rates["critical"]
+        n, loaded, d, seeds = self._trained_on(experiment, dataset)
+        batch = value("batch_size")
+        dtype = {"float64": 8, "float32": 4}[value("dtype")]
+        return costs.training(
+            n=n,
+            d=d,
+            width=value("width"),
+            depth=depth,
+            classes=1 if value("outputs") == "scalar" else CLASSES,
+            networks=seeds * len(rates),
+            epochs=value("epochs"),
+            batch=n if batch == "all" else batch,
+            evaluate_every=value("evaluate_every"),
+            n_test=loaded // 5,
+            loaded=loaded,
+            draws=seeds if n < loaded else 0,
+            dtype_bytes=dtype,
+        )
+
+    def training_kernel(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:
+        """Return the work of the NTK at the initialisation of those networks."""
+        n, loaded, d, seeds = self._trained_on(experiment, dataset)
+        return costs.training_kernel(
+            n=n,
+            d=d,
+            width=self.experiment_setting("width", experiment, dataset),
+            depth=depth,
+            seeds=seeds,
+            loaded=loaded,
+            linear=activation == "linear",
+        )
+
+    def _trained_on(self, experiment: str, dataset: str) -> tuple[int, int, int, int]:
+        """Return samples, those that are loaded for them, features and seeds of a training."""
+        loaded, d = self.samples(dataset)
+        drawn = self.experiment_setting("samples", experiment, dataset)
+        seeds = len(self.experiment_setting("seeds", experiment, dataset))
+        return loaded if drawn == "all" else drawn, loaded, d, seeds
+
+
+def memory_mb(work: Work, attempt: int) -> int:
+    """Return the memory to ask for, Snakemake's own with it, in 10^6 bytes; it grows by attempt."""
+    return costs.memory_mb(work, attempt) + memory.AROUND // 10**6
+
+
+def minutes(kind: str, work: Work, attempt: int, *, gpu: bool = False, threads: int = 1) -> int:
+    """Return the time to ask for; more with every attempt, up to `MOST_MINUTES`."""
+    asked = costs.minutes(costs.Model(), kind, work, attempt, gpu=gpu, threads=threads)
+    return min(MOST_MINUTES, asked)

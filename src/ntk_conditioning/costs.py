@@ -1,0 +1,429 @@
+"""What a job costs: its work and memory from the sizes of its problem, its time from a model.
+
+Work is counted in floating-point operations of products of float64 matrices on a processor: those
+of float32 count half, and what runs slower than products (eigenvalues, elementwise functions)
+counts as many operations as a product does in the same time. So one rate per kind of job is enough,
+``seconds = startup + flops / rate``, and it can be fitted to what earlier jobs took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ntk_conditioning import memory
+
+#: What a process with torch takes before it has any data, in bytes.
+TORCH = 6 * 10**8
+#: Bytes that gradients may take in a search for the smallest angle, `smallest_angle.MEMORY`.
+GRADIENTS = 2**32
+#: Samples of a training's kernel, as many as compute_training_kernel takes at most.
+KERNEL_SAMPLES = 1024
+
+# LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's pace.
+_EIGENVALUES = 16 / 3
+# 4 s² l for the singular values of an s × l factor, s <= l, at 40% of the pace.
+_SINGULAR_VALUES = 10
+# Their iterations take longer the deeper a linear network is: on MNIST by this much per layer.
+_PER_LAYER = 0.65
+# Factorisations of m³/3 operations for λ_min, the first and two shifted ones, and 200 Lanczos
+# iterations of 2 m² at a tenth of the pace, for they only read the memory.
+_FACTORISATIONS, _ITERATIONS = 3 / 3, 200 * 2 * 10
+# Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
+# ReLU or of a function that is interpolated.
+_ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
+# Passes over the factored gradients that scale and round them, which only read the memory.
+_ROUNDING = 40
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a job: operations ``flops``, and the peak ``memory`` of its process in bytes."""
+
+    flops: float
+    memory: float
+
+    def __add__(self, other: Work) -> Work:
+        """Return the work of both, one after the other."""
+        return Work(self.flops + other.flops, max(self.memory, other.memory))
+
+
+#: Downloads, tables, figures: mostly the start of a process.
+LIGHT = Work(flops=0.0, memory=1e9)
+
+
+def preparation(*, n: int, d: int) -> Work:
+    """Return the work of prepare_dataset: it reads and scales ``n`` samples of ``d`` features."""
+    return Work(float(_ROUNDING * n * d), LIGHT.memory + 2 * 8 * n * d)
+
+
+def description(*, n: int, d: int) -> Work:
+    """Return the work of describe_dataset: the rank and the smallest angle of the samples."""
+    flops = n**2 * d / 2 + _ROUNDING * n * d + _singular_values(n, d)
+    return Work(flops, TORCH + 4 * 8 * n * d)
+
+
+def spectrum(
+    *,
+    n: int,
+    d: int,
+    width: int,
+    depths: Sequence[int],
+    seeds: int,
+    blocks: int,
+    kernel_size: int,
+    dtype_bytes: int = 8,
+    full_below: int = 2048,
+    threads: int = 1,
+    linear: bool = False,
+) -> Work:
+    """Return the work of compute_spectrum: for each depth and seed ``blocks`` kernels.
+
+    Of ``n`` samples of ``d`` features, ``kernel_size`` make a block. With m of them, depth L and
+    width w, products take m² (d + 2 w L) operations and the passes through the network
+    4 m (d w + (L-1) w²). ``linear`` says that the activation is: there, and at depth 0, singular
+    values of a factor take the kernel's place.
+    """
+    m, whole = kernel_size, kernel_size < full_below
+    flops = peak = 0.0
+    for depth in depths:
+        factors = d + 2 * width * depth
+        if linear or depth == 0:
+            factor_map = 2.0 * (d + width * depth) * d**2
+            bent = 1 + _PER_LAYER * depth
+            kernel = 2 * m * d**2 * dtype_bytes / 8 + _singular_values(m, d) * bent
+            needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
+        else:
+            factor_map = 0.0
+            kernel = _passes(m, d, width, depth) + m**2 * factors
+            kernel = kernel * dtype_bytes / 8 + _conditioning(m, whole)
+            copies = threads * (2 if dtype_bytes == 8 else 5) if whole else 1
+            row = dtype_bytes * factors
+            needed = memory.kernel_bytes(m, itemsize=dtype_bytes, row_bytes=row, copies=copies)
+            # empirical.ntk keeps all gradients if they take up to half of the kernel.
+            needed += min(m * row, max(2**28, m * m * dtype_bytes // 2)) * min(threads, blocks)
+        flops += seeds * (factor_map + blocks * kernel)
+        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        peak = max(peak, needed + weights)
+    return Work(flops, TORCH - memory.PROCESS + 8 * n * d + peak)
+
+
+def infinite_spectrum(
+    *,
+    n: int,
+    d: int,
+    depths: Sequence[int],
+    seeds: int,
+    blocks: int,
+    kernel_size: int,
+    full_below: int = 2048,
+    threads: int = 1,
+    linear: bool = False,
+    closed_form: bool = True,
+) -> Work:
+    """Return the work of compute_infinite_spectrum: each layer changes the m²/2 pairs of a block.
+
+    Arguments are those of `spectrum`; ``closed_form`` says that the activation is a leaky ReLU or
+    erf, all others are interpolated.
+    """
+    m, whole = kernel_size, kernel_size < full_below
+    entry = _CLOSED_FORM if closed_form else _QUADRATURE
+    flops = 0.0
+    for depth in depths:
+        if linear or depth == 0:
+            kernel = _singular_values(m, d)
+        else:
+            kernel = 3 * m**2 * d + m**2 / 2 * (_ANGLE + depth * entry)
+            kernel += _conditioning(m, whole)
+        flops += seeds * blocks * kernel
+    copies = 2 * threads if whole else 2
+    needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=copies)
+    return Work(flops, needed + 8 * n * d + (0 if closed_form else TORCH))
+
+
+def min_angle(
+    *, n: int, d: int, width: int, depths: Sequence[int], seeds: int, linear: bool = False
+) -> Work:
+    """Return the work of compute_min_angle over all n²/2 pairs of samples.
+
+    In float32, and for the first layer only: on the datasets of the papers its cosines, inner
+    products of length d and w, exclude nearly all pairs. Where they do not it is up to L + 1 times
+    as much.
+    """
+    flops = peak = 0.0
+    for depth in depths:
+        row = 4 * d
+        if linear or depth == 0:
+            length = d
+            gradients = float(n * d * (2 * d + _ROUNDING) + 2 * (d + width * depth) * d**2)
+        else:
+            length = d + width
+            factors = d + 2 * width * depth
+            gradients = _passes(n, d, width, depth) + _ROUNDING * n * factors
+            row = 4 * factors
+        flops += seeds * (gradients + n**2 * length / 2)
+        # What is computed in float64 before it is rounded: some thousand samples at once.
+        exact = 4 * 8 * min(n, 4096) * (d + 2 * width * (0 if linear else depth))
+        maps = 4 * 8 * d * (d + width * depth) if linear or depth == 0 else 0
+        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        peak = max(peak, min(GRADIENTS, n * row) + exact + maps + weights)
+    return Work(flops, TORCH + 2 * 8 * n * d + peak)
+
+
+def infinite_min_angle(
+    *,
+    n: int,
+    d: int,
+    depths: Sequence[int],
+    seeds: int,
+    homogeneous: bool = True,
+    closed_form: bool = True,
+) -> Work:
+    """Return the work of compute_infinite_min_angle: n²/2 inner products of length d in float32.
+
+    Unless the activation is ``homogeneous``, as leaky ReLUs are, or all samples have one norm,
+    every pair goes through all layers. ``seeds`` is 1 where nothing is drawn.
+    """
+    entry = _CLOSED_FORM if closed_form else _QUADRATURE
+    flops = 0.0
+    for depth in depths:
+        layers = 0 if homogeneous or depth == 0 else n**2 / 2 * (_ANGLE + depth * entry)
+        flops += seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
+    base = memory.PROCESS if closed_form else TORCH
+    return Work(flops, base + 3 * 8 * n * d + 2**27)
+
+
+def training(
+    *,
+    n: int,
+    d: int,
+    width: int,
+    depth: int,
+    classes: int,
+    networks: float,
+    epochs: int,
+    batch: int,
+    evaluate_every: int = 1,
+    n_test: int = 0,
+    loaded: int | None = None,
+    draws: int = 0,
+    dtype_bytes: int = 4,
+    threads: int = 1,
+) -> Work:
+    """Return the work of train_network: ``networks`` of them, all seeds and learning rates.
+
+    A sample takes 6 operations per weight in training, 4 of the first layer, which passes no
+    gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is the
+    most. ``loaded`` samples are read, by default ``n``, of which ``draws`` seeds, if any, draw
+    ``n`` each; ``classes`` are the outputs.
+    """
+    parameters = _parameters(d, width, depth, classes)
+    first = d * (width if depth else classes)
+    trained = (6 * parameters - 2 * first) * n * epochs
+    evaluated = 2 * parameters * (n + n_test) * (epochs // evaluate_every + 1)
+    kept = 8 * d * (2 * (loaded or n) + 2 * n_test)
+    placed = d * (dtype_bytes * n_test + (dtype_bytes + 8) * n * max(1, draws))
+    rows = max(min(batch, n), min(1000, n))
+    activations = threads * dtype_bytes * rows * (2 * d + 4 * width * max(1, depth))
+    weights = dtype_bytes * parameters * (3 * networks + 2 * threads)
+    return Work(
+        networks * (trained + evaluated) * dtype_bytes / 8,
+        TORCH + kept + placed + activations + weights,
+    )
+
+
+def training_kernel(
+    *,
+    n: int,
+    d: int,
+    width: int,
+    depth: int,
+    seeds: int,
+    loaded: int | None = None,
+    linear: bool = False,
+) -> Work:
+    """Return the work of compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` per seed.
+
+    ``n`` samples of ``loaded``, by default all, are trained on.
+    """
+    size = min(n, KERNEL_SAMPLES)
+    one = spectrum(
+        n=2 * (loaded or n) + (seeds * n if loaded else 0),
+        d=d,
+        width=width,
+        depths=[depth],
+        seeds=seeds,
+        blocks=1,
+        kernel_size=size,
+        linear=linear,
+    )
+    return replace(one, memory=one.memory + 2 * 8 * size * d)
+
+
+def _parameters(d: int, width: int, depth: int, outputs: int) -> int:
+    if depth == 0:
+        return d * outputs
+    return d * width + (depth - 1) * width**2 + width * outputs
+
+
+def _passes(m: int, d: int, width: int, depth: int) -> float:
+    """Return the operations of a forward and a backward pass, both without the last layer."""
+    return 4.0 * m * (d * width + (depth - 1) * width**2)
+
+
+def _conditioning(m: int, whole: bool) -> float:
+    return _EIGENVALUES * m**3 if whole else _FACTORISATIONS * m**3 + _ITERATIONS * m**2
+
+
+def _singular_values(m: int, d: int) -> float:
+    return float(_SINGULAR_VALUES * min(m, d) ** 2 * max(m, d))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast jobs of a kind are: ``startup`` in seconds, then ``rate`` operations per second.
+
+    ``assumed`` says that the numbers come from no measurement.
+    """
+
+    startup: float
+    rate: float
+    assumed: bool = False
+
+    def seconds(self, flops: float, threads: int = 1) -> float:
+        """Return the time of a job, where ``threads`` share the work."""
+        return self.startup + flops / (self.rate * threads)
+
+
+#: Of one core, measured on two cores of a server CPU.
+DEFAULTS: Mapping[str, Pace] = {
+    "prepare_dataset": Pace(1.5, 1e10),
+    "describe_dataset": Pace(1.9, 4e10),
+    "measure_precision": Pace(20.0, 4e10),
+    "compute_spectrum": Pace(2.4, 4e10),
+    "compute_infinite_spectrum": Pace(0.8, 3.3e10),
+    "compute_min_angle": Pace(2.8, 4e10),
+    "compute_infinite_min_angle": Pace(0.7, 4.5e10),
+    "compute_training_kernel": Pace(2.0, 4e10),
+    "train_network": Pace(2.5, 4e10),
+    "render_figure": Pace(4.2, 4e10),
+}
+#: Of jobs that are not listed.
+LIGHT_PACE = Pace(3.0, 4e10)
+#: Of one GPU of a data centre: guesses, until a job on one was seen. Eigenvalues of small blocks
+#: are the processor's in any case.
+GPU_DEFAULTS: Mapping[str, Pace] = {
+    "compute_spectrum": Pace(8.0, 2e11, assumed=True),
+    "compute_min_angle": Pace(8.0, 2e12, assumed=True),
+    "train_network": Pace(8.0, 2e12, assumed=True),
+}
+
+# Jobs that took less than this part of what is usual for their kind did not do all of their work.
+_PARTIAL = 1 / 3
+# The defaults count as that many observations.
+_PRIOR = 2.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A job that was measured: ``seconds`` of one core, or of the GPU if it had one.
+
+    ``memory`` is its peak in bytes, None if that is not known.
+    """
+
+    kind: str
+    work: Work
+    seconds: float
+    memory: float | None = None
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """What jobs of every kind take, on ``cores`` and on ``gpus``."""
+
+    cores: Mapping[str, Pace] = field(default_factory=lambda: DEFAULTS)
+    gpus: Mapping[str, Pace] = field(default_factory=lambda: GPU_DEFAULTS)
+
+    def pace(self, kind: str, *, gpu: bool = False) -> Pace:
+        """Return the pace of a kind of job; one that cannot use a GPU has its core's."""
+        own = self.cores.get(kind, LIGHT_PACE)
+        return self.gpus.get(kind, own) if gpu else own
+
+    def seconds(self, kind: str, work: Work, *, gpu: bool = False, threads: int = 1) -> float:
+        """Return how long a job takes.
+
+        >>> Model({"a": Pace(2.0, 1e9)}).seconds("a", Work(4e9, 0.0), threads=2)
+        4.0
+        """
+        return self.pace(kind, gpu=gpu).seconds(work.flops, 1 if gpu else threads)
+
+    def fit(self, observations: Iterable[Observation]) -> Model:
+        """Return a model of what was observed, near to this one where that is little.
+
+        Both numbers of a kind minimise the squares of relative errors, so that short jobs count as
+        much as long ones. Jobs far below the others of their kind did only a part of their work and
+        are left out.
+        """
+        groups: dict[tuple[str, bool], list[Observation]] = defaultdict(list)
+        for observation in observations:
+            if observation.seconds > 0:
+                groups[observation.kind, observation.gpu].append(observation)
+        cores, gpus = dict(self.cores), dict(self.gpus)
+        for (kind, gpu), group in groups.items():
+            (gpus if gpu else cores)[kind] = _fitted(self.pace(kind, gpu=gpu), group)
+        return Model(cores, gpus)
+
+
+def _fitted(pace: Pace, observations: Sequence[Observation]) -> Pace:
+    """Return the pace that explains the observations, by weighted least squares."""
+    flops = np.array([observation.work.flops for observation in observations])
+    seconds = np.array([observation.seconds for observation in observations])
+    ratios = seconds / (pace.startup + flops / pace.rate)
+    done = ratios > _PARTIAL * np.median(ratios)
+    flops, seconds, ratios = flops[done], seconds[done], ratios[done]
+    # The prior is the old pace on a machine that is faster or slower throughout, as far as the
+    # observations are enough to say so.
+    scale = float(np.median(ratios)) ** (len(ratios) / (len(ratios) + _PRIOR))
+    startup, slope = scale * pace.startup, scale / pace.rate
+    # In units of the prior's numbers: relative errors of the observations, and of the prior.
+    terms = np.stack([np.full_like(flops, startup), flops * slope], axis=1) / seconds[:, None]
+    prior = math.sqrt(_PRIOR) * np.eye(2)
+    a = np.concatenate([terms, prior])
+    b = np.concatenate([np.ones(len(terms)), prior.sum(axis=1)])
+    found = np.linalg.lstsq(a, b)[0]
+    if found.min() < 0:  # then the solution without negative numbers has a zero there
+        kept = int(np.argmax(found))
+        found = np.zeros(2)
+        found[kept] = a[:, kept] @ b / (a[:, kept] @ a[:, kept])
+    slope *= float(found[1])
+    return Pace(float(found[0]) * startup, 1 / slope if slope else math.inf)
+
+
+# What a job asks for beyond its estimate.
+_HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
+
+
+def memory_mb(work: Work, attempt: int = 1) -> int:
+    """Return the memory that a job asks a scheduler for, in units of 10^6 bytes.
+
+    >>> memory_mb(Work(0.0, 1e9)), memory_mb(Work(0.0, 1e9), attempt=2)
+    (1250, 2500)
+    """
+    return math.ceil(_HEADROOM * work.memory / 1e6) * attempt
+
+
+def minutes(
+    model: Model, kind: str, work: Work, attempt: int = 1, *, gpu: bool = False, threads: int = 1
+) -> int:
+    """Return the time that a job asks a scheduler for; it doubles with every attempt.
+
+    >>> minutes(Model(), "render_figure", LIGHT), minutes(Model(), "render_figure", LIGHT, 2)
+    (10, 20)
+    """
+    seconds = model.seconds(kind, work, gpu=gpu, threads=threads)
+    return math.ceil(max(_LEAST_MINUTES, _SAFETY * seconds / 60)) << (attempt - 1)

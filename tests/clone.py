@@ -1,0 +1,126 @@
+"""A copy of the workflow in a temporary folder, in which Snakemake really runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTS = (
+    "Snakefile",
+    "config.yaml",
+    "datasets.yaml",
+    "config",
+    "examples",
+    "notebooks",
+    "profiles",
+    "resources",
+    "rules",
+    "schemas",
+    "scripts",
+    "gpu",
+    "slurm",
+    "src",
+    "envs",
+)
+
+
+# Rules of small datasets are called like them: compute_spectrum_digits.
+CELLS = re.compile(r"(compute_(?:infinite_)?(?:spectrum|min_angle))_\w+")
+
+
+class Clone:
+    """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for part in PARTS:
+            source, target = ROOT / part, folder / part
+            if source.is_symlink():
+                target.symlink_to(source.readlink())
+            elif source.is_dir():
+                shutil.copytree(source, target, ignore=ignore, symlinks=True)
+            else:
+                shutil.copy2(source, target)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which Snakemake runs."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+            "PATH": path
+        }
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=self.folder,
+            env=self.environment(),
+            text=True,
+            capture_output=True,
+            timeout=900,
+        )
+        if check and done.returncode:
+            pytest.fail(
+                f"snakemake {' '.join(arguments)}\n{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
+            )
+        return done
+
+    def plan(self, *arguments: str) -> Counter[str]:
+        """Return how often each rule would run; targets without a job of their own are left out.
+
+        Rules that compute cells count as one, whatever their datasets.
+        """
+        done = self.run("-n", *arguments)
+        text = done.stdout + done.stderr
+        if "Nothing to be done" in text:
+            return Counter()
+        table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+        assert table, text
+        rows = (line.split() for line in table.group(1).splitlines())
+        counts = Counter[str]()
+        for name, count in rows:
+            if name not in ("all", "total"):
+                counts[CELLS.sub(r"\1", name)] += int(count)
+        return counts
+
+    def planned_outputs(self, *arguments: str) -> set[str]:
+        """Return the outputs of all jobs that would run."""
+        done = self.run("-n", *arguments)
+        lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.MULTILINE)
+        return {name for line in lines for name in line.split(", ")}
+
+    def run_cells(self, *arguments: str) -> dict[str, set[str]]:
+        """Run, and return which cells were `computed` and which were `kept`, from their logs.
+
+        A cell is called compute_spectrum/digits/relu/depth-1/seed-32.
+        """
+        for path in self.files("logs/*/compute_*/**/*.log"):
+            path.unlink()
+        self.run(*arguments)
+        found: dict[str, set[str]] = {"computed": set(), "kept": set()}
+        for path in self.files("logs/*/compute_*/**/*.log"):
+            place = re.sub("/depth-.*", "", path.with_suffix("").as_posix().split("/logs/", 1)[1])
+            row = place.split("/", 1)[1]
+            for depth, seed, what in re.findall(
+                r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", path.read_text(), re.MULTILINE
+            ):
+                found[what].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
+        return found
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text, f"{file} has no {old!r}"
+        path.write_text(text.replace(old, new, 1))
+
+    def files(self, pattern: str) -> list[Path]:
+        return sorted(path for path in self.folder.glob(pattern) if path.is_file())

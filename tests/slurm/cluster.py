@@ -1,0 +1,407 @@
+"""A real Slurm of one node, on this machine, in a folder of its own; what it starts it stops.
+
+    python tests/slurm/cluster.py up [--folder DIR]      # `make slurm-up`
+    python tests/slurm/cluster.py down [--folder DIR]    # `make slurm-down`
+
+It is Debian's Slurm with munge, accounting in a private MariaDB, and two GPUs that are device nodes
+without hardware: enough to be counted and given to jobs, not to compute. Sockets, ports, logs and
+state are its own. Only the configuration has a fixed place, /etc/slurm: a job's own `srun` looks
+there, for Snakemake's jobs take SLURM_CONF out of their environment. A Slurm that is configured
+there already is left alone, and `reason_not_to_run` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ETC = Path("/etc/slurm")
+CONFIGURATION = ("slurm.conf", "slurmdbd.conf", "gres.conf")
+FOLDER = Path(f"/tmp/ntk-conditioning-slurm-{os.getuid()}")
+
+#: Debian's packages, and a program of each.
+PACKAGES = {
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "slurmdbd": "slurmdbd",
+    "slurm-client": "sbatch",
+    "munge": "munged",
+    "mariadb-server": "mariadbd",
+}
+GPUS = 2
+ACCOUNT = "ntk"
+
+SLURM_CONF = """\
+ClusterName=ntk
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+# There is no systemd and no control group of Slurm's here.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+PropagateResourceLimits=NONE
+GresTypes=gpu
+# Memory is enforced by polling, once a second.
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={database_daemon_port}
+AccountingStoragePass={folder}/munge.socket
+AccountingStorageTRES=gres/gpu
+# What takes minutes on a cluster takes seconds here.
+KillWait=5
+SlurmdTimeout=10
+ReturnToService=2
+MinJobAge=300
+SchedulerParameters=bf_interval=2,sched_interval=5
+MaxArraySize=10001
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
+PartitionName=cpu Nodes={host} Default=YES MaxTime=2-00:00:00 State=UP
+PartitionName=gpu Nodes={host} MaxTime=2-00:00:00 State=UP
+"""
+
+SLURMDBD_CONF = """\
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={database_daemon_port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_accounting
+"""
+
+GRES_CONF = "Name=gpu File={folder}/gpu[0-{last_gpu}]\n"
+
+
+class ClusterError(Exception):
+    """The cluster cannot be started."""
+
+
+def reason_not_to_run() -> str | None:
+    """Return why no cluster can be started on this machine, or None."""
+    missing = [package for package, program in PACKAGES.items() if not _which(program)]
+    if missing:
+        return f"not installed: {', '.join(missing)} (apt-get install them)"
+    if os.geteuid() != 0:
+        return "only root may start Slurm's daemons and make device nodes"
+    taken = [ETC / name for name in CONFIGURATION if (ETC / name).exists()]
+    if taken:
+        return f"{taken[0]} exists: this machine has a Slurm, or `make slurm-up` has started one"
+    return None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job or array task as the accounting shows it; ``number`` is its raw id."""
+
+    number: str
+    name: str
+    state: str
+    comment: str
+
+
+class Cluster:
+    """The daemons of one cluster, in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != "SLURM_CONF"},
+            "MYSQL_UNIX_PORT": str(self.folder / "mariadb.socket"),
+        }
+
+    # --- starting and stopping -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything and wait until the node takes jobs.
+
+        Raises:
+            ClusterError: if this machine cannot run one, or a daemon does not come up.
+        """
+        reason = reason_not_to_run()
+        if reason:
+            raise ClusterError(reason)
+        try:
+            self._configure()
+            self._start_database()
+            self.start_daemon("munged")
+            self._wait(lambda: self._succeeds("munge", "-n", "-S", self.folder / "munge.socket"))
+            self.start_daemon("slurmdbd")
+            self._wait(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"))
+            # The controller would register its cluster itself, but not before it needs it.
+            for what in (("cluster", "ntk"), ("account", ACCOUNT), ("user", "root")):
+                account = (f"account={ACCOUNT}",) if what[0] == "user" else ()
+                self.command("sacctmgr", "-i", "add", *what, *account)
+            self.start_daemon("slurmctld")
+            self.start_daemon("slurmd")
+            self._wait(self.is_ready)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop what was started, remove the configuration and the folder."""
+        if self._pids.get("slurmctld") and self.daemon_runs("slurmctld"):
+            subprocess.run(["scancel", "--user=root"], env=self.environment, capture_output=True)
+            time.sleep(1)
+        for name in ("slurmd", "slurmctld", "slurmdbd", "munged", "mariadbd"):
+            self.stop_daemon(name)
+        for name in CONFIGURATION:
+            link = ETC / name
+            if link.is_symlink() and Path(os.readlink(link)).parent == self.folder:
+                link.unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start_daemon(self, name: str) -> None:
+        """Start one of the daemons; its output goes into the folder."""
+        with (self.folder / f"{name}.out").open("ab") as output:
+            process = subprocess.Popen(
+                [str(word) for word in self._daemons[name]],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._pids = self._pids | {name: process.pid}
+
+    def stop_daemon(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal to one of the daemons, and wait until it has gone."""
+        if not self.daemon_runs(name):
+            return
+        pid = self._pids[name]
+        os.kill(pid, number)
+        for _ in range(150):
+            _reap(pid)
+            if not _is_alive(pid):
+                return
+            time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+        _reap(pid)
+
+    def daemon_runs(self, name: str) -> bool:
+        """Return whether one of the daemons runs."""
+        pid = self._pids.get(name)
+        return pid is not None and _is_alive(pid)
+
+    def is_ready(self) -> bool:
+        """Return whether the node takes jobs."""
+        found = self._output("sinfo", "-h", "-p", "cpu", "-o", "%T")
+        return found.strip() in ("idle", "mixed", "allocated")
+
+    # --- looking and acting ----------------------------------------------------------------------
+
+    def command(self, *words: object, check: bool = True) -> str:
+        """Return the output of one of Slurm's commands."""
+        done = subprocess.run(
+            [str(word) for word in words], env=self.environment, text=True, capture_output=True
+        )
+        if check and done.returncode:
+            raise ClusterError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+        return done.stdout
+
+    def jobs(self) -> list[Job]:
+        """Return all jobs and array tasks that the accounting knows."""
+        lines = self.command(
+            *("sacct", "-X", "-a", "-n", "-P", "--starttime", "now-2days"),
+            *("--format", "JobIDRaw,JobName,State,Comment"),
+        ).splitlines()
+        return [Job(*line.split("|", 3)) for line in lines if line]
+
+    def queue(self, *options: str) -> list[dict[str, str]]:
+        """Return the jobs and array tasks that wait or run, with state, comment and raw id."""
+        fields = ("JobArrayID", "JobID", "StateCompact", "Comment")
+        form = ",".join(f"{field}:|" for field in fields)
+        lines = self.command("squeue", "-h", "-r", "-O", form, *options).splitlines()
+        return [dict(zip(fields, line.split("|"), strict=False)) for line in lines]
+
+    @contextmanager
+    def running(self) -> Iterator[Cluster]:
+        """Start the cluster for a ``with`` block."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    @property
+    def _daemons(self) -> Mapping[str, Sequence[object]]:
+        folder = self.folder
+        return {
+            "mariadbd": [
+                *("mariadbd", "--no-defaults", "--user=root", "--skip-networking"),
+                *(f"--datadir={folder}/database", f"--socket={folder}/mariadb.socket"),
+                *(f"--pid-file={folder}/mariadb.pid", "--innodb-buffer-pool-size=64M"),
+            ],
+            "munged": [
+                *("munged", "--foreground", "--force", "--num-threads=10"),
+                *(f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"),
+                f"--pid-file={folder}/munge.pid",
+                *(f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed"),
+            ],
+            "slurmdbd": ["slurmdbd", "-D"],
+            "slurmctld": ["slurmctld", "-D"],
+            "slurmd": ["slurmd", "-D"],
+        }
+
+    @property
+    def _pids(self) -> dict[str, int]:
+        try:
+            return json.loads((self.folder / "pids.json").read_text())
+        except FileNotFoundError:
+            return {}
+
+    @_pids.setter
+    def _pids(self, pids: Mapping[str, int]) -> None:
+        (self.folder / "pids.json").write_text(json.dumps(dict(pids)))
+
+    def _configure(self) -> None:
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise ClusterError(f"{self.folder} is not empty; `make slurm-down`, or remove it")
+        for name in ("state", "spool", "database"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        self.folder.chmod(0o755)
+        ports = _free_ports(3)
+        values = {
+            "folder": self.folder,
+            "host": socket.gethostname().split(".")[0],
+            "controller_port": ports[0],
+            "node_port": ports[1],
+            "database_daemon_port": ports[2],
+            "cpus": os.cpu_count(),
+            "memory": _memory_mb(),
+            "gpus": GPUS,
+            "last_gpu": GPUS - 1,
+        }
+        for number in range(GPUS):  # the numbers are those of /dev/null
+            os.mknod(self.folder / f"gpu{number}", 0o20666, os.makedev(1, 3))
+        texts = dict(zip(CONFIGURATION, (SLURM_CONF, SLURMDBD_CONF, GRES_CONF), strict=True))
+        ETC.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            path = self.folder / name
+            path.write_text(text.format_map(values))
+            path.chmod(0o600 if name == "slurmdbd.conf" else 0o644)
+            (ETC / name).symlink_to(path)
+
+    def _start_database(self) -> None:
+        self.command(
+            *("mariadb-install-db", "--no-defaults", "--user=root", "--skip-test-db"),
+            *(f"--datadir={self.folder}/database", "--auth-root-authentication-method=normal"),
+        )
+        self.start_daemon("mariadbd")
+        client = ("mariadb", "--no-defaults", f"--socket={self.folder}/mariadb.socket", "-e")
+        self._wait(lambda: self._succeeds(*client, "select 1"))
+
+    def _succeeds(self, *words: object) -> bool:
+        done = subprocess.run(
+            [str(word) for word in words], env=self.environment, capture_output=True
+        )
+        return done.returncode == 0
+
+    def _output(self, *words: object) -> str:
+        return self.command(*words, check=False)
+
+    def _wait(self, condition: Callable[[], bool], *, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            dead = [name for name in self._pids if not self.daemon_runs(name)]
+            if dead or time.monotonic() > end:
+                what = f"{dead[0]} has ended" if dead else "no answer in time"
+                raise ClusterError(f"{what}; logs:\n{self.logs()}")
+            time.sleep(0.2)
+
+    def logs(self, *, lines: int = 15) -> str:
+        """Return the ends of the daemons' logs."""
+        texts = []
+        for path in sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")]):
+            text = path.read_text(errors="replace").splitlines()[-lines:]
+            texts += [f"--- {path.name}", *text]
+        return "\n".join(texts)
+
+
+def _which(program: str) -> str | None:
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _memory_mb() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def _reap(pid: int) -> None:
+    with suppress(ChildProcessError):  # started by another call of this program
+        os.waitpid(pid, os.WNOHANG)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=["up", "down"])
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    args = parser.parse_args(argv)
+    cluster = Cluster(args.folder)
+    if args.action == "down":
+        cluster.stop()
+        return 0
+    try:
+        cluster.start()
+    except ClusterError as error:
+        print(f"cluster: error: {error}", file=sys.stderr)
+        return 2
+    print(cluster.command("sinfo"), end="")
+    print("snakemake --profile slurm --configfile config/ci.yaml    # stop it with make slurm-down")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+"""What a job costs: its work against counted operations and the programs, its time by fits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import compute_spectrum
+import compute_training_kernel
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from ntk_conditioning import activations, costs, empirical, smallest_angle
+from ntk_conditioning.costs import DEFAULTS, LIGHT, Model, Observation, Pace, Work
+from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+
+RELU = activations.get("relu")
+SIZES = {"n": 60000, "d": 784, "width": 512}
+BLOCKS = {"blocks": 117, "kernel_size": 512}
+KIND = "compute_spectrum"
+
+
+def network(*, d: int, depth: int, width: int):
+    chance = np.random.default_rng(0)
+    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=chance)
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_work_of_a_kernel_is_that_of_its_products(depth):
+    m, d, width = 512, 100, 128
+    mlp = network(d=d, depth=depth, width=width)
+    with FlopCounterMode(display=False) as counter:
+        empirical.ntk(mlp, torch.ones(m, d, dtype=torch.float64))
+    sizes = {"n": m, "d": d, "width": width, "seeds": 1, "blocks": 1, "kernel_size": m}
+    found = costs.spectrum(**sizes, depths=[depth]).flops
+    kernel = found - costs._conditioning(m, True)
+    # Tiles of 256 rows compute 3/4 of all pairs, not a half.
+    assert 0.6 < kernel / counter.get_total_flops() < 1.1
+
+
+def operations(total, a, b, **_) -> int:
+    """Return the operations of a product from the shapes of its factors."""
+    return 2 * a[0] * a[1] * b[1]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_work_of_a_training_is_that_of_its_products(depth):
+    n, d, width, classes, epochs = 50, 300, 20, 10, 3
+    chance = generator(0, "data")
+    x = torch.from_numpy(chance.standard_normal((n, d))).float()
+    cpu = torch.device("cpu")
+    loss = make_loss("cross_entropy", outputs="classes", classes=classes, dtype=x.dtype, device=cpu)
+    ensemble = Ensemble(
+        Architecture(depth, width, RELU),
+        loss,
+        [Member(1, 0.01), Member(1, 0.02)],
+        {1: Part(x, torch.arange(n) % classes)},
+        epochs=epochs,
+        batch=10,
+    )
+    in_place = {torch.ops.aten.addmm_: operations}  # which torch does not count
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        while not ensemble.finished:
+            ensemble.advance()
+    sizes = {"n": n, "d": d, "width": width, "depth": depth, "classes": classes}
+    found = costs.training(**sizes, networks=2, epochs=epochs, batch=10)
+    assert 2 * found.flops / counter.get_total_flops() == pytest.approx(1, rel=0.02)  # in float32
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("m", [512, 20000])
+def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads):
+    mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
+    args = SimpleNamespace(full_spectrum_below=2048, threads=threads, memory_gb=1.0)
+    needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
+    sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
+    found = costs.spectrum(**sizes, kernel_size=m, dtype_bytes=itemsize, threads=threads)
+    assert needed + 8 * m * 784 <= found.memory <= 2 * needed + 10**9
+
+
+def test_numbers_of_the_programs_are_theirs():
+    assert costs.GRADIENTS == smallest_angle.MEMORY
+    assert costs.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+
+
+# (work, peak memory in MB, seconds of a core): MNIST and the like, measured.
+MEASURED = {
+    "spectrum": (
+        KIND,
+        costs.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5),
+        *(812, 146),
+    ),
+    "linear spectrum": (
+        KIND,
+        costs.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5, linear=True),
+        *(878, 252),
+    ),
+    "infinite spectrum": (
+        "compute_infinite_spectrum",
+        costs.infinite_spectrum(n=60000, d=784, **BLOCKS, depths=[3], seeds=5),
+        *(540, 41),
+    ),
+    "angle": ("compute_min_angle", costs.min_angle(**SIZES, depths=[8], seeds=5), *(2944, 366)),
+    "linear angle": ("compute_min_angle", costs.min_angle(**SIZES, depths=[0], seeds=5), 932, 173),
+    "infinite angle": (
+        "compute_infinite_min_angle",
+        costs.infinite_min_angle(n=60000, d=784, depths=[7], seeds=1),
+        *(683, 31),
+    ),
+    "training": (
+        "train_network",
+        costs.training(
+            n=200, d=64, width=1024, depth=4, classes=1, networks=2, epochs=100, batch=200
+        ),
+        *(442, 17),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_defaults_are_near_to_what_was_measured(name):
+    kind, work, megabytes, seconds = MEASURED[name]
+    assert 1.1e6 * megabytes < work.memory < 3e6 * megabytes + 1e9
+    assert 0.7 < Model().seconds(kind, work) / seconds < 1.4
+
+
+COUNTS = st.integers(1, 5000)
+FUNCTIONS = {
+    costs.preparation: {"n", "d"},
+    costs.description: {"n", "d"},
+    costs.spectrum: {"n", "d", "width", "seeds", "blocks", "kernel_size", "threads"},
+    costs.infinite_spectrum: {"n", "d", "seeds", "blocks", "kernel_size", "threads"},
+    costs.min_angle: {"n", "d", "width", "seeds"},
+    costs.infinite_min_angle: {"n", "d", "seeds"},
+    costs.training: {
+        *("n", "d", "width", "classes", "networks", "epochs", "batch", "n_test", "draws"),
+        *("threads", "depth"),
+    },
+    costs.training_kernel: {"n", "d", "width", "seeds", "depth"},
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+@given(data=st.data())
+def test_more_of_anything_costs_no_less(function, data):
+    names = sorted(FUNCTIONS[function])
+    sizes = {name: data.draw(COUNTS, label=name) for name in names}
+    more = dict(sizes)
+    if "kernel_size" in names:
+        fixed = {"full_below": data.draw(st.sampled_from([0, 10**9]), label="full_below")}
+        sizes |= fixed
+        more |= fixed
+    if "linear" in (function.__kwdefaults__ or {}):
+        fixed = {"linear": data.draw(st.booleans(), label="linear")}
+        sizes |= fixed
+        more |= fixed
+    varied = data.draw(st.sampled_from(names), label="varied")
+    more[varied] += data.draw(COUNTS, label="added")
+    if "depths" in function.__annotations__:
+        # from 0 to 1 a kernel takes the place of a factor, and may cost less
+        depth = data.draw(st.integers(1, 20), label="depth")
+        sizes["depths"], more["depths"] = [depth], [depth + data.draw(st.integers(0, 3))]
+    less, greater = function(**sizes), function(**more)
+    assert less.flops <= greater.flops
+    assert less.memory <= greater.memory
+
+
+def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
+    one, other = (costs.spectrum(**SIZES, **BLOCKS, depths=[L], seeds=2) for L in (1, 3))
+    both = costs.spectrum(**SIZES, **BLOCKS, depths=[1, 3], seeds=2)
+    assert both.flops == pytest.approx((one + other).flops)
+    assert both.memory == (one + other).memory == other.memory
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def observed(pace: Pace, flops, *, spread: float = 0.0, gpu: bool = False) -> list[Observation]:
+    """Return jobs of that pace, whose times scatter."""
+    chance = np.random.default_rng(0)
+    return [
+        Observation(KIND, Work(f, 1e9), pace.seconds(f) * chance.lognormal(0, spread), gpu=gpu)
+        for f in flops
+    ]
+
+
+def test_a_fit_finds_the_pace_of_another_machine():
+    slow = Pace(10.0, 5e9)
+    fitted = Model().fit(observed(slow, np.geomspace(1e9, 1e13, 40), spread=0.1)).pace(KIND)
+    assert fitted.startup == pytest.approx(slow.startup, rel=0.15)
+    assert fitted.rate == pytest.approx(slow.rate, rel=0.15)
+    assert Model().pace(KIND) == DEFAULTS[KIND]
+
+
+def test_jobs_that_did_a_part_of_their_work_do_not_count():
+    flops = np.geomspace(1e11, 1e13, 30)
+    whole = observed(Pace(4.0, 2e10), flops)
+    partial = [Observation(KIND, Work(f, 1e9), 4.0) for f in flops[-8:]]
+    assert Model().fit([*whole, *partial]) == Model().fit(whole)
+
+
+def test_one_observation_moves_the_defaults_a_little():
+    usual = DEFAULTS[KIND]
+    (one,) = observed(Pace(usual.startup * 4, usual.rate / 4), [1e12])
+    before, after = Model(), Model().fit([one])
+    ratio = after.seconds(KIND, one.work) / before.seconds(KIND, one.work)
+    assert 1.1 < ratio < 2.5  # of 4
+    kept = set(DEFAULTS) - {KIND}
+    assert all(after.pace(kind) == before.pace(kind) for kind in kept)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e15), st.floats(1e-2, 1e6)), max_size=10))
+def test_a_fit_is_of_positive_times(pairs):
+    fitted = Model().fit([Observation(KIND, Work(f, 0.0), s) for f, s in pairs]).pace(KIND)
+    assert fitted.startup >= 0
+    assert fitted.rate > 0
+
+
+def test_a_gpu_is_assumed_until_a_job_on_one_was_seen():
+    work = Work(1e15, 1e9)
+    assert Model().pace("train_network", gpu=True).assumed
+    assert (
+        Model().pace("compute_infinite_spectrum", gpu=True) == DEFAULTS["compute_infinite_spectrum"]
+    )
+    seen = Model().fit(observed(Pace(8.0, 1e12), np.geomspace(1e12, 1e15, 20), gpu=True))
+    assert not seen.pace(KIND, gpu=True).assumed
+    assert seen.seconds(KIND, work, gpu=True) == pytest.approx(1000, rel=0.2)
+    assert seen.seconds(KIND, work) == Model().seconds(KIND, work)
+
+
+def test_threads_share_the_work_of_a_core_but_not_that_of_a_gpu():
+    work = Work(1e13, 1e9)
+    assert Model().seconds(KIND, work, threads=4) < Model().seconds(KIND, work) / 3
+    gpu = {"gpu": True}
+    assert Model().seconds(KIND, work, threads=4, **gpu) == Model().seconds(KIND, work, **gpu)
+
+
+@given(st.floats(0, 1e18), st.floats(0, 1e12), st.integers(1, 5))
+def test_requests_leave_room_and_grow_with_attempts(flops, size, attempt):
+    work = Work(flops, size)
+    asked = costs.minutes(Model(), KIND, work, attempt)
+    assert 60 * asked >= 3 * Model().seconds(KIND, work)
+    assert asked >= 10
+    assert costs.minutes(Model(), KIND, work, attempt + 1) == 2 * asked
+    assert 1e6 * costs.memory_mb(work, attempt) >= 1.25 * size
+    assert costs.memory_mb(work, attempt + 1) >= costs.memory_mb(work, attempt)
+
+
+def test_unknown_kinds_are_light():
+    assert 0 < Model().seconds("bundle_run", LIGHT) < 60
+
+
+def test_nothing_heavy_is_imported():
+    program = "import sys, ntk_conditioning.costs; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(loaded)
