@@ -2,14 +2,18 @@
 # make test    the test suite
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
+# make estimate                what a run would take: core-hours, GPU-hours, memory
+# make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
+# make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
 #
 # Each makes .venv when it is missing. Python 3.11 or newer and make are all that is needed.
-# Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml
+# Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml  PROFILE=slurm
 
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
+PROFILE ?=
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -18,10 +22,10 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test lint bench estimate slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -9
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -12
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -47,6 +51,17 @@ lint: $(READY)
 
 bench: $(READY)
 	python -m benchmarks
+
+# Whatever executor a profile names, this runs here.
+estimate: $(READY)
+	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
+	  $(if $(CONFIG),--configfile $(CONFIG))
+
+slurm-up slurm-down: slurm-%: $(READY)
+	python -m tests.slurm.cluster $*
+
+slurm-soak: $(READY)
+	python -m tests.slurm.soak
 
 # Needs uv; resolves for every platform and Python version at once.
 lock: envs/requirements.in

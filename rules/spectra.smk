@@ -38,7 +38,6 @@ for batch in CELL_JOBS["compute_spectrum"]:
         resources:
             mem_mb=cell_memory("compute_spectrum", batch),
             runtime=cell_minutes("compute_spectrum", batch),
-            gpu=0,
             device="cpu",
         params:
             depths=job_depths,
@@ -139,7 +138,6 @@ for batch in CELL_JOBS["compute_min_angle"]:
         resources:
             mem_mb=cell_memory("compute_min_angle", batch),
             runtime=cell_minutes("compute_min_angle", batch),
-            gpu=0,
             device="cpu",
         params:
             depths=job_depths,

@@ -58,7 +58,6 @@ rule train_network:
     resources:
         mem_mb=training_memory("train_network"),
         runtime=training_minutes("train_network"),
-        gpu=0,
         device="cpu",
     params:
         width=experiment_value("width"),

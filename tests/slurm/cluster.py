@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,8 @@ AccountingStorageTRES=gres/gpu
 # What takes minutes on a cluster takes seconds here.
 KillWait=5
 SlurmdTimeout=10
+BatchStartTimeout=2
+MessageTimeout=5
 ReturnToService=2
 MinJobAge=300
 SchedulerParameters=bf_interval=2,sched_interval=5
@@ -136,8 +138,11 @@ class Cluster:
         self.folder = folder.absolute()
         self.environment = {
             **{name: value for name, value in os.environ.items() if name != "SLURM_CONF"},
+            # Of processes that may be started where only a user's programs are on the path.
+            "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
             "MYSQL_UNIX_PORT": str(self.folder / "mariadb.socket"),
         }
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     # --- starting and stopping -------------------------------------------------------------------
 
@@ -184,7 +189,7 @@ class Cluster:
     def start_daemon(self, name: str) -> None:
         """Start one of the daemons; its output goes into the folder."""
         with (self.folder / f"{name}.out").open("ab") as output:
-            process = subprocess.Popen(
+            self._children[name] = process = subprocess.Popen(
                 [str(word) for word in self._daemons[name]],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -198,20 +203,19 @@ class Cluster:
         """Send a signal to one of the daemons, and wait until it has gone."""
         if not self.daemon_runs(name):
             return
-        pid = self._pids[name]
-        os.kill(pid, number)
-        for _ in range(150):
-            _reap(pid)
-            if not _is_alive(pid):
-                return
+        os.kill(self._pids[name], number)
+        end = time.monotonic() + 15
+        while self.daemon_runs(name):
+            if time.monotonic() > end:
+                os.kill(self._pids[name], signal.SIGKILL)
             time.sleep(0.1)
-        os.kill(pid, signal.SIGKILL)
-        _reap(pid)
 
     def daemon_runs(self, name: str) -> bool:
         """Return whether one of the daemons runs."""
-        pid = self._pids.get(name)
-        return pid is not None and _is_alive(pid)
+        if name in self._children:
+            return self._children[name].poll() is None
+        pid = self._pids.get(name)  # started by another call of this program
+        return pid is not None and Path(f"/proc/{pid}").exists()
 
     def is_ready(self) -> bool:
         """Return whether the node takes jobs."""
@@ -354,7 +358,7 @@ class Cluster:
 
 
 def _which(program: str) -> str | None:
-    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -369,19 +373,6 @@ def _free_ports(count: int) -> list[int]:
 
 def _memory_mb() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def _reap(pid: int) -> None:
-    with suppress(ChildProcessError):  # started by another call of this program
-        os.waitpid(pid, os.WNOHANG)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,54 @@
+"""What happens to jobs on a cluster, made to happen: each function does it to one running job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.slurm.cluster import Cluster
+
+#: Slurm's own processes around a job.
+STEPS = ("slurmstepd", "slurmd")
+
+
+def cancel(cluster: Cluster, job: str) -> None:
+    """Let a user or an administrator cancel a job: SIGTERM, then SIGKILL after KillWait."""
+    cluster.command("scancel", job)
+
+
+def end_time(cluster: Cluster, job: str) -> None:
+    """Let a job reach its time limit: the same signals, when Slurm next looks at its clock."""
+    cluster.command("scontrol", "update", f"JobId={job}", "EndTime=now+1second", check=False)
+
+
+def restart_node(cluster: Cluster) -> None:
+    """Let the node lose power and come back: all that runs on it dies at once, without a signal."""
+    for pid in node_processes(cluster):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    cluster.stop_daemon("slurmd", signal.SIGKILL)
+    time.sleep(2)
+    cluster.start_daemon("slurmd")
+
+
+def hurry(cluster: Cluster) -> None:
+    """Start jobs that Slurm has requeued now: it would wait two minutes after a node was lost."""
+    for job in cluster.queue("--states=PENDING"):
+        cluster.command("scontrol", "update", f"JobId={job['JobID']}", "StartTime=now", check=False)
+
+
+def node_processes(cluster: Cluster) -> list[int]:
+    """Return the processes of all jobs: Slurm's around them and everything below those."""
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            parents[int(folder.name)] = int(rest.split()[1])
+            names[int(folder.name)] = name
+    found = {pid for pid, name in names.items() if name.startswith("slurmstepd")}
+    while below := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= below
+    return sorted(found)

@@ -1,0 +1,114 @@
+"""A clone of the workflow on the cluster of the tests, and Snakemake submitting from it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.clone import Clone
+from tests.slurm.cluster import ACCOUNT, Cluster
+
+#: The three lines of profiles/slurm/config.yaml that profiles/README.md tells a newcomer to edit.
+LINES = {
+    "slurm_account: my_account": f"slurm_account: {ACCOUNT}",
+    "slurm_partition: cpu ": "slurm_partition: cpu ",
+    "slurm_partition: gpu ": "slurm_partition: gpu ",
+}
+#: The tests' own: the GPUs have no hardware behind them, and nobody waits for network files here.
+CHANGES = {
+    "device: cuda": "device: auto",
+    "slurm-init-seconds-before-status-checks: 20": "slurm-init-seconds-before-status-checks: 3",
+    "latency-wait: 60": "latency-wait: 5",
+}
+
+
+class Site(Clone):
+    """A clone whose Slurm profile is edited as a newcomer would, for the tests' cluster."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        super().__init__(folder)
+        self.cluster = cluster
+        for old, new in LINES.items():
+            self.edit("profiles/slurm/config.yaml", f"# {old}", new)
+        for old, new in CHANGES.items():
+            self.edit("profiles/slurm/config.yaml", old, new)
+
+    def submit(self, *arguments: str) -> Submission:
+        """Start Snakemake with the Slurm profile."""
+        return Submission(self, arguments)
+
+    def jobs_of(self, submission: Submission) -> dict[str, str]:
+        """Return the states of a submission's jobs by number."""
+        name = submission.run_id()
+        return {job.number: job.state for job in self.cluster.jobs() if job.name == name}
+
+
+class Submission:
+    """Snakemake that submits jobs, as a process beside the test."""
+
+    def __init__(self, site: Site, arguments: tuple[str, ...]) -> None:
+        self.site = site
+        number = len(list(site.folder.glob("submission-*.log")))
+        self.log = site.folder / f"submission-{number}.log"
+        with self.log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments],
+                cwd=site.folder,
+                env=site.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def text(self) -> str:
+        """Return what it has said so far."""
+        return self.log.read_text(errors="replace")
+
+    def run_id(self) -> str:
+        """Return the name of its jobs."""
+        self.wait_until(lambda: "SLURM run ID: " in self.text(), "it submits")
+        found = re.search(r"SLURM run ID: (\S+)", self.text())
+        assert found
+        return found.group(1)
+
+    def finished_jobs(self) -> int:
+        """Return how many jobs it has seen finish."""
+        return len(re.findall(r"^Finished jobid: ", self.text(), re.MULTILINE))
+
+    def wait(self, *, seconds: float = 900) -> int:
+        """Return the exit status, after the end."""
+        try:
+            return self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"no end after {seconds} s\n{self.text()[-9000:]}")
+
+    def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float = 180) -> None:
+        """Wait for a condition, as long as Snakemake runs."""
+        end = time.monotonic() + seconds
+        while not condition():
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() > end:
+                self.kill()
+                why = "Snakemake ended" if ended else f"{seconds} s passed"
+                pytest.fail(f"{why} before {what}\n{self.text()[-9000:]}")
+            time.sleep(0.5)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it without a chance to do anything."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()

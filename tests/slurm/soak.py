@@ -1,0 +1,196 @@
+"""Disturb runs on a real Slurm until every kind of failure has happened often; `make slurm-soak`.
+
+A run is nine networks to train and rows of cells to compute. While it runs, jobs are cancelled,
+reach their time limit or lose their node; trainings begin with too little memory; everything is
+cancelled and Snakemake killed, or stopped with Ctrl-C, and called again. Every run must end by
+itself with the bytes of one that was left in peace. What happened goes into
+benchmarks/results/slurm_soak.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.clone import ROOT, Clone
+from tests.slurm import injections
+from tests.slurm.cluster import Cluster
+from tests.slurm.site import Site, Submission
+
+RESULT = ROOT / "benchmarks/results/slurm_soak.json"
+
+KINDS = ("cancel", "end_time", "memory", "restart_node", "cancel_everything", "interrupt")
+
+#: A job is tried four times, and its first try lacks memory; one is left in reserve.
+HITS = 2
+
+EXPERIMENT = {
+    "datasets": ["digits"],
+    "width": 160,
+    "seeds": [1],
+    "samples": "all",
+    "batch_size": 50,
+    "epochs": 500,
+    "learning_rates": [0.01, 0.02],
+}
+OVERLAY = {
+    "run": "soak",
+    "datasets": ["digits"],
+    "depths": [0, 1, 2, 4],
+    "activation_study": {"datasets": ["digits_sphere"], "activations": ["relu"], "depths": [1]},
+    "training": {
+        "fig3": {**EXPERIMENT, "depths": [1, 2, 3, 4, 5, 6]},
+        "fig3_code": {**EXPERIMENT, "depths": [1, 2, 3]},
+        "gradient_descent": {"depths": [1], "width": 64, "seeds": [1], "epochs": 5},
+    },
+}
+TABLES = ("spectra", "conditioning", "angles", "training", "learning_rates")
+TARGETS = [f"results/soak/tables/{table}.parquet" for table in TABLES]
+OPTIONS = ("--configfile", "soak.json")
+LITTLE = "train_network:mem_mb=400 * attempt ** 2"
+
+
+@dataclass
+class Record:
+    """What has happened so far."""
+
+    wanted: int
+    runs: int = 0
+    wrong: int = 0
+    failed: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    injected: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+
+    def missing(self) -> list[str]:
+        """Return the kinds that have not happened often enough."""
+        return [kind for kind in KINDS if self.injected[kind] < self.wanted]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--times", type=int, default=20, help="how often each kind happens")
+    parser.add_argument("--minutes", type=float, default=600, help="no run begins after them")
+    args = parser.parse_args(argv)
+    record = Record(args.times)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ntk-soak-") as folder:
+        expected = undisturbed(Path(folder) / "local")
+        with Cluster(Path(folder) / "slurm").running() as cluster:
+            while record.missing() and time.monotonic() - start < 60 * args.minutes:
+                site = Site(Path(folder) / f"run-{record.runs}", cluster)
+                (site.folder / "soak.json").write_text(json.dumps(OVERLAY))
+                one_run(site, record)
+                record.wrong += bytes_of(site) != expected
+                record.runs += 1
+                record.seconds = time.monotonic() - start
+                save(record)
+    return 1 if record.wrong or record.failed or record.missing() else 0
+
+
+def undisturbed(folder: Path) -> dict[str, bytes]:
+    """Return the tables of a run on this machine."""
+    clone = Clone(folder)
+    (folder / "soak.json").write_text(json.dumps(OVERLAY))
+    clone.run(*TARGETS, *OPTIONS, "--cores", "2")
+    return bytes_of(clone)
+
+
+def bytes_of(clone: Clone) -> dict[str, bytes]:
+    """Return the content of a run's tables by name."""
+    return {path.name: path.read_bytes() for path in clone.files("results/soak/tables/*")}
+
+
+def one_run(site: Site, record: Record) -> None:
+    """Let one run go to its end, disturbed by what is missing."""
+    random.seed(record.runs)
+    hits: Counter[str] = Counter()
+    submission = submit(site, record)
+    while submission.process.poll() is None:
+        time.sleep(random.uniform(2, 8))
+        running = site.cluster.queue("--states=RUNNING")
+        jobs = [job for job in running if hits[job["Comment"]] < HITS]
+        kinds = [kind for kind in record.missing() if kind != "memory"]
+        if not kinds or not jobs or submission.process.poll() is not None:
+            continue
+        # the kind that has happened least often, so that all come to an end together
+        kind, job = min(kinds, key=record.injected.__getitem__), random.choice(jobs)
+        record.injected[kind] += 1
+        hits[job["Comment"]] += 1
+        say(record, kind, job["Comment"])
+        if kind in ("cancel_everything", "interrupt"):
+            count_states(site, submission, record)
+            stop(site, submission, kind)
+            hits.clear()
+            submission = submit(site, record)
+        elif kind == "restart_node":
+            injections.restart_node(site.cluster)
+            submission.wait_until(lambda: bool(waiting(site)), "Slurm requeued what ran")
+            injections.hurry(site.cluster)
+        else:
+            getattr(injections, kind)(site.cluster, job["JobID"])
+    count_states(site, submission, record)
+    if submission.wait():
+        record.failed += 1
+        sys.stderr.write(submission.text()[-6000:])
+
+
+def waiting(site: Site) -> list[dict[str, str]]:
+    """Return the jobs that Slurm starts again when it is told to, or in two minutes."""
+    return site.cluster.queue("--states=PENDING")
+
+
+def submit(site: Site, record: Record) -> Submission:
+    """Call Snakemake, with too little memory for the first try of every training."""
+    options = [*TARGETS, *OPTIONS]
+    if "memory" in record.missing():
+        options += ["--set-resources", LITTLE]
+    return site.submit(*options)
+
+
+def stop(site: Site, submission: Submission, kind: str) -> None:
+    """End Snakemake and all jobs, in one of two ways."""
+    if kind == "interrupt":
+        submission.interrupt()
+        submission.wait(seconds=240)
+    else:
+        submission.kill()
+        site.cluster.command("scancel", "--user=root")
+        site.run("--unlock", *OPTIONS)
+    while site.cluster.queue():
+        time.sleep(0.5)
+
+
+def count_states(site: Site, submission: Submission, record: Record) -> None:
+    """Add how a submission's jobs ended; those that lack memory are the failures."""
+    states = Counter(state.split()[0] for state in site.jobs_of(submission).values())
+    record.states += states
+    record.jobs += states.total()
+    record.injected["memory"] += states["OUT_OF_MEMORY"] + states["FAILED"]
+
+
+def save(record: Record) -> None:
+    """Write the record."""
+    values = {name: getattr(record, name) for name in ("runs", "wrong", "failed", "jobs")}
+    values |= {"minutes": round(record.seconds / 60, 1)}
+    values |= {"injected": dict(record.injected), "states": dict(record.states)}
+    RESULT.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    say(record, "run ended", f"{record.wrong} wrong, {record.failed} failed")
+
+
+def say(record: Record, what: str, more: str) -> None:
+    """Tell what happens, with the time."""
+    print(time.strftime("%H:%M:%S"), f"run {record.runs}:", what, more, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

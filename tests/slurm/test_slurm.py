@@ -1,0 +1,226 @@
+"""The workflow on a real Slurm: as on one machine, to the byte, whatever happens to its jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.clone import Clone
+from tests.slurm import injections
+from tests.slurm.cluster import Cluster
+from tests.slurm.site import Site, Submission
+
+# One worker runs all of them: there is one cluster.
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.slow]
+
+CI = ("--configfile", "config/ci.yaml")
+
+#: A training of half a minute.
+LONG = {
+    "run": "long",
+    "training": {
+        "fig3": {
+            "datasets": ["digits"],
+            "depths": [1, 2],
+            "width": 256,
+            "seeds": [1],
+            "samples": "all",
+            "batch_size": 50,
+            "epochs": 700,
+            "learning_rates": [0.01, 0.02],
+        }
+    },
+}
+
+
+def training(depth: int) -> str:
+    return f"training/fig3/digits/mlp/relu/depth-{depth}"
+
+
+def bytes_of(clone: Clone, pattern: str) -> dict[str, bytes]:
+    """Return the content of files by name."""
+    return {path.name: path.read_bytes() for path in clone.files(pattern)}
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone in which both runs have been done on this machine, without Slurm."""
+    clone = Clone(tmp_path_factory.mktemp("local") / "clone")
+    clone.run(*CI, "--cores", "2")
+    (clone.folder / "long.json").write_text(json.dumps(LONG))
+    targets = [f"results/long/{training(depth)}.parquet" for depth in (1, 2)]
+    clone.run(*targets, "--configfile", "long.json", "--cores", "2")
+    return clone
+
+
+def running_programs(site: Site) -> list[str]:
+    """Return the raw numbers of jobs whose program has begun."""
+    jobs = site.cluster.queue("--states=RUNNING")
+    return [job["JobID"] for job in jobs]
+
+
+def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_one(
+    site: Site, local: Clone
+):
+    first = site.submit("all", *CI)
+    first.wait_until(lambda: first.finished_jobs() >= 15, "15 jobs were done")
+    first.wait_until(lambda: running_programs(site) != [], "a job ran")
+    first.interrupt()
+    # the jobs are gone at once; Snakemake itself ends when it next looks for them
+    end = time.monotonic() + 30
+    while site.cluster.queue():
+        assert time.monotonic() < end, "jobs are left"
+        time.sleep(0.5)
+    assert first.wait(seconds=200) != 0
+    done = {path: path.stat() for path in site.files("results/ci/s*/**/*.parquet")}
+
+    # The same command again, and now everything happens to it.
+    again = site.submit("all", *CI)
+    happened = disturb(site, again)
+    assert again.wait() == 0, again.text()[-9000:]
+    assert happened == {"cancel": 2, "end_time": 2, "restart_node": 1}
+    assert bytes_of(site, "results/ci/tables/*") == bytes_of(local, "results/ci/tables/*")
+    assert bytes_of(site, "results/ci/figures/**/*.png") == bytes_of(
+        local, "results/ci/figures/**/*.png"
+    )
+    # what was done before the interruption was not done again
+    assert {path: path.stat() for path in done} == done
+    assert site.plan("all", *CI) == {}
+
+    states = site.jobs_of(again)
+    assert sum(state.startswith("CANCELLED") for state in states.values()) >= 2
+    assert sum(state == "TIMEOUT" for state in states.values()) >= 1
+    trainings = [job for job in site.cluster.jobs() if "train_network" in job.comment]
+    assert trainings
+    given = site.cluster.command("sacct", "-X", "-n", "-P", "--format", "Comment,AllocTRES")
+    for line in given.splitlines():
+        comment, _, resources = line.partition("|")
+        if resources:
+            assert ("gres/gpu=1" in resources) == ("train_network" in comment), line
+
+
+def disturb(site: Site, submission: Submission) -> dict[str, int]:
+    """Do to running jobs what happens on a cluster; return how often each was done."""
+    plan = ["cancel", "end_time", "restart_node", "end_time", "cancel"]
+    happened: dict[str, int] = {}
+    hit: set[str] = set()
+    for kind in plan:
+        before = submission.finished_jobs()
+        submission.wait_until(
+            lambda before=before: submission.finished_jobs() >= before + 3, "jobs finished"
+        )
+        submission.wait_until(
+            lambda: any(job not in hit for job in running_programs(site)), "a job ran"
+        )
+        job = next(job for job in running_programs(site) if job not in hit)
+        hit.add(job)
+        if kind == "restart_node":
+            injections.restart_node(site.cluster)
+            submission.wait_until(lambda: requeued(site.cluster), "Slurm saw it")
+            injections.hurry(site.cluster)
+        elif kind == "end_time":
+            injections.end_time(site.cluster, job)
+        else:
+            injections.cancel(site.cluster, job)
+        happened[kind] = happened.get(kind, 0) + 1
+    return happened
+
+
+def requeued(cluster: Cluster) -> bool:
+    """Return whether the node is back and what ran on it waits to be started again."""
+    return cluster.is_ready() and not any(
+        job["StateCompact"] == "R" and not injections.node_processes(cluster)
+        for job in cluster.queue()
+    )
+
+
+@pytest.mark.parametrize("kind", ["cancel", "end_time", "restart_node", "memory"])
+def test_a_training_goes_on_where_it_was(site: Site, local: Clone, kind: str):
+    (site.folder / "long.json").write_text(json.dumps(LONG))
+    depth = 1 if kind in ("cancel", "memory") else 2
+    options = ["--configfile", "long.json"]
+    if kind == "memory":  # too little for torch, and enough when it is tried again
+        options += ["--set-resources", "train_network:mem_mb=400 * attempt ** 2"]
+    submission = site.submit(f"results/long/{training(depth)}.parquet", *options)
+    log = site.folder / f"logs/long/train_network/{training(depth).removeprefix('training/')}.log"
+    if kind != "memory":
+        submission.wait_until(lambda: log.exists() and "one by one" in log.read_text(), "it began")
+        time.sleep(3)
+        (job,) = running_programs(site)
+        if kind == "restart_node":
+            injections.restart_node(site.cluster)
+            submission.wait_until(
+                lambda: bool(site.cluster.queue("--states=PENDING")), "Slurm requeued the job"
+            )
+            injections.hurry(site.cluster)
+        else:
+            getattr(injections, kind)(site.cluster, job)
+    assert submission.wait() == 0, submission.text()[-9000:]
+    name = f"results/long/{training(depth)}.parquet"
+    assert (site.folder / name).read_bytes() == (local.folder / name).read_bytes()
+    states = [state.split()[0] for state in site.jobs_of(submission).values()]
+    expected = {
+        "cancel": ["CANCELLED", "COMPLETED"],
+        "end_time": ["TIMEOUT", "COMPLETED"],
+        "restart_node": ["COMPLETED"],  # Slurm starts the same job again
+    }
+    if kind == "memory":
+        states = states[-2:]
+        assert states[0] in ("FAILED", "OUT_OF_MEMORY")
+        assert states[1] == "COMPLETED"
+        return
+    assert states[-len(expected[kind]) :] == expected[kind]
+    # A signal leaves time for a checkpoint; a node that is lost does not.
+    assert ("going on from a checkpoint" in log.read_text()) == (kind != "restart_node")
+
+
+def test_a_job_that_is_given_no_gpu_says_so_at_once(site: Site):
+    (site.folder / "long.json").write_text(json.dumps(LONG))
+    site.edit("profiles/slurm/config.yaml", "device: auto", "device: cuda")
+    submission = site.submit(
+        f"results/long/{training(1)}.parquet", "--configfile", "long.json", "--retries", "0"
+    )
+    assert submission.wait() != 0
+    lines = re.findall(r"train_network: error: (.*)", submission.text())
+    assert lines
+    assert lines[0].startswith("--device cuda: torch sees no GPU here (torch is a CPU build)")
+    assert not (site.folder / f"results/long/{training(1)}.parquet").exists()
+
+
+def test_hundreds_of_cells_are_a_handful_of_jobs(site: Site):
+    overlay = {
+        "run": "many",
+        "datasets": ["digits"],
+        "kernels": ["empirical_ntk"],
+        "depths": list(range(25)),
+        "seeds": list(range(10)),
+        "width": 8,
+        "kernel_size": 20,
+        "samples": 40,
+    }
+    (site.folder / "many.json").write_text(json.dumps(overlay | {"samples": "all"}))
+    submission = site.submit("results/many/tables/spectra.parquet", "--configfile", "many.json")
+    assert submission.wait() == 0, submission.text()[-9000:]
+    cells = site.files("results/many/spectra/**/*.parquet")
+    assert len(cells) == 500
+    assert pq.read_metadata(site.folder / "results/many/tables/spectra.parquet").num_rows == 500
+    assert len(site.jobs_of(submission)) == 4  # dataset, two rows, table
+
+
+def test_the_papers_dag_is_planned_in_seconds(site: Site):
+    start = time.monotonic()
+    planned = site.plan("--profile", "slurm", "all")
+    assert time.monotonic() - start < 15
+    assert planned["train_network"] > 50
+    assert sum(planned.values()) > 300
+
+
+def test_the_profile_is_not_of_one_site():
+    text = (Path(__file__).parents[2] / "profiles/slurm/config.yaml").read_text()
+    values = re.findall(r"^\s+slurm_(?:account|partition):.*$", text, re.MULTILINE)
+    assert values == []
