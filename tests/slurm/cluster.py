@@ -242,11 +242,11 @@ class Cluster:
         return [Job(*line.split("|", 3)) for line in lines if line]
 
     def queue(self, *options: str) -> list[dict[str, str]]:
-        """Return the jobs and array tasks that wait or run, with state, comment and raw id."""
-        fields = ("JobArrayID", "JobID", "StateCompact", "Comment")
-        form = ",".join(f"{field}:|" for field in fields)
-        lines = self.command("squeue", "-h", "-r", "-O", form, *options).splitlines()
-        return [dict(zip(fields, line.split("|"), strict=False)) for line in lines]
+        """Return the jobs that wait or run, with number, state, name and comment."""
+        fields = {"JobID": "%A", "State": "%T", "Name": "%j", "Comment": "%k"}
+        form = "|".join(fields.values())
+        lines = self.command("squeue", "-h", "-r", "-o", form, *options).splitlines()
+        return [dict(zip(fields, line.split("|", 3), strict=True)) for line in lines]
 
     @contextmanager
     def running(self) -> Iterator[Cluster]:

@@ -24,6 +24,11 @@ def end_time(cluster: Cluster, job: str) -> None:
     cluster.command("scontrol", "update", f"JobId={job}", "EndTime=now+1second", check=False)
 
 
+def preempt(cluster: Cluster, job: str) -> None:
+    """Let a job make room for another one, as in a partition with PreemptMode=REQUEUE."""
+    cluster.command("scontrol", "requeue", job, check=False)
+
+
 def restart_node(cluster: Cluster) -> None:
     """Let the node lose power and come back: all that runs on it dies at once, without a signal."""
     for pid in node_processes(cluster):
@@ -35,7 +40,7 @@ def restart_node(cluster: Cluster) -> None:
 
 
 def hurry(cluster: Cluster) -> None:
-    """Start jobs that Slurm has requeued now: it would wait two minutes after a node was lost."""
+    """Start requeued jobs now: Slurm would wait two minutes."""
     for job in cluster.queue("--states=PENDING"):
         cluster.command("scontrol", "update", f"JobId={job['JobID']}", "StartTime=now", check=False)
 

@@ -1,9 +1,9 @@
 """Disturb runs on a real Slurm until every kind of failure has happened often; `make slurm-soak`.
 
 A run is nine networks to train and rows of cells to compute. While it runs, jobs are cancelled,
-reach their time limit or lose their node; trainings begin with too little memory; everything is
-cancelled and Snakemake killed, or stopped with Ctrl-C, and called again. Every run must end by
-itself with the bytes of one that was left in peace. What happened goes into
+reach their time limit, are preempted or lose their node; trainings begin with too little memory;
+everything is cancelled and Snakemake killed, or stopped with Ctrl-C, and called again. Every run
+must end by itself with the bytes of one that was left in peace. What happened goes into
 benchmarks/results/slurm_soak.json.
 """
 
@@ -27,7 +27,10 @@ from tests.slurm.site import Site, Submission
 
 RESULT = ROOT / "benchmarks/results/slurm_soak.json"
 
-KINDS = ("cancel", "end_time", "memory", "restart_node", "cancel_everything", "interrupt")
+KINDS = (
+    *("cancel", "end_time", "preempt", "memory"),
+    *("restart_node", "cancel_everything", "interrupt"),
+)
 
 #: A job is tried four times, and its first try lacks memory; one is left in reserve.
 HITS = 2
@@ -132,8 +135,11 @@ def one_run(site: Site, record: Record) -> None:
             stop(site, submission, kind)
             hits.clear()
             submission = submit(site, record)
-        elif kind == "restart_node":
-            injections.restart_node(site.cluster)
+        elif kind in ("restart_node", "preempt"):
+            if kind == "preempt":
+                injections.preempt(site.cluster, job["JobID"])
+            else:
+                injections.restart_node(site.cluster)
             submission.wait_until(lambda: bool(waiting(site)), "Slurm requeued what ran")
             injections.hurry(site.cluster)
         else:

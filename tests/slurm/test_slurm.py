@@ -26,7 +26,7 @@ LONG = {
     "training": {
         "fig3": {
             "datasets": ["digits"],
-            "depths": [1, 2],
+            "depths": [1],
             "width": 256,
             "seeds": [1],
             "samples": "all",
@@ -53,15 +53,29 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = Clone(tmp_path_factory.mktemp("local") / "clone")
     clone.run(*CI, "--cores", "2")
     (clone.folder / "long.json").write_text(json.dumps(LONG))
-    targets = [f"results/long/{training(depth)}.parquet" for depth in (1, 2)]
-    clone.run(*targets, "--configfile", "long.json", "--cores", "2")
+    clone.run(f"results/long/{training(1)}.parquet", "--configfile", "long.json", "--cores", "2")
     return clone
 
 
-def running_programs(site: Site) -> list[str]:
-    """Return the raw numbers of jobs whose program has begun."""
-    jobs = site.cluster.queue("--states=RUNNING")
-    return [job["JobID"] for job in jobs]
+def running(cluster: Cluster) -> list[dict[str, str]]:
+    """Return the jobs that run."""
+    return cluster.queue("--states=RUNNING")
+
+
+def running_numbers(site: Site) -> list[str]:
+    """Return the raw numbers of jobs that run."""
+    return [job["JobID"] for job in running(site.cluster)]
+
+
+def written(path: Path) -> tuple[int, int]:
+    """Return which file has this name and when it was written."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
+def pending(site: Site) -> list[str]:
+    """Return the raw numbers of jobs that wait."""
+    return [job["JobID"] for job in site.cluster.queue("--states=PENDING")]
 
 
 def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_one(
@@ -69,7 +83,7 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
 ):
     first = site.submit("all", *CI)
     first.wait_until(lambda: first.finished_jobs() >= 15, "15 jobs were done")
-    first.wait_until(lambda: running_programs(site) != [], "a job ran")
+    first.wait_until(lambda: running_numbers(site) != [], "a job ran")
     first.interrupt()
     # the jobs are gone at once; Snakemake itself ends when it next looks for them
     end = time.monotonic() + 30
@@ -77,19 +91,20 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
         assert time.monotonic() < end, "jobs are left"
         time.sleep(0.5)
     assert first.wait(seconds=200) != 0
-    done = {path: path.stat() for path in site.files("results/ci/s*/**/*.parquet")}
+    done = {path: written(path) for path in site.files("results/ci/s*/**/*.parquet")}
 
     # The same command again, and now everything happens to it.
     again = site.submit("all", *CI)
     happened = disturb(site, again)
     assert again.wait() == 0, again.text()[-9000:]
-    assert happened == {"cancel": 2, "end_time": 2, "restart_node": 1}
+    assert happened == {"cancel": 2, "end_time": 2, "preempt": 1, "restart_node": 1}
     assert bytes_of(site, "results/ci/tables/*") == bytes_of(local, "results/ci/tables/*")
     assert bytes_of(site, "results/ci/figures/**/*.png") == bytes_of(
         local, "results/ci/figures/**/*.png"
     )
     # what was done before the interruption was not done again
-    assert {path: path.stat() for path in done} == done
+    assert done
+    assert {path: written(path) for path in done} == done
     assert site.plan("all", *CI) == {}
 
     states = site.jobs_of(again)
@@ -106,7 +121,7 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
 
 def disturb(site: Site, submission: Submission) -> dict[str, int]:
     """Do to running jobs what happens on a cluster; return how often each was done."""
-    plan = ["cancel", "end_time", "restart_node", "end_time", "cancel"]
+    plan = ["cancel", "end_time", "restart_node", "preempt", "end_time", "cancel"]
     happened: dict[str, int] = {}
     hit: set[str] = set()
     for kind in plan:
@@ -115,18 +130,18 @@ def disturb(site: Site, submission: Submission) -> dict[str, int]:
             lambda before=before: submission.finished_jobs() >= before + 3, "jobs finished"
         )
         submission.wait_until(
-            lambda: any(job not in hit for job in running_programs(site)), "a job ran"
+            lambda: any(job not in hit for job in running_numbers(site)), "a job ran"
         )
-        job = next(job for job in running_programs(site) if job not in hit)
+        job = next(job for job in running_numbers(site) if job not in hit)
         hit.add(job)
         if kind == "restart_node":
             injections.restart_node(site.cluster)
             submission.wait_until(lambda: requeued(site.cluster), "Slurm saw it")
-            injections.hurry(site.cluster)
-        elif kind == "end_time":
-            injections.end_time(site.cluster, job)
         else:
-            injections.cancel(site.cluster, job)
+            getattr(injections, kind)(site.cluster, job)
+        if kind == "preempt":
+            submission.wait_until(lambda job=job: job in pending(site), "Slurm requeued the job")
+        injections.hurry(site.cluster)
         happened[kind] = happened.get(kind, 0) + 1
     return happened
 
@@ -134,49 +149,56 @@ def disturb(site: Site, submission: Submission) -> dict[str, int]:
 def requeued(cluster: Cluster) -> bool:
     """Return whether the node is back and what ran on it waits to be started again."""
     return cluster.is_ready() and not any(
-        job["StateCompact"] == "R" and not injections.node_processes(cluster)
+        job["State"] == "RUNNING" and not injections.node_processes(cluster)
         for job in cluster.queue()
     )
 
 
-@pytest.mark.parametrize("kind", ["cancel", "end_time", "restart_node", "memory"])
-def test_a_training_goes_on_where_it_was(site: Site, local: Clone, kind: str):
-    (site.folder / "long.json").write_text(json.dumps(LONG))
-    depth = 1 if kind in ("cancel", "memory") else 2
-    options = ["--configfile", "long.json"]
-    if kind == "memory":  # too little for torch, and enough when it is tried again
-        options += ["--set-resources", "train_network:mem_mb=400 * attempt ** 2"]
-    submission = site.submit(f"results/long/{training(depth)}.parquet", *options)
-    log = site.folder / f"logs/long/train_network/{training(depth).removeprefix('training/')}.log"
-    if kind != "memory":
-        submission.wait_until(lambda: log.exists() and "one by one" in log.read_text(), "it began")
-        time.sleep(3)
-        (job,) = running_programs(site)
-        if kind == "restart_node":
-            injections.restart_node(site.cluster)
-            submission.wait_until(
-                lambda: bool(site.cluster.queue("--states=PENDING")), "Slurm requeued the job"
-            )
-            injections.hurry(site.cluster)
-        else:
-            getattr(injections, kind)(site.cluster, job)
-    assert submission.wait() == 0, submission.text()[-9000:]
-    name = f"results/long/{training(depth)}.parquet"
-    assert (site.folder / name).read_bytes() == (local.folder / name).read_bytes()
-    states = [state.split()[0] for state in site.jobs_of(submission).values()]
-    expected = {
-        "cancel": ["CANCELLED", "COMPLETED"],
-        "end_time": ["TIMEOUT", "COMPLETED"],
-        "restart_node": ["COMPLETED"],  # Slurm starts the same job again
-    }
-    if kind == "memory":
-        states = states[-2:]
-        assert states[0] in ("FAILED", "OUT_OF_MEMORY")
-        assert states[1] == "COMPLETED"
-        return
-    assert states[-len(expected[kind]) :] == expected[kind]
-    # A signal leaves time for a checkpoint; a node that is lost does not.
-    assert ("going on from a checkpoint" in log.read_text()) == (kind != "restart_node")
+#: How the jobs of a training end to which something happens.
+ENDS = {
+    "cancel": [["CANCELLED", "COMPLETED"]],
+    "end_time": [["TIMEOUT", "COMPLETED"]],
+    "memory": [["FAILED", "COMPLETED"], ["OUT_OF_MEMORY", "COMPLETED"]],
+    "preempt": [["COMPLETED"]],  # Slurm itself starts the same job again
+}
+
+
+def test_trainings_go_on_where_they_were(cluster: Cluster, local: Clone, tmp_path: Path):
+    """All at once: most of the time is spent waiting for Snakemake to look for its jobs."""
+    target = f"results/long/{training(1)}.parquet"
+    log = f"logs/long/train_network/{training(1).removeprefix('training/')}.log"
+    sites, submissions, injected = {}, {}, dict.fromkeys(ENDS, False)
+    for kind in ENDS:
+        sites[kind] = site = Site(tmp_path / kind, cluster)
+        (site.folder / "long.json").write_text(json.dumps(LONG))
+        options = ["--configfile", "long.json"]
+        if kind == "memory":  # too little for torch, and enough when it is tried again
+            options += ["--set-resources", "train_network:mem_mb=400 * attempt ** 2"]
+            injected[kind] = True
+        submissions[kind] = site.submit(target, *options)
+    end = time.monotonic() + 300
+    while not all(injected.values()):
+        assert time.monotonic() < end, injected
+        time.sleep(1)
+        for kind, site in sites.items():
+            path = site.folder / log
+            if not injected[kind] and path.exists() and "one by one" in path.read_text():
+                name = submissions[kind].run_id()
+                (job,) = (job for job in running(cluster) if job["Name"] == name)
+                time.sleep(2)
+                getattr(injections, kind)(cluster, job["JobID"])
+                injected[kind] = True
+    for kind, submission in submissions.items():
+        if kind == "preempt":
+            time.sleep(10)
+            injections.hurry(cluster)
+        assert submission.wait() == 0, submission.text()[-9000:]
+        assert (sites[kind].folder / target).read_bytes() == (local.folder / target).read_bytes()
+        states = [state.split()[0] for state in sites[kind].jobs_of(submission).values()]
+        assert states[1:] in ENDS[kind], kind  # the first job prepares the dataset
+        # A signal leaves time for a checkpoint, the end of memory does not.
+        text = (sites[kind].folder / log).read_text()
+        assert ("going on from a checkpoint" in text) == (kind != "memory"), kind
 
 
 def test_a_job_that_is_given_no_gpu_says_so_at_once(site: Site):
