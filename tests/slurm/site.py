@@ -51,6 +51,11 @@ class Site(Clone):
         return {job.number: job.state for job in self.cluster.jobs() if job.name == name}
 
 
+def _hear_interrupts() -> None:
+    """Undo what a shell does to what it starts in the background: ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Submission:
     """Snakemake that submits jobs, as a process beside the test."""
 
@@ -67,6 +72,7 @@ class Submission:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_hear_interrupts,
             )
 
     def text(self) -> str:
@@ -84,7 +90,7 @@ class Submission:
         """Return how many jobs it has seen finish."""
         return len(re.findall(r"^Finished jobid: ", self.text(), re.MULTILINE))
 
-    def wait(self, *, seconds: float = 900) -> int:
+    def wait(self, *, seconds: float = 1500) -> int:
         """Return the exit status, after the end."""
         try:
             return self.process.wait(timeout=seconds)
@@ -92,7 +98,7 @@ class Submission:
             self.kill()
             pytest.fail(f"no end after {seconds} s\n{self.text()[-9000:]}")
 
-    def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float = 180) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float = 600) -> None:
         """Wait for a condition, as long as Snakemake runs."""
         end = time.monotonic() + seconds
         while not condition():

@@ -27,10 +27,10 @@ from tests.slurm.site import Site, Submission
 
 RESULT = ROOT / "benchmarks/results/slurm_soak.json"
 
-KINDS = (
-    *("cancel", "end_time", "preempt", "memory"),
-    *("restart_node", "cancel_everything", "interrupt"),
-)
+#: What happens to one job or to those on one node, and what ends a run that is called again.
+TO_JOBS = ("cancel", "end_time", "preempt", "memory", "restart_node")
+TO_RUNS = ("cancel_everything", "interrupt")
+KINDS = TO_JOBS + TO_RUNS
 
 #: A job is tried four times, and its first try lacks memory; one is left in reserve.
 HITS = 2
@@ -119,13 +119,14 @@ def one_run(site: Site, record: Record) -> None:
     hits: Counter[str] = Counter()
     submission = submit(site, record)
     while submission.process.poll() is None:
-        time.sleep(random.uniform(2, 8))
+        time.sleep(random.uniform(1, 4))
         running = site.cluster.queue("--states=RUNNING")
         jobs = [job for job in running if hits[job["Comment"]] < HITS]
         kinds = [kind for kind in record.missing() if kind != "memory"]
         if not kinds or not jobs or submission.process.poll() is not None:
             continue
-        # the kind that has happened least often, so that all come to an end together
+        # First what happens to jobs, and of that the kind that has happened least often.
+        kinds = [kind for kind in kinds if kind in TO_JOBS] or kinds
         kind, job = min(kinds, key=record.injected.__getitem__), random.choice(jobs)
         record.injected[kind] += 1
         hits[job["Comment"]] += 1
