@@ -15,8 +15,7 @@ from tests.slurm import injections
 from tests.slurm.cluster import Cluster
 from tests.slurm.site import Site, Submission
 
-# One worker runs all of them: there is one cluster.
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 CI = ("--configfile", "config/ci.yaml")
 
@@ -91,7 +90,8 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
         assert time.monotonic() < end, "jobs are left"
         time.sleep(0.5)
     assert first.wait(seconds=300) != 0
-    done = {path: written(path) for path in site.files("results/ci/s*/**/*.parquet")}
+    outputs = [*site.files("results/ci/datasets/**/*"), *site.files("results/ci/s*/**/*.parquet")]
+    done = {path: written(path) for path in outputs}
 
     # The same command again, and now everything happens to it.
     again = site.submit("all", *CI)
