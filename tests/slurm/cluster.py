@@ -7,7 +7,8 @@ It is Debian's Slurm with munge, accounting in a private MariaDB, and two GPUs t
 without hardware: enough to be counted and given to jobs, not to compute. Sockets, ports, logs and
 state are its own. Only the configuration has a fixed place, /etc/slurm: a job's own `srun` looks
 there, for Snakemake's jobs take SLURM_CONF out of their environment. A Slurm that is configured
-there already is left alone, and `reason_not_to_run` says so.
+there already is left alone, and `reason_not_to_run` says so. What is left of a cluster of this
+program's own whose daemons have died, or whose tests have, is cleared away by the next one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ PACKAGES = {
     "munge": "munged",
     "mariadb-server": "mariadbd",
 }
+PIDS = "pids.json"
+OWNER = "owner"
 GPUS = 2
 ACCOUNT = "ntk"
 
@@ -115,10 +118,26 @@ def reason_not_to_run() -> str | None:
         return f"not installed: {', '.join(missing)} (apt-get install them)"
     if os.geteuid() != 0:
         return "only root may start Slurm's daemons and make device nodes"
-    taken = [ETC / name for name in CONFIGURATION if (ETC / name).exists()]
-    if taken:
-        return f"{taken[0]} exists: this machine has a Slurm, or `make slurm-up` has started one"
+    for name in CONFIGURATION:
+        path = ETC / name
+        if not os.path.lexists(path):
+            continue
+        cluster = linked_cluster(path)
+        if cluster is None:
+            return f"{path} exists: this machine has a Slurm of its own"
+        if not cluster.is_abandoned():
+            return f"a Slurm of tests or of `make slurm-up` runs in {cluster.folder}"
     return None
+
+
+def linked_cluster(path: Path) -> Cluster | None:
+    """Return the cluster of this program's own that a configuration file belongs to."""
+    if not path.is_symlink():
+        return None
+    folder = Path(os.readlink(path)).parent
+    # A folder that is gone has only its name to say whose it was.
+    ours = (folder / PIDS).exists() or (folder.name.startswith("ntk-") and not folder.exists())
+    return Cluster(folder) if ours else None
 
 
 @dataclass(frozen=True)
@@ -155,6 +174,8 @@ class Cluster:
         reason = reason_not_to_run()
         if reason:
             raise ClusterError(reason)
+        for leftover in filter(None, [linked_cluster(ETC / name) for name in CONFIGURATION]):
+            leftover.stop()
         try:
             self._configure()
             self._start_database()
@@ -215,7 +236,17 @@ class Cluster:
         if name in self._children:
             return self._children[name].poll() is None
         pid = self._pids.get(name)  # started by another call of this program
-        return pid is not None and Path(f"/proc/{pid}").exists()
+        try:
+            return Path(f"/proc/{pid}/comm").read_text().strip() == name
+        except FileNotFoundError:
+            return False
+
+    def is_abandoned(self) -> bool:
+        """Return whether the daemons have died, or the program that was to stop them."""
+        owner = self.folder / OWNER
+        if owner.exists() and not Path(f"/proc/{owner.read_text()}").exists():
+            return True
+        return not any(self.daemon_runs(name) for name in self._pids)
 
     def is_ready(self) -> bool:
         """Return whether the node takes jobs."""
@@ -250,9 +281,10 @@ class Cluster:
 
     @contextmanager
     def running(self) -> Iterator[Cluster]:
-        """Start the cluster for a ``with`` block."""
+        """Start the cluster for a ``with`` block, and not for longer than this process lives."""
         self.start()
         try:
+            (self.folder / OWNER).write_text(str(os.getpid()))
             yield self
         finally:
             self.stop()
@@ -282,13 +314,13 @@ class Cluster:
     @property
     def _pids(self) -> dict[str, int]:
         try:
-            return json.loads((self.folder / "pids.json").read_text())
+            return json.loads((self.folder / PIDS).read_text())
         except FileNotFoundError:
             return {}
 
     @_pids.setter
     def _pids(self, pids: Mapping[str, int]) -> None:
-        (self.folder / "pids.json").write_text(json.dumps(dict(pids)))
+        (self.folder / PIDS).write_text(json.dumps(dict(pids)))
 
     def _configure(self) -> None:
         if self.folder.exists() and any(self.folder.iterdir()):
