@@ -1,6 +1,6 @@
 """The jobs that a run plans, in the form in which scripts/estimate_costs.py takes them.
 
-Pure functions; `common.smk` gives them the jobs.
+Pure functions; `jobs.smk` gives them the jobs.
 """
 
 from __future__ import annotations

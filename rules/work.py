@@ -1,6 +1,6 @@
 """The work of a run's jobs, from its config: what they ask a scheduler for, and what a run costs.
 
-Pure functions; `common.smk` gives them the config and the shapes of the datasets.
+Pure functions; `jobs.smk` gives them the config and the shapes of the datasets.
 """
 
 from __future__ import annotations

@@ -90,6 +90,15 @@ class Submission:
         """Return how many jobs it has seen finish."""
         return len(re.findall(r"^Finished jobid: ", self.text(), re.MULTILINE))
 
+    def finished_outputs(self) -> list[Path]:
+        """Return the files of the jobs that it has seen finish."""
+        finished = set(re.findall(r"^Finished jobid: (\d+) ", self.text(), re.MULTILINE))
+        blocks = re.findall(
+            r"^    output: (.*)\n(?:    .*\n)*?    jobid: (\d+)$", self.text(), re.M
+        )
+        names = {name for names, job in blocks if job in finished for name in names.split(", ")}
+        return sorted(self.site.folder / name for name in names)
+
     def wait(self, *, seconds: float = 1500) -> int:
         """Return the exit status, after the end."""
         try:

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ntk-soak-") as folder:
         expected = undisturbed(Path(folder) / "local")
-        with Cluster(Path(folder) / "slurm").running() as cluster:
+        with Cluster(Path(folder) / "ntk-slurm").running() as cluster:
             while record.missing() and time.monotonic() - start < 60 * args.minutes:
                 site = Site(Path(folder) / f"run-{record.runs}", cluster)
                 (site.folder / "soak.json").write_text(json.dumps(OVERLAY))
@@ -131,29 +131,20 @@ def one_run(site: Site, record: Record) -> None:
         record.injected[kind] += 1
         hits[job["Comment"]] += 1
         say(record, kind, job["Comment"])
-        if kind in ("cancel_everything", "interrupt"):
+        if kind in TO_RUNS:
             count_states(site, submission, record)
             stop(site, submission, kind)
             hits.clear()
             submission = submit(site, record)
-        elif kind in ("restart_node", "preempt"):
-            if kind == "preempt":
-                injections.preempt(site.cluster, job["JobID"])
-            else:
-                injections.restart_node(site.cluster)
-            submission.wait_until(lambda: bool(waiting(site)), "Slurm requeued what ran")
-            injections.hurry(site.cluster)
+        elif kind == "restart_node":
+            injections.restart_node(site.cluster)
         else:
             getattr(injections, kind)(site.cluster, job["JobID"])
+        injections.hurry(site.cluster)  # what Slurm starts again, as far as it has noticed
     count_states(site, submission, record)
     if submission.wait():
         record.failed += 1
         sys.stderr.write(submission.text()[-6000:])
-
-
-def waiting(site: Site) -> list[dict[str, str]]:
-    """Return the jobs that Slurm starts again when it is told to, or in two minutes."""
-    return site.cluster.queue("--states=PENDING")
 
 
 def submit(site: Site, record: Record) -> Submission:
