@@ -75,6 +75,7 @@ AccountingStorageHost=127.0.0.1
 AccountingStoragePort={database_daemon_port}
 AccountingStoragePass={folder}/munge.socket
 AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment
 # What takes minutes on a cluster takes seconds here.
 KillWait=5
 SlurmdTimeout=10
