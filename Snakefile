@@ -4,6 +4,7 @@
 #   snakemake liu2023relu_fig2                          one figure and what it needs (targets first)
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
+#   snakemake claims                                    the papers' claims, each with a verdict
 #   snakemake estimate                                  what it would take: core-hours, memory
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
@@ -26,6 +27,7 @@ include: "rules/precision.smk"
 include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/claims.smk"
 include: "rules/estimate.smk"
 
 

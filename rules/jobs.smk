@@ -132,8 +132,9 @@ def other_jobs():
         yield "describe_dataset", False, costs.description(n=n, d=d), sheet
     for figure in config["figures"]:
         yield "render_figure", False, costs.LIGHT, figure_files(figure)
+    kinds = {"precision": "measure_precision", "statements": "measure_statements"}
     for table in TABLES:
-        kind = "measure_precision" if table == "precision" else "aggregate_*"
+        kind = kinds.get(table, "aggregate_*")
         yield kind, False, costs.LIGHT, [f"results/{RUN}/tables/{table}.parquet"]
 
 

@@ -13,6 +13,8 @@ TABLES = [
     "activation_study",
     "datasets",
     "precision",  # of rules/precision.smk
+    "statements",  # of rules/claims.smk
+    "claims",
     "training",
     "training_kernels",
     "learning_rates",

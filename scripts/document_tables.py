@@ -10,11 +10,13 @@ from cli import Parser, run_main
 
 from ntk_conditioning.files import atomic
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.statements import STATEMENTS
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 
 TABLES = (
@@ -26,6 +28,8 @@ TABLES = (
     TRAINING,
     TRAINING_KERNELS,
     LEARNING_RATES,
+    STATEMENTS,
+    CLAIMS,
     FRAMES,
 )
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"

@@ -1,0 +1,116 @@
+"""Compare what papers claim with the tables of a run: a verdict on each, as table and as page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from cli import Parser, logger, run_main
+
+from ntk_conditioning import tables
+from ntk_conditioning.claims import VERDICTS, Claim, ClaimError, Paper, check, pages, read_paper
+from ntk_conditioning.claims.pages import Checked
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import atomic, require_file
+from ntk_conditioning.tables import TableError
+from ntk_conditioning.tables.claims import CLAIMS
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
+    parser.add_argument("--schema", type=Path, required=True, help="their JSON schema (YAML)")
+    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="tables (.parquet)")
+    parser.add_argument("--run", required=True, help="name of the run, for the pages")
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    parser.add_argument("--markdown", type=Path, required=True, help="page to write (.md)")
+    parser.add_argument("--html", type=Path, required=True, help="page to write (.html)")
+    args = parser.parse_args(argv)
+
+    papers = [load_paper(path, args.schema) for path in args.papers]
+    needed = {table for paper in papers for table in paper.tables}
+    frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
+    found = [
+        (paper, [Checked(claim, check(claim, frames)) for claim in paper.claims])
+        for paper in papers
+    ]
+    for paper, checked in found:
+        counts = {name: sum(one.finding.verdict == name for one in checked) for name in VERDICTS}
+        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        log.info("%s: %s", paper.name, told)
+    for path, page in ((args.markdown, pages.markdown), (args.html, pages.html)):
+        with atomic(path) as temporary:
+            temporary.write_text(page(args.run, found), encoding="utf-8")
+    rows = [row(paper, each) for paper, checked in found for each in checked]
+    tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
+    return 0
+
+
+def load_paper(path: Path, schema: Path) -> Paper:
+    """Return what a paper claims.
+
+    Raises:
+        MissingFileError: if a file is missing.
+        ClaimError: if it is not as the schema says; every mistake is named.
+    """
+    require_file(path)
+    require_file(schema)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ClaimError(f"{path}: not YAML: {one_line(error)}") from None
+    validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
+    problems = [
+        f"{path}: {'.'.join(map(str, error.absolute_path)) or 'the file'}: {error.message}"
+        for error in validator.iter_errors(content)
+    ]
+    if problems:
+        raise ClaimError("\n".join(problems))
+    return read_paper(path.stem, content)
+
+
+def frame(path: Path) -> pd.DataFrame:
+    """Return a table of a run without its lists, which no claim is about."""
+    require_file(path)
+    try:
+        schema = pq.read_schema(path)
+        names = [field.name for field in schema if not pa.types.is_nested(field.type)]
+        return pd.read_parquet(path, columns=names)
+    except (OSError, ValueError) as error:
+        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
+def row(paper: Paper, each: Checked) -> dict[str, Any]:
+    """Return a row of the table."""
+    claim: Claim = each.claim
+    return {
+        "paper": paper.name,
+        "claim": claim.name,
+        "place": claim.place,
+        "kind": claim.kind,
+        "statement": claim.statement.strip(),
+        "table": claim.table,
+        "slice": pages.slice_of(claim) or None,
+        "quantity": claim.quantity,
+        "comparison": claim.comparison,
+        "target": claim.target,
+        "tolerance": float(claim.tolerance),
+        **asdict(each.finding),
+        "figure": claim.figure,
+        "note": claim.note and claim.note.strip(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

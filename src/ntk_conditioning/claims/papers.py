@@ -1,0 +1,108 @@
+"""What a paper claims, as it is written down in papers/{paper}.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ntk_conditioning.errors import UserError
+
+
+class ClaimError(UserError):
+    """A claim is written down wrongly, or does not fit the tables."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """Other rows that stand beside each row, with columns named ``{prefix}_{column}``.
+
+    They are the rows ``where`` (see `Claim`) of ``table``, by default the claim's own, that are
+    equal in the columns ``on``; or, with ``previous``, the row of the next smaller value in that
+    column.
+    """
+
+    prefix: str
+    on: Sequence[str]
+    table: str | None = None
+    where: Sequence[str] = ()
+    previous: str | None = None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A slice of a claim's rows in which it may hold where it does not hold in all."""
+
+    where: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement: in which rows of a table which quantity compares how with what.
+
+    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, as
+    `pandas.DataFrame.eval` takes them; the parts of ``where`` select one after the other.
+    ``unresolved`` names columns in which a missing value means
+    larger than any number, as that of a kappa does.
+    """
+
+    name: str
+    place: str
+    kind: str
+    statement: str
+    table: str
+    quantity: str
+    comparison: str
+    target: str
+    tolerance: float = 0.0
+    where: Sequence[str] = ()
+    joins: Sequence[Join] = ()
+    unresolved: Sequence[str] = ()
+    conditions: Sequence[Condition] = ()
+    figure: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and its claims."""
+
+    name: str
+    title: str
+    citation: str
+    claims: Sequence[Claim]
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that the claims are compared with."""
+        named = [claim.table for claim in self.claims]
+        named += [join.table for claim in self.claims for join in claim.joins if join.table]
+        return sorted(set(named))
+
+
+def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
+    """Return the paper that a file's ``content`` describes; the schema has been checked.
+
+    Raises:
+        ClaimError: if two claims have one name.
+    """
+    claims = [_claim(values) for values in content["claims"]]
+    names = [claim.name for claim in claims]
+    twice = sorted({one for one in names if names.count(one) > 1})
+    if twice:
+        raise ClaimError(f"{name}: claims named twice: {', '.join(twice)}; give each its own name")
+    return Paper(name, content["title"], content["citation"], claims)
+
+
+def _claim(values: Mapping[str, Any]) -> Claim:
+    rest = {**values, "where": _steps(values)}
+    joins = tuple(Join(**{**join, "where": _steps(join)}) for join in rest.pop("joins", ()))
+    conditions = tuple(Condition(**condition) for condition in rest.pop("conditions", ()))
+    target = str(rest.pop("target"))
+    return Claim(**rest, target=target, joins=joins, conditions=conditions)
+
+
+def _steps(values: Mapping[str, Any]) -> tuple[str, ...]:
+    where = values.get("where", ())
+    return (where,) if isinstance(where, str) else tuple(where)

@@ -1,0 +1,113 @@
+"""The claims of a paper's file beside tables of a run: table, pages, and mistakes in the file."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+import check_claims
+import measure_statements
+import pytest
+import yaml
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.claims import CLAIMS
+from ntk_conditioning.tables.statements import STATEMENTS
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("tables") / "statements.parquet"
+    argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(output)]
+    assert measure_statements.main(argv) == 0
+    return output
+
+
+def run(folder: Path, paper: Path, *given: Path) -> int:
+    return check_claims.main(
+        [
+            *("--papers", str(paper), "--schema", str(ROOT / "schemas" / "papers.schema.yaml")),
+            *("--tables", *map(str, given), "--run", "small"),
+            *("--output", str(folder / "claims.parquet"), "--markdown", str(folder / "claims.md")),
+            *("--html", str(folder / "claims.html")),
+        ]
+    )
+
+
+def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
+    paper = ROOT / "papers" / "liu2023relu.yaml"
+    assert run(tmp_path, paper, measured) == 0
+    rows = tables.read(tmp_path / "claims.parquet", CLAIMS).to_pylist()
+    claims = yaml.safe_load(paper.read_text(encoding="utf-8"))["claims"]
+    assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
+    for row in rows:  # only the experiments' table was given
+        untested = row["verdict"] == "not tested in this run"
+        assert untested == (row["table"] != "statements"), row["claim"]
+        assert untested == (row["measured"] is None)
+    for name in ("claims.md", "claims.html"):
+        text = html.unescape((tmp_path / name).read_text(encoding="utf-8"))
+        assert all(claim["place"] in text for claim in claims)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert run(tmp_path, paper, measured) == 0
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_statements_are_measured_alike_again(tmp_path: Path, measured: Path):
+    again = tmp_path / "statements.parquet"
+    argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(again)]
+    assert measure_statements.main(argv) == 0
+    assert again.read_bytes() == measured.read_bytes()
+    assert tables.read(again, STATEMENTS).num_rows > 300
+
+
+CLAIM: dict[str, Any] = {
+    "name": "a",
+    "place": "Theorem 1",
+    "kind": "theory",
+    "statement": "Something.",
+    "table": "statements",
+    "quantity": "value",
+    "comparison": "<",
+    "target": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"comparison": "="}, "claims.0.comparison: '=' is not one of"),
+        ({"kind": "guess"}, "claims.0.kind: 'guess' is not one of"),
+        ({"colour": "red"}, "claims.0: Additional properties are not allowed ('colour' was"),
+        ({"quantity": "valeu"}, "a: 'valeu': name 'valeu' is not defined"),
+        ({"where": ["at <"]}, "a: 'at <': "),
+    ],
+)
+def test_mistakes_in_a_paper_are_one_line(
+    tmp_path: Path, measured: Path, capsys: pytest.CaptureFixture[str], change, message
+):
+    paper = tmp_path / "paper.yaml"
+    content = {"title": "t", "citation": "c", "claims": [CLAIM | change]}
+    paper.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert run(tmp_path, paper, measured) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    assert message in line
+    assert not (tmp_path / "claims.parquet").exists()
+
+
+def test_a_damaged_table_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], measured: Path
+):
+    damaged = tmp_path / "statements.parquet"
+    damaged.write_bytes(measured.read_bytes()[:-100])
+    assert run(tmp_path, ROOT / "papers" / "liu2023relu.yaml", damaged) == 2
+    assert "statements.parquet: not a readable Parquet file" in capsys.readouterr().err
+
+
+def test_widths_ascend(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    argv = ["--papers", "liu2023relu", "--widths", "32", "16", "--depths", "1", "--seeds", "1"]
+    assert measure_statements.main([*argv, "--output", str(tmp_path / "x.parquet")]) == 2
+    assert "--widths [32, 16]: give two or more, ascending" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""The numerical experiments against what is known without them, and the verdicts they lead to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from ntk_conditioning import statements
+from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding, check, read_paper
+from ntk_conditioning.statements import Setting
+
+PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
+SETTING = Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32, 111])
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return pd.DataFrame(asdict(each) for each in statements.measure("liu2023relu", SETTING))
+
+
+@pytest.fixture(scope="module")
+def findings(table: pd.DataFrame) -> Mapping[str, Finding]:
+    paper = read_paper("liu2023relu", yaml.safe_load(PAPER.read_text(encoding="utf-8")))
+    return {
+        claim.name: check(claim, {"statements": table})
+        for claim in paper.claims
+        if claim.table == "statements"
+    }
+
+
+def test_every_measurement_is_a_number_of_its_own(table: pd.DataFrame):
+    assert np.isfinite(table["value"]).all()
+    keys = ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
+    assert not table.duplicated(keys).any()
+
+
+def test_every_misprint_fails_and_what_corrects_it_holds(findings: Mapping[str, Finding]):
+    printed = [name for name in findings if name.endswith("_printed")]
+    assert len(printed) == 10
+    for name in printed:
+        assert findings[name].verdict == FAILS, name
+    for name in (
+        "gram_shape",
+        "theorem_3_1_gradient_norm",
+        "corollary_3_2_kernel",
+        "theorem_4_4_gradient_norm",
+        "equation_37",
+        "theorem_4_5",
+        "equation_44",
+        "equation_47",
+    ):
+        assert findings[name].verdict == HOLDS, name
+    assert findings["theorem_5_1_lambda_max"].verdict == UNDER_A_CONDITION
+
+
+def test_theorems_hold(findings: Mapping[str, Finding]):
+    names = [
+        name
+        for name in findings
+        if name.startswith(("theorem_", "corollary_", "proposition_", "lemma_", "figure_1_"))
+        and not name.endswith("_printed")
+    ]
+    assert len(names) > 25
+    failing = {name for name in names if findings[name].verdict == FAILS}
+    assert not failing
+
+
+def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips(table: pd.DataFrame):
+    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
+    rows = table.set_index("statement")
+    at = rows.loc["pair_kappa_flip"].query("depth == 1")["value"].item()
+    z = math.radians(at)
+    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
+    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
+    assert 60 < at < 70
+
+
+def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly(table: pd.DataFrame):
+    rows = table.query("statement == 'separation' and at < 1e-6")
+    assert len(rows) > 10
+    ratios = rows.groupby(["depth", "width", "seed"])["value"].agg(["min", "max", "size"])
+    assert (ratios["size"] > 2).all()
+    assert (ratios["max"] / ratios["min"]).to_numpy() == pytest.approx(1, abs=1e-6)
+    kappas = table.query("statement == 'separation_kappa_exponent'")
+    finite, infinite = kappas[kappas["width"].notna()], kappas[kappas["width"].isna()]
+    assert finite["value"].to_numpy() == pytest.approx(-2, abs=0.05)
+    assert infinite["value"].to_numpy() == pytest.approx(-1, abs=0.05)
+
+
+def test_the_same_setting_measures_the_same():
+    small = Setting(widths=[16, 32], depths=[1], seeds=[1])
+    once, twice = (list(statements.measure("liu2023relu", small)) for _ in range(2))
+    assert once == twice
+
+
+def test_a_paper_without_experiments_is_named():
+    with pytest.raises(statements.UnknownPaperError, match="no experiments for the paper 'other'"):
+        list(statements.measure("other", SETTING))
