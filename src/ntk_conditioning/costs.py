@@ -23,8 +23,9 @@ TORCH = 6 * 10**8
 GRADIENTS = 2**32
 #: Samples of a training's kernel, as many as compute_training_kernel takes at most.
 KERNEL_SAMPLES = 1024
-#: Activations that do not bend rays, and those whose layers of infinite width have formulas.
-HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu"})
+#: Activations that map rays to rays, and those whose layers of infinite width have formulas. A
+#: normalised variant is shifted, which ends both, unless its mean is 0.
+HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
 CLOSED_FORMS = HOMOGENEOUS | {"erf"}
 
 # LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's pace.
@@ -89,7 +90,8 @@ def cells(
     Arguments are those of `spectrum`; the smallest angles need no blocks, and infinite width no
     ``width``.
     """
-    base = activations.base_name(activation)
+    variant = activation.startswith("normalized_")
+    base = activation if variant else activations.base_name(activation)
     linear, exact = activation == "linear", base in CLOSED_FORMS
     grid = {"n": n, "d": d, "seeds": seeds}
     block = {"kernel_size": kernel_size, "blocks": blocks, "full_below": full_below}
