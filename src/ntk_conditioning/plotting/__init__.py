@@ -44,6 +44,7 @@ from ntk_conditioning.plotting.names import (
 from ntk_conditioning.plotting.style import (
     DOUBLE_COLUMN,
     NOTE,
+    PAGE,
     RULE_COLOR,
     SINGLE_COLUMN,
     save_figure,
@@ -62,6 +63,7 @@ __all__ = [
     "LOWER_BOUND",
     "MIN_ANGLE",
     "NOTE",
+    "PAGE",
     "RULE_COLOR",
     "SINGLE_COLUMN",
     "UP",
