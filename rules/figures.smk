@@ -67,7 +67,10 @@ rule collect_paper_figures:
     params:
         figures=lambda w, input: [*map("=".join, zip(PAPER_FIGURES, input.pdfs))],
         captions=lambda w, input: [*map("=".join, zip(PAPER_FIGURES, input.captions))],
-        words=lambda w, input: [content(path) for path in input.captions],
+        # not from the input: Snakemake compares no parameters that are derived from files
+        words=lambda w: [
+            content(f"notebooks/{name}.rst") for name in PAPER_FIGURES.values()
+        ],
         folder=lambda w, output: Path(output.latex).parent,
         code=code("scripts/collect_paper_figures.py"),
     shell:
