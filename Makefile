@@ -2,6 +2,7 @@
 # make test    the test suite
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
+# make paper-figures           the figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate                what a run would take: core-hours, GPU-hours, memory
 # make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
 # make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
@@ -22,10 +23,10 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo test lint bench estimate slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo paper-figures test lint bench estimate slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -12
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -13
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,6 +39,10 @@ $(READY): envs/torch.txt envs/requirements.lock
 demo: $(READY)
 	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
+
+paper-figures: $(READY)
+	snakemake --cores $(CORES) collect_paper_figures $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; ls -d results/*/paper/* | sed 's/^/  /'
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)

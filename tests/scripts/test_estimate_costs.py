@@ -1,133 +1,19 @@
-"""The preview of a run's costs: read from real cells and benchmark files, fitted, compared."""
+"""The preview of a run's costs: fitted to finished runs and compared with the last of them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-import compute_infinite_min_angle
-import compute_infinite_spectrum
-import compute_min_angle
-import compute_spectrum
-import compute_training_kernel
 import estimate_costs
 import numpy as np
 import pytest
-import train_network
 from planning import PlannedJob, groups
 
-from ntk_conditioning import costs, datasets
+from ntk_conditioning import costs
 from ntk_conditioning.costs import DEFAULTS, Model
-from ntk_conditioning.prepared import Dataset, save_prepared
-
-N, D, WIDTH = 30, 4, 64
-SIZES = {"n": N, "d": D}
-ROWS = {"depths": [0, 2], "seeds": 2}
-BLOCKS = {"kernel_size": 10, "blocks": 3, "full_below": 11}
-RATES = ("0.01", "1e30")  # of which the second diverges in the first epoch
-
-# By rule: its program, options of its own, the place of a job, and the work of it.
-Job = tuple[Callable[[list[str]], int], str, str, costs.Work]
-BLOCK_OPTIONS = "--kernel-size 10 --blocks all"
-CELLS: dict[str, Job] = {
-    "compute_spectrum": (
-        compute_spectrum.main,
-        f"--width {WIDTH} {BLOCK_OPTIONS}",
-        "spectra/empirical_ntk",
-        costs.spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH),
-    ),
-    "compute_infinite_spectrum/nngp": (
-        compute_infinite_spectrum.main,
-        f"--kernel nngp {BLOCK_OPTIONS}",
-        "spectra/nngp",
-        costs.infinite_spectrum(**SIZES, **ROWS, **BLOCKS),
-    ),
-    "compute_min_angle": (
-        compute_min_angle.main,
-        f"--width {WIDTH}",
-        "angles/empirical_ntk",
-        costs.min_angle(**SIZES, **ROWS, width=WIDTH),
-    ),
-    "compute_infinite_min_angle": (
-        compute_infinite_min_angle.main,
-        "",
-        "angles/infinite_ntk",
-        costs.infinite_min_angle(**SIZES, **ROWS),
-    ),
-}
-NETWORK = {**SIZES, "width": WIDTH, "depth": 2, "loaded": N}
-NETWORKS: dict[str, Job] = {
-    "compute_training_kernel": (
-        compute_training_kernel.main,
-        "",
-        "training_kernels",
-        costs.training_kernel(**NETWORK, seeds=2),
-    ),
-    "train_network": (
-        train_network.main,
-        f"--epochs 4 --evaluate-every 2 --batch-size 10 --learning-rates {' '.join(RATES)}",
-        "training",
-        # of the two networks of a seed, one trains for the first two of the four epochs only
-        costs.training(**NETWORK, classes=3, networks=3.0, epochs=4, batch=10, evaluate_every=2),
-    ),
-}
-HEADER = [
-    "s",
-    "h:m:s",
-    "max_rss",
-    "max_vms",
-    "max_uss",
-    "max_pss",
-    "io_in",
-    "io_out",
-    "mean_load",
-    "cpu_time",
-]
-
-
-def benchmark(
-    root: Path, job: str, *, seconds: float, busy: float = 1.0, run: str = "demo", newness: int = 0
-) -> Path:
-    """Write a benchmark file as Snakemake does, of a job at ``logs/{run}/{job}.tsv``."""
-    path = root / f"logs/{run}/{job}.tsv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    looked = seconds // 0.5 * 0.5 if seconds < 15.5 else 15.5 + (seconds - 15.5) // 30 * 30
-    row = [f"{seconds:.2f}", "0:00:00", "321.5", *["0"] * 5, "99.0", f"{busy * looked:.2f}"]
-    path.write_text("\t".join(HEADER) + "\n" + "\t".join(row) + "\n")
-    os.utime(path, (newness, newness))
-    return path
-
-
-def add_samples(root: Path, run: str = "demo") -> Path:
-    """Write a dataset of a run, whose archive is returned."""
-    folder = root / f"results/{run}/datasets/tiny"
-    folder.mkdir(parents=True, exist_ok=True)
-    chance = np.random.default_rng(0)
-    data = Dataset("tiny", chance.standard_normal((N, D)), np.arange(N) % 3, "none")
-    save_prepared(folder / "all.npz", data)
-    sheet = datasets.describe(data, available=N, seed=None, balanced=False)
-    datasets.save_datasheet(folder / "all.json", sheet)
-    return folder / "all.npz"
-
-
-def add_job(root: Path, rule: str, run: str = "demo") -> str:
-    """Compute the cells of a job and return its place, which its benchmark file has as well."""
-    data = add_samples(root, run)
-    call = ["--data", str(data), "--dataset", "tiny", "--activation", "relu"]
-    call += ["--seeds", "1", "32"]
-    if rule in CELLS:
-        main, options, folder, _ = CELLS[rule]
-        cells = root / f"results/{run}/{folder}/tiny/relu"
-        outputs = [f"{cells}/depth-{L}/seed-{seed}.parquet" for seed in (1, 32) for L in (0, 2)]
-        assert main([*call, *options.split(), "--depths", "0", "2", "--outputs", *outputs]) == 0
-        return f"{rule}/tiny/relu"
-    main, options, folder, _ = NETWORKS[rule]
-    place = "fig3/tiny/mlp/relu/depth-2"
-    call += ["--experiment", "fig3", "--depth", "2", "--width", str(WIDTH), *options.split()]
-    assert main([*call, f"--output={root}/results/{run}/{folder}/{place}.parquet"]) == 0
-    return f"{rule}/{place}"
+from tests.scripts.finished_runs import CELLS, add_job, benchmark
 
 
 def estimate(root: Path, jobs: str | None = None) -> tuple[int, dict]:
@@ -143,37 +29,6 @@ def estimate(root: Path, jobs: str | None = None) -> tuple[int, dict]:
         ]
     )
     return code, json.loads(output.read_text()) if code == 0 else {}
-
-
-@pytest.mark.parametrize("rule", [*CELLS, *NETWORKS])
-def test_the_work_of_a_job_is_read_from_its_cells(rule, tmp_path):
-    path = benchmark(tmp_path, add_job(tmp_path, rule), seconds=4.0)
-    (found,), unusable = estimate_costs.read_benchmarks(tmp_path / "logs", tmp_path / "results")
-    assert unusable == []
-    assert found.run == "demo"
-    assert found.observation.kind == rule.split("/")[0]
-    expected = {**CELLS, **NETWORKS}[rule][-1]
-    assert found.observation.work.flops == pytest.approx(expected.flops)
-    assert found.observation.work.memory == pytest.approx(expected.memory)
-    assert found.observation.seconds == pytest.approx(4)
-    assert found.observation.memory == 321.5e6
-    assert path.exists()
-
-
-@pytest.mark.parametrize("seconds", [0.8, 12.0, 31.7, 700.0])
-def test_a_core_that_was_shared_counts_for_its_part(seconds, tmp_path):
-    path = benchmark(tmp_path, "render_figure/a", seconds=seconds, busy=0.4)
-    whole = estimate_costs.measured(path, "render_figure", costs.LIGHT, gpu=False)
-    assert whole.seconds == pytest.approx(0.4 * seconds, rel=0.02)
-    on_gpu = estimate_costs.measured(path, "render_figure", costs.LIGHT, gpu=True)
-    assert on_gpu.seconds == seconds
-
-
-def test_a_job_too_short_to_be_looked_at_counts_whole(tmp_path):
-    path = benchmark(tmp_path, "render_figure/a", seconds=0.2)
-    path.write_text(path.read_text().replace("99.0\t0.00", "NA\tNA").replace("321.5", "NA"))
-    found = estimate_costs.measured(path, "render_figure", costs.LIGHT, gpu=False)
-    assert (found.seconds, found.memory) == (0.2, None)
 
 
 def test_without_any_run_the_numbers_are_the_packages(tmp_path, capsys):
@@ -232,28 +87,6 @@ def test_benchmarks_that_say_nothing_are_named_in_one_line(tmp_path, capsys):
     assert line.startswith("3 benchmarks")
     assert "compute_min_angle/tiny/relu.tsv" in line
     assert "render_figure/empty.tsv" in line
-
-
-@pytest.mark.parametrize(
-    "text", ["12:00:00 depth 0, seed 1: kept\n", "12:00:00 going on from a checkpoint in epoch 3\n"]
-)
-def test_jobs_that_kept_something_are_not_fitted(text, tmp_path):
-    path = benchmark(tmp_path, add_job(tmp_path, "compute_spectrum"), seconds=4.0)
-    path.with_suffix(".log").write_text(text)
-    found = estimate_costs.read_benchmarks(tmp_path / "logs", tmp_path / "results")
-    assert found == ([], [path])
-
-
-def test_equal_samples_end_a_search_that_is_not_fitted(tmp_path):
-    job = add_job(tmp_path, "compute_infinite_min_angle")
-    data = tmp_path / "results/demo/datasets/tiny/all.npz"
-    save_prepared(data, Dataset("tiny", np.ones((N, D)), np.arange(N) % 3, "none"))
-    output = tmp_path / "results/demo/angles/infinite_ntk/tiny/relu/depth-0/seed-1.parquet"
-    call = ["--dataset=tiny", "--activation=relu", "--seeds=1", "--depths=0"]
-    assert compute_infinite_min_angle.main([*call, f"--data={data}", f"--outputs={output}"]) == 0
-    path = benchmark(tmp_path, job, seconds=4.0)
-    found = estimate_costs.read_benchmarks(tmp_path / "logs", tmp_path / "results")
-    assert found == ([], [path])
 
 
 def test_hours_on_a_gpu_are_assumed_until_one_was_measured(tmp_path, capsys):

@@ -92,7 +92,7 @@ def test_touching_every_file_does_nothing(rerun):
 
 
 def test_a_comment_or_docstring_does_nothing(rerun):
-    for file in ("empirical", "plotting", "spectra", "activations", "tables/__init__"):
+    for file in ("empirical", "plotting/style", "spectra", "activations", "tables/__init__"):
         rerun.edit(f"src/ntk_conditioning/{file}.py", '"""', '"""A word more. ')
     for file in ("compute_spectrum", "run_notebook"):
         rerun.edit(f"scripts/{file}.py", "import sys\n", "import sys  # a remark\n")
@@ -116,7 +116,7 @@ def append(clone, file: str) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("src/ntk_conditioning/plotting.py", ALL_FIGURES),
+        ("src/ntk_conditioning/plotting/style.py", ALL_FIGURES),
         (
             "src/ntk_conditioning/smallest_angle.py",  # also searches the data's own
             EMPIRICAL | TABLES | DATASHEETS | PRECISION | RELATIVE_TRAINING | {"render_figure": 5},

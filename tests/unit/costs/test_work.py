@@ -1,4 +1,4 @@
-"""What a job costs: its work against counted operations and the programs, its time by fits."""
+"""The work of jobs: against counted operations, the programs, and measured times."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from ntk_conditioning import activations, costs, empirical, smallest_angle
-from ntk_conditioning.costs import DEFAULTS, LIGHT, Model, Observation, Pace, Work
+from ntk_conditioning import activations, costs, duals, empirical, quadrature, smallest_angle
+from ntk_conditioning.costs import Model
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
@@ -26,6 +26,7 @@ RELU = activations.get("relu")
 SIZES = {"n": 60000, "d": 784, "width": 512}
 BLOCKS = {"blocks": 117, "kernel_size": 512}
 KIND = "compute_spectrum"
+WIDTH = 64
 
 
 def network(*, d: int, depth: int, width: int):
@@ -41,7 +42,7 @@ def test_work_of_a_kernel_is_that_of_its_products(depth):
         empirical.ntk(mlp, torch.ones(m, d, dtype=torch.float64))
     sizes = {"n": m, "d": d, "width": width, "seeds": 1, "blocks": 1, "kernel_size": m}
     found = costs.spectrum(**sizes, depths=[depth]).flops
-    kernel = found - costs._conditioning(m, True)
+    kernel = found - costs.work._conditioning(m, True)
     # Tiles of 256 rows compute 3/4 of all pairs, not a half.
     assert 0.6 < kernel / counter.get_total_flops() < 1.1
 
@@ -90,6 +91,38 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads):
 def test_numbers_of_the_programs_are_theirs():
     assert costs.GRADIENTS == smallest_angle.MEMORY
     assert costs.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+
+
+@pytest.mark.parametrize("name", [*activations.names(), "leaky_relu-0.2"])
+@pytest.mark.parametrize("variant", ["", "normalized_"])
+def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
+    activation = activations.get(variant + name)
+    sizes = {"n": 500, "d": 20, "depths": [3], "seeds": 2}
+    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
+    q = np.ones(1)
+    bends = isinstance(duals.dual(activation, q), quadrature.QuadratureDual)
+    expected = costs.infinite_spectrum(
+        **sizes, **blocks, linear=activation.name == "linear", closed_form=not bends
+    )
+    spectrum = ("compute_infinite_spectrum", activation.name)
+    assert costs.cells(*spectrum, **sizes, **blocks, width=WIDTH) == expected
+    expected = costs.infinite_min_angle(
+        **sizes, homogeneous=activation.homogeneous, closed_form=not bends
+    )
+    angle = ("compute_infinite_min_angle", activation.name)
+    assert costs.cells(*angle, **sizes, width=WIDTH) == expected
+
+
+@pytest.mark.parametrize("name", ["relu", "linear", "tanh"])
+def test_cells_of_finite_width_cost_what_their_rule_does(name):
+    sizes = {"n": 500, "d": 20, "depths": [1, 3], "seeds": 2, "width": WIDTH}
+    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 50, "dtype_bytes": 4}
+    found = costs.cells("compute_spectrum", name, **sizes, **blocks)
+    assert found == costs.spectrum(**sizes, **blocks, linear=name == "linear")
+    found = costs.cells("compute_min_angle", name, **sizes)
+    assert found == costs.min_angle(**sizes, linear=name == "linear")
+    with pytest.raises(ValueError, match="train_network computes no cells"):
+        costs.cells("train_network", name, **sizes)
 
 
 # (work, peak memory in MB, seconds of a core): MNIST and the like, measured.
@@ -181,87 +214,9 @@ def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
     assert both.memory == (one + other).memory == other.memory
 
 
-# --- models ---------------------------------------------------------------------------------------
-
-
-def observed(pace: Pace, flops, *, spread: float = 0.0, gpu: bool = False) -> list[Observation]:
-    """Return jobs of that pace, whose times scatter."""
-    chance = np.random.default_rng(0)
-    return [
-        Observation(KIND, Work(f, 1e9), pace.seconds(f) * chance.lognormal(0, spread), gpu=gpu)
-        for f in flops
-    ]
-
-
-def test_a_fit_finds_the_pace_of_another_machine():
-    slow = Pace(10.0, 5e9)
-    fitted = Model().fit(observed(slow, np.geomspace(1e9, 1e13, 40), spread=0.1)).pace(KIND)
-    assert fitted.startup == pytest.approx(slow.startup, rel=0.15)
-    assert fitted.rate == pytest.approx(slow.rate, rel=0.15)
-    assert Model().pace(KIND) == DEFAULTS[KIND]
-
-
-def test_jobs_that_did_a_part_of_their_work_do_not_count():
-    flops = np.geomspace(1e11, 1e13, 30)
-    whole = observed(Pace(4.0, 2e10), flops)
-    partial = [Observation(KIND, Work(f, 1e9), 4.0) for f in flops[-8:]]
-    assert Model().fit([*whole, *partial]) == Model().fit(whole)
-
-
-def test_one_observation_moves_the_defaults_a_little():
-    usual = DEFAULTS[KIND]
-    (one,) = observed(Pace(usual.startup * 4, usual.rate / 4), [1e12])
-    before, after = Model(), Model().fit([one])
-    ratio = after.seconds(KIND, one.work) / before.seconds(KIND, one.work)
-    assert 1.1 < ratio < 2.5  # of 4
-    kept = set(DEFAULTS) - {KIND}
-    assert all(after.pace(kind) == before.pace(kind) for kind in kept)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1e15), st.floats(1e-2, 1e6)), max_size=10))
-def test_a_fit_is_of_positive_times(pairs):
-    fitted = Model().fit([Observation(KIND, Work(f, 0.0), s) for f, s in pairs]).pace(KIND)
-    assert fitted.startup >= 0
-    assert fitted.rate > 0
-
-
-def test_a_gpu_is_assumed_until_a_job_on_one_was_seen():
-    work = Work(1e15, 1e9)
-    assert Model().pace("train_network", gpu=True).assumed
-    assert (
-        Model().pace("compute_infinite_spectrum", gpu=True) == DEFAULTS["compute_infinite_spectrum"]
-    )
-    seen = Model().fit(observed(Pace(8.0, 1e12), np.geomspace(1e12, 1e15, 20), gpu=True))
-    assert not seen.pace(KIND, gpu=True).assumed
-    assert seen.seconds(KIND, work, gpu=True) == pytest.approx(1000, rel=0.2)
-    assert seen.seconds(KIND, work) == Model().seconds(KIND, work)
-
-
-def test_threads_share_the_work_of_a_core_but_not_that_of_a_gpu():
-    work = Work(1e13, 1e9)
-    assert Model().seconds(KIND, work, threads=4) < Model().seconds(KIND, work) / 3
-    gpu = {"gpu": True}
-    assert Model().seconds(KIND, work, threads=4, **gpu) == Model().seconds(KIND, work, **gpu)
-
-
-@given(st.floats(0, 1e18), st.floats(0, 1e12), st.integers(1, 5))
-def test_requests_leave_room_and_grow_with_attempts(flops, size, attempt):
-    work = Work(flops, size)
-    asked = costs.minutes(Model(), KIND, work, attempt)
-    assert 60 * asked >= 3 * Model().seconds(KIND, work)
-    assert asked >= 10
-    assert costs.minutes(Model(), KIND, work, attempt + 1) == 2 * asked
-    assert 1e6 * costs.memory_mb(work, attempt) >= 1.25 * size
-    assert costs.memory_mb(work, attempt + 1) >= costs.memory_mb(work, attempt)
-
-
-def test_unknown_kinds_are_light():
-    assert 0 < Model().seconds("bundle_run", LIGHT) < 60
-
-
 def test_nothing_heavy_is_imported():
     program = "import sys, ntk_conditioning.costs; print(*sys.modules)"
-    source = Path(costs.__file__).parents[1]
+    source = Path(costs.__file__).parents[2]
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True
     ).stdout.split()

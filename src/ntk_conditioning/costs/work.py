@@ -1,21 +1,17 @@
-"""What a job costs: its work and memory from the sizes of its problem, its time from a model.
+"""The work and memory of a job from the sizes of its problem.
 
 Work is counted in floating-point operations of products of float64 matrices on a processor: those
 of float32 count half, and what runs slower than products (eigenvalues, elementwise functions)
-counts as many operations as a product does in the same time. So one rate per kind of job is enough,
-``seconds = startup + flops / rate``, and it can be fitted to what earlier jobs took.
+counts as many operations as a product does in the same time. So one rate per kind of job is enough
+for its time, see `model`.
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from ntk_conditioning import memory
+from ntk_conditioning import activations, memory
 
 #: What a process with torch takes before it has any data, in bytes.
 TORCH = 6 * 10**8
@@ -23,6 +19,10 @@ TORCH = 6 * 10**8
 GRADIENTS = 2**32
 #: Samples of a training's kernel, as many as compute_training_kernel takes at most.
 KERNEL_SAMPLES = 1024
+#: Activations that map rays to rays, and those whose layers of infinite width have formulas. A
+#: normalised variant is shifted, which ends both, unless its mean is 0.
+HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
+CLOSED_FORMS = HOMOGENEOUS | {"erf"}
 
 # LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's pace.
 _EIGENVALUES = 16 / 3
@@ -65,6 +65,47 @@ def description(*, n: int, d: int) -> Work:
     """Return the work of describe_dataset: the rank and the smallest angle of the samples."""
     flops = n**2 * d / 2 + _ROUNDING * n * d + _singular_values(n, d)
     return Work(flops, TORCH + 4 * 8 * n * d)
+
+
+def cells(
+    kind: str,
+    activation: str,
+    *,
+    n: int,
+    d: int,
+    depths: Sequence[int],
+    seeds: int,
+    width: int,
+    kernel_size: int = 0,
+    blocks: int = 0,
+    full_below: int = 2048,
+    dtype_bytes: int = 8,
+) -> Work:
+    """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum.
+
+    Arguments are those of `spectrum`; the smallest angles need no blocks, and infinite width no
+    ``width``.
+    """
+    variant = activation.startswith("normalized_")
+    base = activation if variant else activations.base_name(activation)
+    linear, exact = activation == "linear", base in CLOSED_FORMS
+    grid = {"n": n, "d": d, "seeds": seeds}
+    block = {"kernel_size": kernel_size, "blocks": blocks, "full_below": full_below}
+    match kind:
+        case "compute_spectrum":
+            networks = {"width": width, "dtype_bytes": dtype_bytes}
+            return spectrum(**grid, **block, **networks, depths=depths, linear=linear)
+        case "compute_infinite_spectrum":
+            return infinite_spectrum(
+                **grid, **block, depths=depths, linear=linear, closed_form=exact
+            )
+        case "compute_min_angle":
+            return min_angle(**grid, width=width, depths=depths, linear=linear)
+        case "compute_infinite_min_angle":
+            return infinite_min_angle(
+                **grid, depths=depths, homogeneous=base in HOMOGENEOUS, closed_form=exact
+            )
+    raise ValueError(f"{kind} computes no cells")
 
 
 def spectrum(
@@ -281,149 +322,3 @@ def _conditioning(m: int, whole: bool) -> float:
 
 def _singular_values(m: int, d: int) -> float:
     return float(_SINGULAR_VALUES * min(m, d) ** 2 * max(m, d))
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast jobs of a kind are: ``startup`` in seconds, then ``rate`` operations per second.
-
-    ``assumed`` says that the numbers come from no measurement.
-    """
-
-    startup: float
-    rate: float
-    assumed: bool = False
-
-    def seconds(self, flops: float, threads: int = 1) -> float:
-        """Return the time of a job, where ``threads`` share the work."""
-        return self.startup + flops / (self.rate * threads)
-
-
-#: Of one core, measured on two cores of a server CPU.
-DEFAULTS: Mapping[str, Pace] = {
-    "prepare_dataset": Pace(1.5, 1e10),
-    "describe_dataset": Pace(1.9, 4e10),
-    "measure_precision": Pace(20.0, 4e10),
-    "compute_spectrum": Pace(2.4, 4e10),
-    "compute_infinite_spectrum": Pace(0.8, 3.3e10),
-    "compute_min_angle": Pace(2.8, 4e10),
-    "compute_infinite_min_angle": Pace(0.7, 4.5e10),
-    "compute_training_kernel": Pace(2.0, 4e10),
-    "train_network": Pace(2.5, 4e10),
-    "render_figure": Pace(4.2, 4e10),
-}
-#: Of jobs that are not listed.
-LIGHT_PACE = Pace(3.0, 4e10)
-#: Of one GPU of a data centre: guesses, until a job on one was seen. Eigenvalues of small blocks
-#: are the processor's in any case.
-GPU_DEFAULTS: Mapping[str, Pace] = {
-    "compute_spectrum": Pace(8.0, 2e11, assumed=True),
-    "compute_min_angle": Pace(8.0, 2e12, assumed=True),
-    "train_network": Pace(8.0, 2e12, assumed=True),
-}
-
-# Jobs that took less than this part of what is usual for their kind did not do all of their work.
-_PARTIAL = 1 / 3
-# The defaults count as that many observations.
-_PRIOR = 2.0
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A job that was measured: ``seconds`` of one core, or of the GPU if it had one.
-
-    ``memory`` is its peak in bytes, None if that is not known.
-    """
-
-    kind: str
-    work: Work
-    seconds: float
-    memory: float | None = None
-    gpu: bool = False
-
-
-@dataclass(frozen=True)
-class Model:
-    """What jobs of every kind take, on ``cores`` and on ``gpus``."""
-
-    cores: Mapping[str, Pace] = field(default_factory=lambda: DEFAULTS)
-    gpus: Mapping[str, Pace] = field(default_factory=lambda: GPU_DEFAULTS)
-
-    def pace(self, kind: str, *, gpu: bool = False) -> Pace:
-        """Return the pace of a kind of job; one that cannot use a GPU has its core's."""
-        own = self.cores.get(kind, LIGHT_PACE)
-        return self.gpus.get(kind, own) if gpu else own
-
-    def seconds(self, kind: str, work: Work, *, gpu: bool = False, threads: int = 1) -> float:
-        """Return how long a job takes.
-
-        >>> Model({"a": Pace(2.0, 1e9)}).seconds("a", Work(4e9, 0.0), threads=2)
-        4.0
-        """
-        return self.pace(kind, gpu=gpu).seconds(work.flops, 1 if gpu else threads)
-
-    def fit(self, observations: Iterable[Observation]) -> Model:
-        """Return a model of what was observed, near to this one where that is little.
-
-        Both numbers of a kind minimise the squares of relative errors, so that short jobs count as
-        much as long ones. Jobs far below the others of their kind did only a part of their work and
-        are left out.
-        """
-        groups: dict[tuple[str, bool], list[Observation]] = defaultdict(list)
-        for observation in observations:
-            if observation.seconds > 0:
-                groups[observation.kind, observation.gpu].append(observation)
-        cores, gpus = dict(self.cores), dict(self.gpus)
-        for (kind, gpu), group in groups.items():
-            (gpus if gpu else cores)[kind] = _fitted(self.pace(kind, gpu=gpu), group)
-        return Model(cores, gpus)
-
-
-def _fitted(pace: Pace, observations: Sequence[Observation]) -> Pace:
-    """Return the pace that explains the observations, by weighted least squares."""
-    flops = np.array([observation.work.flops for observation in observations])
-    seconds = np.array([observation.seconds for observation in observations])
-    ratios = seconds / (pace.startup + flops / pace.rate)
-    done = ratios > _PARTIAL * np.median(ratios)
-    flops, seconds, ratios = flops[done], seconds[done], ratios[done]
-    # The prior is the old pace on a machine that is faster or slower throughout, as far as the
-    # observations are enough to say so.
-    scale = float(np.median(ratios)) ** (len(ratios) / (len(ratios) + _PRIOR))
-    startup, slope = scale * pace.startup, scale / pace.rate
-    # In units of the prior's numbers: relative errors of the observations, and of the prior.
-    terms = np.stack([np.full_like(flops, startup), flops * slope], axis=1) / seconds[:, None]
-    prior = math.sqrt(_PRIOR) * np.eye(2)
-    a = np.concatenate([terms, prior])
-    b = np.concatenate([np.ones(len(terms)), prior.sum(axis=1)])
-    found = np.linalg.lstsq(a, b)[0]
-    if found.min() < 0:  # then the solution without negative numbers has a zero there
-        kept = int(np.argmax(found))
-        found = np.zeros(2)
-        found[kept] = a[:, kept] @ b / (a[:, kept] @ a[:, kept])
-    slope *= float(found[1])
-    return Pace(float(found[0]) * startup, 1 / slope if slope else math.inf)
-
-
-# What a job asks for beyond its estimate.
-_HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
-
-
-def memory_mb(work: Work, attempt: int = 1) -> int:
-    """Return the memory that a job asks a scheduler for, in units of 10^6 bytes.
-
-    >>> memory_mb(Work(0.0, 1e9)), memory_mb(Work(0.0, 1e9), attempt=2)
-    (1250, 2500)
-    """
-    return math.ceil(_HEADROOM * work.memory / 1e6) * attempt
-
-
-def minutes(
-    model: Model, kind: str, work: Work, attempt: int = 1, *, gpu: bool = False, threads: int = 1
-) -> int:
-    """Return the time that a job asks a scheduler for; it doubles with every attempt.
-
-    >>> minutes(Model(), "render_figure", LIGHT), minutes(Model(), "render_figure", LIGHT, 2)
-    (10, 20)
-    """
-    seconds = model.seconds(kind, work, gpu=gpu, threads=threads)
-    return math.ceil(max(_LEAST_MINUTES, _SAFETY * seconds / 60)) << (attempt - 1)

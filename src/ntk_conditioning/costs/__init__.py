@@ -1,0 +1,58 @@
+"""What a job costs: work and memory from its sizes, time from a model, and what it asks for.
+
+Nothing here imports torch: a workflow asks for the costs of all its jobs before it starts any.
+"""
+
+from ntk_conditioning.costs.model import (
+    DEFAULTS,
+    GPU_DEFAULTS,
+    LIGHT_PACE,
+    Model,
+    Observation,
+    Pace,
+)
+from ntk_conditioning.costs.requests import memory_mb, minutes
+from ntk_conditioning.costs.totals import Planned, Totals, planned_costs, predicted_costs
+from ntk_conditioning.costs.work import (
+    GRADIENTS,
+    KERNEL_SAMPLES,
+    LIGHT,
+    Work,
+    cells,
+    description,
+    infinite_min_angle,
+    infinite_spectrum,
+    min_angle,
+    preparation,
+    spectrum,
+    training,
+    training_kernel,
+)
+
+__all__ = [
+    "DEFAULTS",
+    "GPU_DEFAULTS",
+    "GRADIENTS",
+    "KERNEL_SAMPLES",
+    "LIGHT",
+    "LIGHT_PACE",
+    "Model",
+    "Observation",
+    "Pace",
+    "Planned",
+    "Totals",
+    "Work",
+    "cells",
+    "description",
+    "infinite_min_angle",
+    "infinite_spectrum",
+    "memory_mb",
+    "min_angle",
+    "minutes",
+    "planned_costs",
+    "predicted_costs",
+    "preparation",
+    "spectrum",
+    "training",
+    "training_kernel",
+]

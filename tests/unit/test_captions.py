@@ -1,0 +1,74 @@
+"""Captions become LaTeX and Markdown, and files that are none are refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ntk_conditioning import captions
+from ntk_conditioning.captions import CaptionError
+from ntk_conditioning.files import MissingFileError
+
+TEXT = r"""
+**Angles & more.** The angle :math:`\theta_{\mathrm{in}}` of 100 % of the *inputs*
+(“_” and # are signs); :math:`\kappa^{-1}` as well.
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "caption.rst"
+
+
+def test_a_caption_is_one_line_in_both_languages(path: Path) -> None:
+    path.write_text(TEXT, encoding="utf-8")
+    caption = captions.read(path)
+    assert captions.markdown(caption) == (
+        r"**Angles & more.** The angle $\theta_{\mathrm{in}}$ of 100 % of the *inputs* "
+        r"(“_” and # are signs); $\kappa^{-1}$ as well."
+    )
+    assert captions.latex(caption) == (
+        r"\textbf{Angles \& more.} The angle $\theta_{\mathrm{in}}$ of 100 \% of the \emph{inputs} "
+        r"(“\_” and \# are signs); $\kappa^{-1}$ as well."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wide", "environment"), [(False, "{figure}"), (True, "{figure*}")], ids=["column", "page"]
+)
+def test_a_figure_has_a_file_a_caption_and_a_label(wide: bool, environment: str) -> None:
+    lines = captions.latex_figure("50 %", file="a.pdf", label="a", wide=wide).splitlines()
+    assert (lines[0], lines[-1]) == (rf"\begin{environment}", rf"\end{environment}")
+    assert [line.strip() for line in lines[2:-1]] == [
+        r"\includegraphics{a.pdf}",
+        r"\caption{50 \%}",
+        r"\label{fig:a}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "it has 0"),
+        ("One.\n\nTwo.", "it has 2"),
+        ("- a list", "bullet_list"),
+        ("A `link <https://example.org>`_.", "reference"),
+        (":unknown:`role`", "not reStructuredText"),
+        ("**open", "not reStructuredText"),
+    ],
+)
+def test_what_is_no_caption_is_told_in_one_line(
+    text: str, what: str, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CaptionError, match=what) as caught:
+        captions.read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert len(str(caught.value).splitlines()) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_missing_caption_is_named(path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"caption\.rst"):
+        captions.read(path)
