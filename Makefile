@@ -3,6 +3,7 @@
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
 # make estimate                what a run would take: core-hours, GPU-hours, memory
+# make compare A=... B=...     what differs between two runs: folders of results or bundles
 # make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
 # make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
 #
@@ -22,7 +23,7 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo test lint bench estimate slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo test lint bench estimate compare slurm-up slurm-down slurm-soak lock clean
 
 help:
 	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -12
@@ -58,6 +59,10 @@ bench: $(READY)
 estimate: $(READY)
 	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
+
+# That two runs differ is an answer and no failure.
+compare: $(READY)
+	@PYTHONPATH=src python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*
