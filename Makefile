@@ -4,6 +4,7 @@
 # make bench   speed against the peers; writes benchmarks/
 # make paper-figures           the figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate                what a run would take: core-hours, GPU-hours, memory
+# make compare A=... B=...     what differs between two runs: folders of results or bundles
 # make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
 # make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
 #
@@ -23,10 +24,11 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo paper-figures test lint bench estimate slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo paper-figures report test lint bench estimate compare bundle verify slurm-up slurm-down \
+  slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -13
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -18
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,6 +65,10 @@ bench: $(READY)
 estimate: $(READY)
 	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
+
+# That two runs differ is an answer and no failure.
+compare: $(READY)
+	@PYTHONPATH=src python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*

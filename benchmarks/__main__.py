@@ -20,7 +20,17 @@ from benchmarks import report
 from benchmarks.settings import Settings, hold_process
 from ntk_conditioning.errors import UserError
 
-NAMES = ("block", "scaling", "conditioning", "angle", "cell", "gpu", "speech", "training")
+NAMES = (
+    "block",
+    "scaling",
+    "conditioning",
+    "angle",
+    "cell",
+    "gpu",
+    "speech",
+    "training",
+    "aggregation",
+)
 log = logging.getLogger("benchmarks")
 
 

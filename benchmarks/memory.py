@@ -81,7 +81,7 @@ TASKS: dict[str, Callable[..., Callable[[], object]]] = {
 }
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     """Return VmRSS or VmHWM of this process in bytes."""
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -96,9 +96,9 @@ def main() -> int:
     hold_process(int(threads))
     call = TASKS[task](**json.loads(arguments))
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     result = call()
-    top = _resident("VmHWM")
+    top = resident("VmHWM")
     del result
     print(json.dumps({"growth": top - before, "process": top}))
     return 0

@@ -11,6 +11,7 @@ from cli import Parser, run_main
 from ntk_conditioning import tables
 from ntk_conditioning.cells import Grid, angle_cells
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.collection import collect
 
 
 @run_main
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     grids = [Grid.from_json(text) for text in args.grids]
     paths = [args.cells / cell for cell in angle_cells(grids)]
-    tables.write(args.output, ANGLES, tables.concatenate(paths, ANGLES))
+    tables.write(args.output, ANGLES, collect(paths, ANGLES))
     return 0
 
 

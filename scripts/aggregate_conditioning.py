@@ -10,7 +10,8 @@ from cli import Parser, run_main
 
 from ntk_conditioning import tables
 from ntk_conditioning.cells import Grid, spectrum_cells
-from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
+from ntk_conditioning.tables.collection import collect
+from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
 
 
@@ -24,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     grids = [Grid.from_json(text) for text in args.grids]
     paths = [args.cells / cell for cell in spectrum_cells(grids)]
-    tables.write(args.output, CONDITIONING, summarize(tables.concatenate(paths, SPECTRA)))
+    spectra = collect(paths, SPECTRA, columns=NEEDED)
+    tables.write(args.output, CONDITIONING, summarize(spectra))
     return 0
 
 

@@ -10,6 +10,7 @@ from cli import Parser, run_main
 
 from ntk_conditioning import tables
 from ntk_conditioning.cells import Grid, datasheet_cells
+from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.datasets import DATASETS
 
 
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     grids = [Grid.from_json(text) for text in args.grids]
     paths = [args.cells / cell for cell in datasheet_cells(grids)]
-    tables.write(args.output, DATASETS, tables.concatenate(paths, DATASETS))
+    tables.write(args.output, DATASETS, collect(paths, DATASETS))
     return 0
 
 

@@ -10,6 +10,7 @@ from cli import Parser, run_main
 
 from ntk_conditioning import tables
 from ntk_conditioning.cells import Grid, spectrum_cells
+from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.spectra import SPECTRA
 
 
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     grids = [Grid.from_json(text) for text in args.grids]
     paths = [args.cells / cell for cell in spectrum_cells(grids)]
-    tables.write(args.output, SPECTRA, tables.concatenate(paths, SPECTRA))
+    tables.write(args.output, SPECTRA, collect(paths, SPECTRA))
     return 0
 
 

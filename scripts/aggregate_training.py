@@ -10,6 +10,7 @@ from cli import Parser, run_main
 
 from ntk_conditioning import tables
 from ntk_conditioning.cells import TrainingGrid, training_cells
+from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 
 TABLES = {table.name: table for table in (TRAINING, TRAINING_KERNELS)}
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = TABLES[args.table]
     grids = [TrainingGrid.from_json(text) for text in args.grids]
     paths = [args.cells / cell for cell in training_cells(grids)]
-    tables.write(args.output, table, tables.concatenate(paths, table))
+    tables.write(args.output, table, collect(paths, table))
     return 0
 
 

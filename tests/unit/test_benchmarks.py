@@ -34,7 +34,7 @@ from benchmarks.settings import Settings
 from ntk_conditioning.networks import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
-QUICKLY = ["block", "scaling", "conditioning", "angle", "cell", "speech", "training"]
+QUICKLY = ["block", "scaling", "conditioning", "angle", "cell", "speech", "training", "aggregation"]
 NETWORKS = loops.Networks(2, **training.TINY)
 WORKER = f"""
 import sys

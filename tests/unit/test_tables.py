@@ -11,7 +11,8 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
+from ntk_conditioning.tables.collection import collect
+from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
 
 ALL = [SPECTRA, ANGLES, CONDITIONING]
@@ -107,7 +108,7 @@ def test_every_missing_or_unreadable_cell_is_named(tmp_path):
     damaged.write_bytes(good.read_bytes()[:-20])
     pq.write_table(pa.table({"x": [1]}), other)
     with pytest.raises(tables.TableError) as caught:
-        tables.concatenate([good, damaged, other, tmp_path / "absent.parquet"], SPECTRA)
+        collect([good, damaged, other, tmp_path / "absent.parquet"], SPECTRA)
     lines = str(caught.value).splitlines()
     assert [name for name in ("damaged", "other", "absent") if name in str(caught.value)] == [
         "damaged",
@@ -115,6 +116,55 @@ def test_every_missing_or_unreadable_cell_is_named(tmp_path):
         "absent",
     ]
     assert len(lines) == 3
+
+
+def test_of_many_missing_cells_twenty_are_named(tmp_path):
+    paths = [tmp_path / f"{number}.parquet" for number in range(23)]
+    with pytest.raises(tables.TableError) as caught:
+        collect(paths, SPECTRA)
+    *lines, last = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == [str(path) for path in paths[:20]]
+    assert last == "and 3 more files"
+
+
+def test_cells_of_any_number_are_one_sorted_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("ntk_conditioning.tables.collection.BATCH", 3)
+    rows = [spectrum_row(seed=seed) for seed in (5, 1, 7, 3, 2, 6, 4)]
+    for row in rows:
+        tables.write(tmp_path / f"{row['seed']}.parquet", SPECTRA, tables.from_rows(SPECTRA, [row]))
+    paths = [tmp_path / f"{row['seed']}.parquet" for row in rows]
+    for number in (2, 3, 7):
+        some = collect(paths[:number], SPECTRA)
+        assert some.equals(tables.from_rows(SPECTRA, rows[:number]), check_metadata=True)
+
+
+def test_columns_that_are_not_asked_for_are_not_read(tmp_path):
+    """Their bytes may be anything: where the eigenvalues are, there is a hole."""
+    path = tmp_path / "t.parquet"
+    row = spectrum_row(eigenvalues=[float(n) for n in range(4)])
+    tables.write(path, SPECTRA, tables.from_rows(SPECTRA, [row]))
+    place = pq.read_metadata(path).row_group(0)
+    (eigenvalues,) = (
+        place.column(n)
+        for n in range(place.num_columns)
+        if place.column(n).path_in_schema.startswith("eigenvalues")
+    )
+    content = bytearray(path.read_bytes())
+    start = eigenvalues.dictionary_page_offset or eigenvalues.data_page_offset
+    content[start : start + eigenvalues.total_compressed_size] = bytes(
+        eigenvalues.total_compressed_size
+    )
+    path.write_bytes(content)
+    with pytest.raises(tables.TableError, match="not a readable Parquet file"):
+        collect([path], SPECTRA)
+    found = collect([path], SPECTRA, columns=NEEDED)
+    assert set(found.column_names) == set(NEEDED)
+    assert summarize(found)["kappa_mean"].to_pylist() == [10.0]
+
+
+def test_the_summary_needs_no_more_than_it_says():
+    spectra = tables.from_rows(SPECTRA, [spectrum_row(seed=seed, kappa=None) for seed in (1, 2)])
+    assert summarize(spectra.select(NEEDED)).equals(summarize(spectra))
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path):

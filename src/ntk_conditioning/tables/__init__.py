@@ -8,12 +8,14 @@ always give the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ntk_conditioning.errors import UserError
@@ -49,7 +51,7 @@ class Table:
     keys: tuple[str, ...]
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         metadata = {
             "table": self.name,
@@ -57,6 +59,11 @@ class Table:
             "keys": ",".join(self.keys),
         }
         return pa.schema([column.field for column in self.columns], metadata)
+
+    def only(self, columns: Collection[str]) -> Table:
+        """Return the declaration of these columns alone, the keys among them."""
+        kept = tuple(column for column in self.columns if column.name in columns)
+        return replace(self, columns=kept)
 
     def markdown(self) -> str:
         """Return the table's documentation as a Markdown section."""
@@ -108,9 +115,9 @@ def checked(table: Table, data: pa.Table) -> pa.Table:
     for column in table.columns:
         if not column.nullable and data[column.name].null_count:
             raise TableError(f"table {table.name}: column {column.name} has missing values")
-    data = data.sort_by([(key, "ascending") for key in table.keys]).replace_schema_metadata(
-        table.schema.metadata
-    )
+    order = pc.sort_indices(data, [(key, "ascending") for key in table.keys]).to_numpy()
+    if (order[1:] < order[:-1]).any():  # a large table is not copied for nothing
+        data = data.take(order)
     distinct = data.select(list(table.keys)).group_by(list(table.keys)).aggregate([])
     if distinct.num_rows != data.num_rows:
         raise TableError(
@@ -131,37 +138,20 @@ def write(path: str | os.PathLike[str], table: Table, data: pa.Table) -> None:
         pq.write_table(data, temporary, compression="zstd", version="2.6")
 
 
-def read(path: str | os.PathLike[str], table: Table) -> pa.Table:
-    """Return the rows of one file.
+def read(
+    path: str | os.PathLike[str], table: Table, *, columns: list[str] | None = None
+) -> pa.Table:
+    """Return the rows of one file, with all or some ``columns`` only.
 
     Raises:
         TableError: if the file is missing, is not Parquet, or is not this table.
     """
     try:
-        data = pq.read_table(path, partitioning=None)
+        with pq.ParquetFile(path) as file:
+            if not file.schema_arrow.equals(table.schema, check_metadata=False):
+                raise TableError(f"{path}: not a {table.name} table of this version; delete it")
+            return file.read(columns=columns, use_threads=False)
     except FileNotFoundError as error:
         raise TableError(f"{path}: no such table; run the rule that makes it") from error
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"{path}: not a readable Parquet file ({error}); delete it") from error
-    if not data.schema.equals(table.schema, check_metadata=False):
-        raise TableError(f"{path}: not a {table.name} table of this version; delete it")
-    return data
-
-
-def concatenate(paths: Iterable[str | os.PathLike[str]], table: Table) -> pa.Table:
-    """Return the rows of many files of one table, sorted by its keys.
-
-    Raises:
-        TableError: naming every file that is missing or unreadable, or for a repeated key.
-    """
-    parts, problems = [], []
-    for path in paths:
-        try:
-            parts.append(read(path, table))
-        except TableError as error:
-            problems.append(str(error))
-    if problems:
-        raise TableError("\n".join(problems))
-    if not parts:
-        raise TableError(f"table {table.name}: no files to read")
-    return checked(table, pa.concat_tables(part.cast(table.schema) for part in parts))

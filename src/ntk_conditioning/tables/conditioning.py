@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ntk_conditioning.tables import Column, Table, from_rows
@@ -60,23 +61,75 @@ CONDITIONING = Table(
 )
 
 
+NEEDED = (
+    *CONDITIONING.keys,
+    "seed",
+    "block",
+    "width",
+    "n",
+    "d",
+    "kappa",
+    "kappa_error",
+    "kappa_nonzero",
+    "numerical_rank",
+    "effective_rank",
+)
+"""Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes."""
+
+
 def summarize(spectra: pa.Table) -> pa.Table:
-    """Return the conditioning table of a spectra table."""
-    needed = [column for column in spectra.column_names if column != "eigenvalues"]
+    """Return the conditioning table of a spectra table, of which it needs the columns `NEEDED`."""
     keys = CONDITIONING.keys
+    order = [(key, "ascending") for key in (*keys, "seed")]
+    spectra = spectra.select(NEEDED).sort_by(order).combine_chunks()
+    starts = _starts(spectra.select(keys))
+    points = spectra.select([*keys, "width", "n", "d"]).take(starts).to_pylist()
+    columns = _Blocks.of(spectra)
     rows = (
-        spectra.select(needed).sort_by([(key, "ascending") for key in (*keys, "seed")]).to_pylist()
+        point | _summary(columns[start:end])
+        for point, start, end in zip(points, starts, [*starts[1:], len(spectra)], strict=True)
     )
-    by_point = groupby(rows, key=itemgetter(*keys))
-    return from_rows(CONDITIONING, (_summary(list(group)) for _, group in by_point))
+    return from_rows(CONDITIONING, rows)
 
 
-def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    first = rows[0]
-    kappa = np.array([np.inf if row["kappa"] is None else row["kappa"] for row in rows])
-    per_seed = np.array(
-        [np.mean(kappa[index]) for index in _indices_by([row["seed"] for row in rows])]
-    )
+@dataclass(frozen=True)
+class _Blocks:
+    """Columns of the spectra as arrays, a missing kappa or bound as infinity, or minus infinity."""
+
+    seed: NDArray[np.int64]
+    kappa: NDArray[np.float64]
+    kappa_error: NDArray[np.float64]
+    kappa_nonzero: NDArray[np.float64]
+    numerical_rank: NDArray[np.int64]
+    effective_rank: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, spectra: pa.Table) -> _Blocks:
+        absent = {"kappa": math.inf, "kappa_error": -math.inf, "effective_rank": math.nan}
+        columns = {field.name: spectra[field.name] for field in fields(cls)}
+        return cls(
+            **{
+                name: (column.fill_null(absent[name]) if name in absent else column).to_numpy()
+                for name, column in columns.items()
+            }
+        )
+
+    def __getitem__(self, rows: slice) -> _Blocks:
+        return _Blocks(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+
+def _starts(keys: pa.Table) -> list[int]:
+    """Return where in a sorted table with one chunk the rows of another key begin."""
+    before, after = keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1)
+    differs = np.zeros(len(before), dtype=bool)
+    for name in keys.column_names:
+        differs |= pc.not_equal(before[name], after[name]).to_numpy()
+    return [*([0] if len(keys) else []), *(np.flatnonzero(differs) + 1).tolist()]
+
+
+def _summary(blocks: _Blocks) -> dict[str, Any]:
+    kappa = blocks.kappa
+    per_seed = np.array([np.mean(kappa[index]) for index in _indices_by(blocks.seed)])
     statistics = {
         "mean": np.mean(kappa),
         "geometric_mean": np.exp(np.mean(np.log(kappa))),
@@ -86,36 +139,23 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "seed_min": np.min(per_seed),
         "seed_max": np.max(per_seed),
     }
-    ranks = [row["numerical_rank"] for row in rows]
     return {
-        **{column.name: first[column.name] for column in GRID},
-        "width": first["width"],
-        "n": first["n"],
-        "d": first["d"],
         "seeds": len(per_seed),
-        "blocks": len(rows),
+        "blocks": len(kappa),
         "resolved": int(np.isfinite(kappa).sum()),
-        **{
-            f"kappa_{name}": float(value) if np.isfinite(value) else None
-            for name, value in statistics.items()
-        },
-        "kappa_error_max": max(
-            (row["kappa_error"] for row in rows if row["kappa_error"] is not None), default=None
-        ),
-        "kappa_nonzero_mean": float(np.mean([row["kappa_nonzero"] for row in rows])),
-        "numerical_rank_min": min(ranks),
-        "numerical_rank_max": max(ranks),
-        "effective_rank_mean": _mean_of_all([row["effective_rank"] for row in rows]),
+        **{f"kappa_{name}": _finite(value) for name, value in statistics.items()},
+        "kappa_error_max": float(error) if (error := np.max(blocks.kappa_error)) >= 0 else None,
+        "kappa_nonzero_mean": float(np.mean(blocks.kappa_nonzero)),
+        "numerical_rank_min": int(blocks.numerical_rank.min()),
+        "numerical_rank_max": int(blocks.numerical_rank.max()),
+        "effective_rank_mean": _finite(np.mean(blocks.effective_rank)),
     }
 
 
-def _mean_of_all(values: list[float | None]) -> float | None:
-    """Return the mean, which is missing if a value is."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+def _finite(value: np.floating[Any]) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
-def _indices_by(labels: list[int]) -> Iterator[NDArray[np.intp]]:
-    values = np.asarray(labels)
-    for value in np.unique(values):
-        yield np.flatnonzero(values == value)
+def _indices_by(labels: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    for label in np.unique(labels):
+        yield np.flatnonzero(labels == label)

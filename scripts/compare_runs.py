@@ -1,0 +1,72 @@
+"""Tell what differs between two runs: config, code, versions, data and every number of the tables.
+
+A and B are folders like results/demo, or bundles. The page is written in Markdown to stdout. The
+exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cli import Parser, run_main
+from comparison_page import page
+from recorded_run import RecordedRun
+from run_comparison import compare
+
+from ntk_conditioning.files import atomic
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("a", type=Path, metavar="A", help="folder of results, or bundle (.zip)")
+    parser.add_argument("b", type=Path, metavar="B", help="the same of another run")
+    parser.add_argument(
+        "--tolerance",
+        type=not_negative,
+        default=0.0,
+        help="relative change up to which numbers are equal (default: 0)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
+    args = parser.parse_args(argv)
+
+    found = compare(RecordedRun(args.a), RecordedRun(args.b), tolerance=args.tolerance)
+    if args.json:
+        with atomic(args.json) as temporary:
+            text = json.dumps(plain(asdict(found) | {"equal": found.equal}), indent=2)
+            temporary.write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(page(found))
+    return 0 if found.equal else 1
+
+
+def not_negative(text: str) -> float:
+    """Return a number that is not negative; a type for `Parser.add_argument`."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number from 0 on")
+    return number
+
+
+def plain(value: Any) -> Any:
+    """Return a value for JSON, which knows neither infinity nor NaN: these become texts."""
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [plain(inner) for inner in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Runs are compared as folders and as bundles, and the page says where they differ."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import compare_runs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables import Column, Table
+from ntk_conditioning.tables.datasets import DATASETS
+
+CLAIMS = Table(
+    name="claims",
+    description="Verdicts.",
+    keys=("paper", "claim"),
+    columns=(
+        Column("paper", pa.string(), "paper"),
+        Column("claim", pa.string(), "claim"),
+        Column("verdict", pa.string(), "verdict"),
+        Column("measured", pa.float64(), "number", nullable=True),
+    ),
+)
+VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
+CONFIG = {"run": "tiny", "seeds": [1, 32], "training": {"fig3": {"epochs": 5}}}
+VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
+JOBS = [{"rule": "compute_spectrum", "code": "c1"}, {"rule": "check_claims", "code": "c2"}]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that writes a run and returns its folder."""
+
+    def write(name: str, *, verdicts=VERDICTS, sha256="0", **record) -> Path:
+        folder = tmp_path / name
+        rows = [
+            {"paper": "liu2023relu", "claim": claim, "verdict": verdict, "measured": measured}
+            for claim, (verdict, measured) in verdicts.items()
+        ]
+        tables.write(folder / "tables" / "claims.parquet", CLAIMS, tables.from_rows(CLAIMS, rows))
+        numbers = {column.name: None if column.nullable else 1 for column in DATASETS.columns}
+        texts = {"dataset": "digits", "dtype": "uint8", "scaling": "none", "sha256": sha256}
+        data = tables.from_rows(DATASETS, [numbers | texts])
+        tables.write(folder / "tables" / "datasets.parquet", DATASETS, data)
+        kept = {"config": CONFIG, "versions": VERSIONS, "jobs": JOBS} | record
+        (folder / "record").mkdir()
+        for part, content in kept.items():
+            if content is not None:
+                file = folder / "record" / f"{part}.{'yaml' if part == 'config' else 'json'}"
+                dump = yaml.safe_dump if part == "config" else json.dumps
+                file.write_text(dump(content))
+        return folder
+
+    return write
+
+
+def bundle(folder: Path) -> Path:
+    """Write a run as a zipped bag and return the archive."""
+    archive = folder.with_suffix(".zip")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bag:
+        bag.writestr("tiny/bagit.txt", "BagIt-Version: 1.0\n")
+        bag.writestr("tiny/data/workflow/Snakefile", "rule all:\n")
+        for file in sorted(folder.rglob("*.*")):
+            bag.write(file, f"tiny/data/results/tiny/{file.relative_to(folder).as_posix()}")
+    return archive
+
+
+@pytest.fixture
+def compared(tmp_path, capsys):
+    """Return a function that compares two runs and returns status, page and JSON."""
+
+    def call(a: Path, b: Path, *options: str):
+        found = tmp_path / "found.json"
+        status = compare_runs.main([str(a), str(b), "--json", str(found), *options])
+        return status, capsys.readouterr().out, json.loads(found.read_text())
+
+    return call
+
+
+@pytest.mark.parametrize("form", [lambda folder: folder, bundle], ids=["folder", "bundle"])
+def test_a_run_equals_itself_in_any_form(run, compared, form):
+    folder = run("a")
+    status, page, found = compared(folder, form(folder))
+    assert status == 0
+    assert page.startswith("# Nothing differs\n")
+    assert found["equal"]
+    assert "the same, 2 rows" in page
+
+
+def test_every_part_that_differs_is_told(run, compared):
+    a = run("a")
+    b = run(
+        "b",
+        verdicts={"theorem_1": ("holds under a condition", 1.2), "theorem_3": ("holds", 1.0)},
+        sha256="1",
+        config=CONFIG | {"training": {"fig3": {"epochs": 7}}, "new": "a | b"},
+        versions={"ntk-conditioning": {"version": "0.1.0", "code": "bb"}, "libraries": {}},
+        jobs=[JOBS[0], {"rule": "check_claims", "code": "c9"}],
+    )
+    status, page, found = compared(a, bundle(b))
+    assert status == 1
+    assert found["config"] == [
+        {"name": "new", "a": "(absent)", "b": "a | b"},
+        {"name": "training.fig3.epochs", "a": 5, "b": 7},
+    ]
+    assert [change["name"] for change in found["code"]] == ["rule check_claims", "workflow"]
+    assert found["versions"] == [{"name": "libraries.numpy", "a": "2.4.6", "b": "(absent)"}]
+    assert found["data"] == [{"name": "digits", "a": "0", "b": "1"}]
+    claims = found["tables"]["claims"]
+    assert (claims["common"], claims["only_a"], claims["only_b"]) == (1, 1, 1)
+    assert claims["columns"][1]["largest"] == pytest.approx(0.2)
+    lines = [" ".join(line.split()) for line in page.splitlines()]
+    assert "| `new` | (absent) | a \\| b |" in lines
+    assert "| `measured` | 1 of 1 | 0.2 | 1.5 | 1.2 | liu2023relu, theorem_1 |" in lines
+    assert "- liu2023relu, theorem_1: holds → holds under a condition" in lines
+    assert "- liu2023relu, theorem_2" in lines
+    assert page.index("## Table `claims`") < page.index("## Table `datasets`")
+
+
+def test_missing_numbers_are_told_in_a_line_each(run, compared):
+    b = run("b", verdicts={"theorem_1": ("holds", None), "theorem_2": ("fails", 2.0)})
+    _, page, _ = compared(run("a"), b)
+    assert (
+        "`measured` is missing in 1 row of A but not of B, first in liu2023relu, theorem_2: 2"
+        in page
+    )
+    assert "`measured` is missing in 1 row of B but not of A" in page
+
+
+def test_tolerance_makes_close_runs_equal(run, compared):
+    b = run("b", verdicts=VERDICTS | {"theorem_1": ("holds", 1.5 * (1 + 1e-9))})
+    assert compared(run("a"), b)[0] == 1
+    status, page, _ = compared(b.parent / "a", b, "--tolerance", "1e-8")
+    assert status == 0
+    assert "up to a relative change of 1e-08" in page
+
+
+def test_numbers_that_print_alike_are_shown_in_full(run, compared):
+    b = run("b", verdicts=VERDICTS | {"theorem_1": ("holds", 1.5 + 2**-52)})
+    assert "| 1.5 | 1.5000000000000002 |" in " ".join(compared(run("a"), b)[1].split())
+
+
+def test_what_only_one_run_has_recorded_is_a_difference(run, compared):
+    a, b = run("a"), run("b", config=None)
+    status, page, found = compared(a, b)
+    assert status == 1
+    assert found["unrecorded"] == {"config": ["B"]}
+    assert "not recorded in B" in page
+    (a / "record" / "config.yaml").unlink()
+    status, page, _ = compared(a, b)
+    assert status == 0
+    assert "recorded in neither" in page
+
+
+def test_a_table_of_only_one_run_is_a_difference(run, compared):
+    a, b = run("a"), run("b")
+    (b / "tables" / "claims.parquet").unlink()
+    status, page, found = compared(a, b)
+    assert (status, found["tables_a"]) == (1, ["claims"])
+    assert "only in A" in page
+
+
+def _lose(folder: Path) -> Path:
+    return folder / "absent"
+
+
+def _no_tables(folder: Path) -> Path:
+    return folder / "record"
+
+
+def _not_an_archive(folder: Path) -> Path:
+    return folder / "record" / "jobs.json"
+
+
+def _other_archive(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
+        archive.writestr("a/b", "")
+    return folder / "x.zip"
+
+
+def _damaged_table(folder: Path) -> Path:
+    (folder / "tables" / "claims.parquet").write_bytes(b"PAR1")
+    return folder
+
+
+def _damaged_member(folder: Path) -> Path:
+    archive = bundle(folder)
+    content = bytearray(archive.read_bytes())
+    place = content.index(b"claims.parquet") + 200
+    content[place] ^= 255
+    archive.write_bytes(content)
+    return archive
+
+
+def _damaged_record(folder: Path) -> Path:
+    (folder / "record" / "jobs.json").write_text("{")
+    return folder
+
+
+def _no_keys(folder: Path) -> Path:
+    pq.write_table(pa.table({"x": [1]}), folder / "tables" / "claims.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_lose, "does not exist"),
+        (_no_tables, r"has no tables/\*\.parquet"),
+        (_not_an_archive, "neither a folder nor a zip archive"),
+        (_other_archive, "is no bundle"),
+        (_damaged_table, "table claims is damaged"),
+        (_damaged_member, r"claims\.parquet cannot be read"),
+        (_damaged_record, "record/jobs.json is damaged"),
+        (_no_keys, "does not name its keys"),
+    ],
+)
+def test_mistakes_are_one_line(run, capsys, damage, message):
+    status = compare_runs.main([str(damage(run("a"))), str(run("b"))])
+    captured = capsys.readouterr()
+    assert (status, captured.out) == (2, "")
+    assert captured.err.count("\n") == 1
+    assert re.search(message, captured.err), captured.err
+
+
+def test_a_tolerance_below_zero_is_refused(run, capsys):
+    assert compare_runs.main([str(run("a")), str(run("b")), "--tolerance=-1"]) == 2
+    assert "-1 is not a finite number from 0 on" in capsys.readouterr().err
