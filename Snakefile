@@ -26,6 +26,7 @@ include: "rules/precision.smk"
 include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/record.smk"
 include: "rules/estimate.smk"
 
 
@@ -34,5 +35,6 @@ rule all:
     input:
         figures=[figure_files(figure) for figure in config["figures"]],
         tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),
+        record=record_files(),
         # not needed by anything here, but a cell that was lost is to be computed again
         cells=cell_files(),

@@ -21,6 +21,7 @@ from ntk_conditioning import (
     datasets,
     learning_rates,
     provenance,
+    versions,
 )
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
@@ -423,3 +424,27 @@ def target_name(figure):
     paper, name = figure.split("/")
     short = name.split("_")[0]
     return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"
+
+
+# Where files are found, which is nobody else's business and changes no result.
+PLACES = ["data_dir", "mirror"]
+
+
+def recorded_config():
+    """Return the config as JSON, without what only says where files are."""
+    kept = {key: value for key, value in config.items() if key not in PLACES}
+    return json.dumps(kept, sort_keys=True)
+
+
+def workflow_digest():
+    """Return the digest of all that computes: programs, notebooks, the package, own activations."""
+    programs = Path(workflow.basedir).glob("scripts/*.py")
+    notebooks = (f"notebooks/{figure}.ipynb" for figure in FIGURES)
+    return code(*programs, *notebooks, *config["activation_files"])
+
+
+def record_files():
+    """Return the record of the run."""
+    return expand(
+        "results/{run}/record/{file}", run=RUN, file=["config.yaml", "versions.json"]
+    )
