@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ntk_conditioning import activations, costs, learning_rates, memory
+import numpy as np
+
+from ntk_conditioning import costs, learning_rates, memory
 from ntk_conditioning.costs import Work
 
 #: Samples and features of a dataset of which nothing is known before its files are read.
@@ -17,9 +19,6 @@ UNKNOWN = (50_000, 1000)
 
 #: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
 CLASSES = 251
-
-#: Activations whose kernels of infinite width have closed forms, see `duals`.
-CLOSED_FORMS = ("relu", "leaky_relu", "erf", "linear")
 
 #: The longest time that a job asks for, in minutes: more than that few partitions grant. What takes
 #: longer goes on from its checkpoint when it is tried again.
@@ -50,29 +49,21 @@ class Sizes:
     ) -> Work:
         """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum."""
         n, d = self.samples(dataset)
-        base = activations.base_name(activation)
-        linear = activation == "linear"
-        common = {"n": n, "d": d, "depths": depths, "seeds": seeds}
-        closed_form = base in CLOSED_FORMS
-        if kind == "compute_min_angle":
-            return costs.min_angle(**common, width=self.config["width"], linear=linear)
-        if kind == "compute_infinite_min_angle":
-            homogeneous = base in ("relu", "leaky_relu", "linear")
-            return costs.infinite_min_angle(
-                **common, homogeneous=homogeneous, closed_form=closed_form
-            )
         size, blocks = self.setting("kernel_size", dataset), self.setting("blocks", dataset)
         size = n if size == "all" else size
-        common |= {
-            "kernel_size": size,
-            "blocks": max(1, n // size) if blocks == "all" else blocks,
-            "full_below": self.config["full_spectrum_below"],
-            "linear": linear,
-        }
-        if kind == "compute_infinite_spectrum":
-            return costs.infinite_spectrum(**common, closed_form=closed_form)
-        dtype = {"float64": 8, "float32": 4}[self.config["dtype"]]
-        return costs.spectrum(**common, width=self.config["width"], dtype_bytes=dtype)
+        return costs.cells(
+            kind,
+            activation,
+            n=n,
+            d=d,
+            depths=depths,
+            seeds=seeds,
+            width=self.config["width"],
+            kernel_size=size,
+            blocks=max(1, n // size) if blocks == "all" else blocks,
+            full_below=self.config["full_spectrum_below"],
+            dtype_bytes=np.dtype(self.config["dtype"]).itemsize,
+        )
 
     def training(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:
         """Return the work of training all networks of one depth."""
@@ -87,7 +78,6 @@ class Sizes:
             rates = rates["critical"]
         n, loaded, d, seeds = self._trained_on(experiment, dataset)
         batch = value("batch_size")
-        dtype = {"float64": 8, "float32": 4}[value("dtype")]
         return costs.training(
             n=n,
             d=d,
@@ -101,7 +91,7 @@ class Sizes:
             n_test=loaded // 5,
             loaded=loaded,
             draws=seeds if n < loaded else 0,
-            dtype_bytes=dtype,
+            dtype_bytes=np.dtype(value("dtype")).itemsize,
         )
 
     def training_kernel(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:

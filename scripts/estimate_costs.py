@@ -26,9 +26,6 @@ from ntk_conditioning import costs
 from ntk_conditioning.costs import Model, Observation, Work
 from ntk_conditioning.files import atomic
 
-#: Activations of which every layer of infinite width has a formula.
-CLOSED_FORM = {"linear", "relu", "leaky_relu", "erf"}
-
 #: Snakemake looks at a process every half second at first, later every half minute.
 OFTEN, SELDOM = (0.5, 15.5), 30.0
 
@@ -191,35 +188,23 @@ def work_of(rule: str, place: Sequence[str], run: Path) -> Work:
     if rule == "train_network":
         return training_work(rows, loaded=sheet["n"])
     activation = next(part for part in reversed(place) if not part.startswith("depth-"))
-    linear, closed_form = activation == "linear", activation in CLOSED_FORM
     first, seeds = rows[0], len({row["seed"] for row in rows})
     if rule == "compute_training_kernel":
         sizes = {key: first[key] for key in ("width", "depth")}
         samples = {"n": first["n_train"], "d": sheet["d"], "loaded": sheet["n"]}
-        return costs.training_kernel(**samples, **sizes, seeds=seeds, linear=linear)
-    size |= {"depths": sorted({row["depth"] for row in rows}), "seeds": seeds}
+        return costs.training_kernel(**samples, **sizes, seeds=seeds, linear=activation == "linear")
+    depths = sorted({row["depth"] for row in rows})
     if "spectrum" in rule:
         whole = all(row["method"] != "extremes" for row in rows)
         size |= {
-            "linear": linear,
             "kernel_size": first["n"],
-            "blocks": len(rows) // (seeds * len(size["depths"])),
+            "blocks": len(rows) // (seeds * len(depths)),
             "full_below": first["n"] + whole,
+            "dtype_bytes": np.dtype(first["dtype"]).itemsize,
         }
     elif any(row["min_angle"] == 0 for row in rows):  # equal samples end a search before it begins
         raise NotWholeError
-    match rule:
-        case "compute_spectrum":
-            dtype = np.dtype(first["dtype"])
-            return costs.spectrum(**size, width=first["width"], dtype_bytes=dtype.itemsize)
-        case "compute_min_angle":
-            return costs.min_angle(**size, width=first["width"], linear=linear)
-        case "compute_infinite_spectrum":
-            return costs.infinite_spectrum(**size, closed_form=closed_form)
-        case _:
-            return costs.infinite_min_angle(
-                **size, closed_form=closed_form, homogeneous=activation in CLOSED_FORM - {"erf"}
-            )
+    return costs.cells(rule, activation, **size, depths=depths, seeds=seeds, width=first["width"])
 
 
 def training_work(rows: Sequence[dict[str, Any]], *, loaded: int) -> Work:

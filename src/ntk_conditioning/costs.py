@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ntk_conditioning import memory
+from ntk_conditioning import activations, memory
 
 #: What a process with torch takes before it has any data, in bytes.
 TORCH = 6 * 10**8
@@ -23,6 +23,10 @@ TORCH = 6 * 10**8
 GRADIENTS = 2**32
 #: Samples of a training's kernel, as many as compute_training_kernel takes at most.
 KERNEL_SAMPLES = 1024
+#: Activations that map rays to rays, and those whose layers of infinite width have formulas. A
+#: normalised variant is shifted, which ends both, unless its mean is 0.
+HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
+CLOSED_FORMS = HOMOGENEOUS | {"erf"}
 
 # LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's pace.
 _EIGENVALUES = 16 / 3
@@ -65,6 +69,47 @@ def description(*, n: int, d: int) -> Work:
     """Return the work of describe_dataset: the rank and the smallest angle of the samples."""
     flops = n**2 * d / 2 + _ROUNDING * n * d + _singular_values(n, d)
     return Work(flops, TORCH + 4 * 8 * n * d)
+
+
+def cells(
+    kind: str,
+    activation: str,
+    *,
+    n: int,
+    d: int,
+    depths: Sequence[int],
+    seeds: int,
+    width: int,
+    kernel_size: int = 0,
+    blocks: int = 0,
+    full_below: int = 2048,
+    dtype_bytes: int = 8,
+) -> Work:
+    """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum.
+
+    Arguments are those of `spectrum`; the smallest angles need no blocks, and infinite width no
+    ``width``.
+    """
+    variant = activation.startswith("normalized_")
+    base = activation if variant else activations.base_name(activation)
+    linear, exact = activation == "linear", base in CLOSED_FORMS
+    grid = {"n": n, "d": d, "seeds": seeds}
+    block = {"kernel_size": kernel_size, "blocks": blocks, "full_below": full_below}
+    match kind:
+        case "compute_spectrum":
+            networks = {"width": width, "dtype_bytes": dtype_bytes}
+            return spectrum(**grid, **block, **networks, depths=depths, linear=linear)
+        case "compute_infinite_spectrum":
+            return infinite_spectrum(
+                **grid, **block, depths=depths, linear=linear, closed_form=exact
+            )
+        case "compute_min_angle":
+            return min_angle(**grid, width=width, depths=depths, linear=linear)
+        case "compute_infinite_min_angle":
+            return infinite_min_angle(
+                **grid, depths=depths, homogeneous=base in HOMOGENEOUS, closed_form=exact
+            )
+    raise ValueError(f"{kind} computes no cells")
 
 
 def spectrum(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from ntk_conditioning import activations, costs, empirical, smallest_angle
+from ntk_conditioning import activations, costs, duals, empirical, quadrature, smallest_angle
 from ntk_conditioning.costs import DEFAULTS, LIGHT, Model, Observation, Pace, Work
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
@@ -26,6 +26,7 @@ RELU = activations.get("relu")
 SIZES = {"n": 60000, "d": 784, "width": 512}
 BLOCKS = {"blocks": 117, "kernel_size": 512}
 KIND = "compute_spectrum"
+WIDTH = 64
 
 
 def network(*, d: int, depth: int, width: int):
@@ -90,6 +91,38 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads):
 def test_numbers_of_the_programs_are_theirs():
     assert costs.GRADIENTS == smallest_angle.MEMORY
     assert costs.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+
+
+@pytest.mark.parametrize("name", [*activations.names(), "leaky_relu-0.2"])
+@pytest.mark.parametrize("variant", ["", "normalized_"])
+def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
+    activation = activations.get(variant + name)
+    sizes = {"n": 500, "d": 20, "depths": [3], "seeds": 2}
+    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
+    q = np.ones(1)
+    bends = isinstance(duals.dual(activation, q), quadrature.QuadratureDual)
+    expected = costs.infinite_spectrum(
+        **sizes, **blocks, linear=activation.name == "linear", closed_form=not bends
+    )
+    spectrum = ("compute_infinite_spectrum", activation.name)
+    assert costs.cells(*spectrum, **sizes, **blocks, width=WIDTH) == expected
+    expected = costs.infinite_min_angle(
+        **sizes, homogeneous=activation.homogeneous, closed_form=not bends
+    )
+    angle = ("compute_infinite_min_angle", activation.name)
+    assert costs.cells(*angle, **sizes, width=WIDTH) == expected
+
+
+@pytest.mark.parametrize("name", ["relu", "linear", "tanh"])
+def test_cells_of_finite_width_cost_what_their_rule_does(name):
+    sizes = {"n": 500, "d": 20, "depths": [1, 3], "seeds": 2, "width": WIDTH}
+    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 50, "dtype_bytes": 4}
+    found = costs.cells("compute_spectrum", name, **sizes, **blocks)
+    assert found == costs.spectrum(**sizes, **blocks, linear=name == "linear")
+    found = costs.cells("compute_min_angle", name, **sizes)
+    assert found == costs.min_angle(**sizes, linear=name == "linear")
+    with pytest.raises(ValueError, match="train_network computes no cells"):
+        costs.cells("train_network", name, **sizes)
 
 
 # (work, peak memory in MB, seconds of a core): MNIST and the like, measured.
