@@ -1,4 +1,5 @@
 # make demo    every figure of config.yaml, from data that need no download
+# make report  the demo and one HTML file of it: figures, captions, tables, config, timings
 # make test    the test suite
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
@@ -22,10 +23,10 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo test lint bench estimate slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo report test lint bench estimate slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -12
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -13
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,6 +39,10 @@ $(READY): envs/torch.txt envs/requirements.lock
 demo: $(READY)
 	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
+
+report: $(READY)
+	snakemake report --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Report:"; ls results/*/report.html | sed 's/^/  /'
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)

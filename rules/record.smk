@@ -13,7 +13,7 @@ rule record_run:
     conda:
         "../envs/environment.yaml"
     params:
-        config=recorded_config(),
+        config=json.dumps(recorded_config(), sort_keys=True),
         workflow=workflow_digest(),
         # not passed on: the job has its own look, but it is to look again when they change
         libraries=json.dumps(versions.libraries()),

@@ -48,7 +48,7 @@ TRAINING_KERNELS = {
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
 ALL_FIGURES = {"render_figure": 8}
-RECORD = {"record_run": 1}
+RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
     "compute_spectrum": (1, 32),
@@ -252,6 +252,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
     assert planned == Counter(
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
         | {"render_figure": 3}  # fig2, spectrum_decay and convergence_vs_kappa
+        | {"render_pages": 1}
     )
     told = rerun.run_cells(*CI, "--cores", "2")
     lost = "compute_spectrum/digits/relu/depth-2/seed-32"
