@@ -1,4 +1,5 @@
 # make demo    every figure of config.yaml, from data that need no download
+# make report  the demo and one HTML file of it: figures, captions, tables, config, timings
 # make test    the test suite
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
@@ -45,6 +46,10 @@ demo: $(READY)
 paper-figures: $(READY)
 	snakemake --cores $(CORES) collect_paper_figures $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; ls -d results/*/paper/* | sed 's/^/  /'
+
+report: $(READY)
+	snakemake report --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Report:"; ls results/*/report.html | sed 's/^/  /'
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)

@@ -18,6 +18,9 @@ min_version("9.27")
 configfile: "config.yaml"
 
 
+report: "rules/report.rst"
+
+
 include: "rules/common.smk"
 include: "rules/jobs.smk"
 include: "rules/data.smk"
@@ -28,6 +31,7 @@ include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/claims.smk"
+include: "rules/record.smk"
 include: "rules/estimate.smk"
 
 
@@ -36,5 +40,10 @@ rule all:
     input:
         figures=[figure_files(figure) for figure in config["figures"]],
         tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),
+        record=record_files(),
+        pages=expand("results/{run}/pages/{page}.html", run=RUN, page=PAGES),
         # not needed by anything here, but a cell that was lost is to be computed again
         cells=cell_files(),
+
+
+include: "rules/report.smk"  # of all the others

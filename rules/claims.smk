@@ -51,7 +51,11 @@ rule check_claims:
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",
-        html="results/{run}/claims.html",
+        html=report(
+            "results/{run}/claims.html",
+            category=CATEGORIES["claims"],
+            labels={"page": "Claims"},
+        ),
     log:
         "logs/{run}/check_claims.log",
     conda:

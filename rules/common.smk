@@ -21,6 +21,7 @@ from ntk_conditioning import (
     datasets,
     learning_rates,
     provenance,
+    versions,
 )
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
@@ -423,3 +424,61 @@ def target_name(figure):
     paper, name = figure.split("/")
     short = name.split("_")[0]
     return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"
+
+
+# What the report lists, in this order: it sorts by name. Papers are called as in notebooks/.
+CATEGORIES = {
+    "claims": "1 Claims",
+    "liu2023relu": "2 Liu and Hui (2023)",
+    "beyond": "3 Beyond the papers",
+    "tables": "4 Data and tables",
+    "run": "5 The run",
+}
+PAGES = ["datasets", "conditioning", "learning_rates", "run"]
+
+
+def figure_title(wildcards):
+    """Return the name of a figure in the report: what its caption begins with, in bold letters."""
+    number = re.search(r"\bfig(\d+)_", wildcards.figure)
+    path = Path(workflow.basedir, "notebooks", f"{wildcards.figure}.rst")
+    caption = " ".join(path.read_text(encoding="utf-8").split())
+    title = re.match(r"\*\*(.+?)\.?\*\*", caption)
+    if not title:
+        raise WorkflowError(
+            f"notebooks/{wildcards.figure}.rst: begin with a title: **What against what.**"
+        )
+    return f"Figure {number[1]}: {title[1]}" if number else title[1]
+
+
+def figure_category(wildcards):
+    """Return the part of the report that a figure is in: its paper."""
+    paper = Path(wildcards.figure).parent.name
+    return CATEGORIES.get(paper, paper)
+
+
+def figure_labels(wildcards):
+    """Return how a figure is listed in the report."""
+    return {"figure": Path(wildcards.figure).name.replace("_", " ")}
+
+
+# Where files are found, which is nobody else's business and changes no result.
+PLACES = ["data_dir", "mirror"]
+
+
+def recorded_config():
+    """Return the config without what only says where files are."""
+    return {key: config[key] for key in sorted(config) if key not in PLACES}
+
+
+def workflow_digest():
+    """Return the digest of all that computes: programs, notebooks, the package, own activations."""
+    programs = Path(workflow.basedir).glob("scripts/*.py")
+    notebooks = (f"notebooks/{figure}.ipynb" for figure in FIGURES)
+    return code(*programs, *notebooks, *config["activation_files"])
+
+
+def record_files():
+    """Return the record of the run."""
+    return expand(
+        "results/{run}/record/{file}", run=RUN, file=["config.yaml", "versions.json"]
+    )

@@ -3,6 +3,7 @@
 # Needs: results/{run}/tables/. Makes: results/{run}/figures/{figure}.pdf and .png, and the executed
 # notebook results/{run}/notebooks/{figure}.ipynb. A notebook that failed stays in logs/{run}.
 # On demand: results/{run}/paper/, all figures as a paper wants them, with captions.
+# caption.rst leads the report to the caption beside the notebook.
 
 
 rule render_figure:
@@ -11,7 +12,13 @@ rule render_figure:
         figure_tables,
     output:
         pdf="results/{run}/figures/{figure}.pdf",
-        png="results/{run}/figures/{figure}.png",
+        png=report(
+            "results/{run}/figures/{figure}.png",
+            caption="caption.rst",
+            category=figure_category,
+            subcategory=figure_title,
+            labels=figure_labels,
+        ),
         notebook="results/{run}/notebooks/{figure}.ipynb",
     log:
         "logs/{run}/render_figure/{figure}.log",

@@ -48,6 +48,7 @@ TRAINING_KERNELS = {
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
 ALL_FIGURES = {"render_figure": 8}
+RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
     "compute_spectrum": (1, 32),
@@ -69,6 +70,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES
+        | RECORD
     )
     outputs = re.findall(r"^\s+output: (.*)$", clone.run("-n", *CI).stdout, re.MULTILINE)
     files = [name for line in outputs for name in line.split(", ")]
@@ -149,7 +151,7 @@ def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):
         assert not set(EMPIRICAL) & set(planned)
         assert all(planned[rule] == count for rule, count in (INFINITE | TABLES | STUDY).items())
     else:
-        assert planned == Counter(expected)
+        assert planned == Counter(expected | RECORD)
 
 
 def cells_of(dataset: str, *, depths: Iterable[int], seeds: Iterable[int] = (1, 32)) -> set[str]:
@@ -180,7 +182,7 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
     assert rerun.plan(*CI) == Counter()
     # what is no longer asked for is no reason to run a job again
     rerun.edit("config/ci.yaml", "digits: {depths: [0, 2, 3]", "digits: {depths: [0, 3]")
-    assert set(rerun.plan(*CI)) == {*TABLES, "aggregate_datasets", "render_figure"}
+    assert set(rerun.plan(*CI)) == {*TABLES, *RECORD, "aggregate_datasets", "render_figure"}
 
 
 def test_one_more_seed_leaves_the_other_draws_alone(rerun):
@@ -250,6 +252,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
     assert planned == Counter(
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
         | {"render_figure": 3}  # fig2, spectrum_decay and convergence_vs_kappa
+        | {"render_pages": 1}
     )
     told = rerun.run_cells(*CI, "--cores", "2")
     lost = "compute_spectrum/digits/relu/depth-2/seed-32"

@@ -1,0 +1,76 @@
+"""Record what a run was asked for and with which software: its config and the versions.
+
+Neither file names a user, a machine or a folder outside the checkout, so both can be published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cli import Parser, json_object, logger, run_main
+
+from ntk_conditioning import versions
+from ntk_conditioning.files import atomic
+
+HEADING = """\
+# The config of this run: every key with the value that was in force, but for those that only say
+# where files are. It is an overlay itself; after --configfile it asks for the same run.
+"""
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    config = {key: published(value, Path.cwd()) for key, value in args.config.items()}
+    text = yaml.safe_dump(
+        config, sort_keys=True, allow_unicode=True, default_flow_style=None, width=100
+    )
+    found = {
+        "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},
+        "python": platform.python_version(),
+        "libraries": versions.libraries(),
+        **versions.machine(),
+    }
+    with atomic(args.config_output) as temporary:
+        temporary.write_text(HEADING + text, encoding="utf-8")
+    with atomic(args.versions_output) as temporary:
+        temporary.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    log.info("%d keys, %d libraries", len(config), len(found["libraries"]))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--config", type=json_object, required=True, help="the config, as JSON")
+    parser.add_argument("--workflow-digest", required=True, help="digest of all programs")
+    parser.add_argument("--config-output", type=Path, required=True, help="config to write (.yaml)")
+    parser.add_argument(
+        "--versions-output", type=Path, required=True, help="versions to write (.json)"
+    )
+    return parser.parse_args(argv)
+
+
+def published(value: Any, checkout: Path) -> Any:
+    """Return a config value without absolute paths: relative to the checkout, or the name alone."""
+    if isinstance(value, dict):
+        return {key: published(inner, checkout) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [published(inner, checkout) for inner in value]
+    if not isinstance(value, str) or not Path(value).is_absolute():
+        return value
+    path = Path(value)
+    return path.relative_to(checkout).as_posix() if checkout in path.parents else f"…/{path.name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

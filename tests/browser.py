@@ -1,0 +1,98 @@
+"""A real browser without a window: Chromium, and what it says in its console and asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+PROGRAMS = {"chromium": "chromium", "chromium-driver": "chromedriver"}  # Debian's packages
+FLAGS = (
+    "headless",
+    "no-sandbox",  # which root cannot have
+    "disable-gpu",
+    "disable-dev-shm-usage",
+    "no-first-run",
+    "disable-background-networking",
+    "disable-component-update",
+    "disable-sync",
+    "window-size=1500,950",
+)
+LOCAL = ("file:", "data:", "blob:")
+
+
+class Browser:
+    """One window; `console_errors` and `remote_requests` are of all pages since the last call."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, path: Path) -> None:
+        self.driver.get(path.resolve().as_uri())
+
+    def click(self, xpath: str) -> None:
+        """Click on the one visible thing that fits, as soon as there is one."""
+
+        def found(driver: webdriver.Chrome) -> list[object]:
+            return [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
+
+        things = WebDriverWait(self.driver, 10).until(found, f"nothing to click: {xpath}")
+        assert len(things) == 1, f"{len(things)} things to click: {xpath}"
+        things[0].click()
+
+    def value(self, script: str) -> object:
+        """Return the value of an expression, waiting until it is not null."""
+        return WebDriverWait(self.driver, 10).until(
+            lambda driver: driver.execute_script(f"return {script}"), f"no value: {script}"
+        )
+
+    def console_errors(self) -> list[str]:
+        log = self.driver.get_log("browser")
+        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
+
+    def remote_requests(self) -> tuple[list[str], int]:
+        """Return the addresses that were asked for outside this file, and the number inside."""
+        events = [json.loads(it["message"])["message"] for it in self.driver.get_log("performance")]
+        urls = [
+            event["params"].get("request", event["params"]).get("url", "")
+            for event in events
+            if event["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated")
+        ]
+        remote = [url[:200] for url in urls if not url.startswith(LOCAL)]
+        return remote, len(urls) - len(remote)
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """Yield a browser with an empty profile; where there is none the test is skipped.
+
+    With NTK_CHROMIUM=1 it fails instead.
+    """
+    missing = [package for package, program in PROGRAMS.items() if not shutil.which(program)]
+    if missing:
+        refuse = pytest.fail if os.environ.get("NTK_CHROMIUM") == "1" else pytest.skip
+        refuse(f"no browser: not installed: {', '.join(missing)} (apt-get install them)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for flag in (*FLAGS, f"user-data-dir={profile}"):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # with both paths given selenium looks for nothing and fetches nothing
+    service = Service(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        driver.get("about:blank")
+        found = Browser(driver)
+        found.remote_requests()  # those of the page that a new window shows
+        yield found
+    finally:
+        driver.quit()

@@ -1,0 +1,134 @@
+"""The report: one file, made of the finished run, that a browser shows without asking anybody."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+from tests.browser import Browser, browser
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
+
+CI = ("--configfile", "config/ci.yaml")
+TABLES = {
+    "Datasheets": "digits_sphere",
+    "Condition numbers": "infinite_ntk",
+    "Best learning rates": "fig3_code",
+}
+EYE, DETAILS = 1, 2  # the signs in a row of results
+
+
+@pytest.fixture(scope="module")
+def report(finished, tmp_path_factory) -> Path:
+    """The report of the finished run, by hand, so that the run stays as it is."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    told = finished.run("--report", str(path), *CI)
+    assert "Missing metadata" not in told.stderr
+    return path
+
+
+@pytest.fixture
+def page(report, tmp_path):
+    with browser(tmp_path / "profile") as found:
+        found.open(report)
+        yield found
+        assert found.console_errors() == []
+        remote, local = found.remote_requests()
+        assert remote == []
+        assert local > 0
+
+
+def go_to(page: Browser, *names: str) -> None:
+    """Go to the front and from there through the menu."""
+    page.click("//nav//nav//li[1]/a")
+    for name in names:
+        page.click(f'//nav//li//a[normalize-space()="{name}"]')
+
+
+def show(page: Browser, row: str, what: int) -> None:
+    """Click on one of the two signs in a row of results."""
+    page.click(f'//nav//tr[td[normalize-space()="{row}"]]//div[@role="group"]/a[{what}]')
+
+
+def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
+    categories = page.value("categories")
+    figures = yaml.safe_load((finished.folder / "notebooks/figures.yaml").read_text())
+    shown = []
+    for category, subcategories in categories.items():
+        for subcategory, paths in subcategories.items():
+            for path in paths:
+                if not path.endswith(".png"):
+                    continue
+                figure = path.removeprefix("results/ci/figures/").removesuffix(".png")
+                shown.append(figure)
+                go_to(page, category, subcategory)
+                row = Path(figure).name.replace("_", " ")
+                show(page, row, EYE)
+                size = page.value(
+                    "(i => i && i.complete && i.naturalWidth && [i.naturalWidth, i.naturalHeight])"
+                    "(document.querySelector('#app img[src^=\"data:image/png\"]'))"
+                )
+                with Image.open(finished.folder / path) as image:
+                    assert tuple(size) == image.size
+                show(page, row, DETAILS)
+                text = page.value("document.querySelector('nav .prose').innerText")
+                caption = (finished.folder / f"notebooks/{figure}.rst").read_text()
+                title = re.match(r"\*\*(.+?)\*\*", " ".join(caption.split()))[1]
+                assert text.startswith(title)
+                assert len(text) > 0.5 * len(caption)
+                assert ":math:" not in text
+                assert "System Message" not in text
+    assert sorted(shown) == sorted(figures)
+
+
+def test_tables_config_and_versions_are_pages(page):
+    for table, word in TABLES.items():
+        go_to(page, "4 Data and tables")
+        show(page, table, EYE)
+        assert word in in_frame(page, table)
+    go_to(page, "5 The run")
+    show(page, "Config and versions", EYE)
+    text = in_frame(page, "Config and versions")
+    assert "kernel_size: 48" in text
+    assert '"torch": "2.13.0' in text
+
+
+def in_frame(page: Browser, heading: str) -> str:
+    """Return what is to be read on the page that is shown, once it is the one with the heading."""
+    frame = page.value("document.querySelector('iframe')")
+    page.driver.switch_to.frame(frame)
+    try:
+        page.value(f"(h => h && h.innerText == '{heading}')(document.querySelector('h1'))")
+        return page.value("document.body.innerText")
+    finally:
+        page.driver.switch_to.default_content()
+
+
+def test_the_front_tells_of_the_run_and_the_times_of_its_jobs_are_there(page):
+    assert "run “ci”" in page.value("document.querySelector('.prose').innerText")
+    go_to(page, "Statistics")
+    page.value("document.querySelector('#runtimes canvas, #runtimes svg')")
+    assert "train_network" in str(page.value("JSON.stringify(runtimes_spec)"))
+
+
+def test_the_target_makes_the_same_report_once(rerun, report):
+    done = rerun.run("report", "--cores", "1", *CI)
+    made = rerun.folder / "results/ci/report.html"
+    images = re.compile(r'data:image/png[^"]*')
+    assert images.findall(made.read_text()) == images.findall(report.read_text()), done.stderr
+    assert rerun.plan("report", *CI) == Counter()
+    # a caption renders no figure again
+    rerun.edit("notebooks/liu2023relu/fig4_g.rst", "**The angle", "**The very angle")
+    assert rerun.plan(*CI) == Counter()
+    assert rerun.plan("report", *CI) == Counter({"render_report": 1, "report": 1})
+
+
+def test_nobody_and_no_place_is_named(report, finished):
+    text = report.read_text()
+    assert str(finished.folder) not in text
+    assert str(report.parent) not in text
