@@ -12,6 +12,7 @@ from typing import Any
 
 import collect_paper_figures
 import measure_precision
+import measure_statements
 import nbformat
 import numpy as np
 import pytest
@@ -192,6 +193,18 @@ def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]
     assert code == 0
 
 
+def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]) -> None:
+    """Write the table of small numerical experiments."""
+    code = measure_statements.main(
+        [
+            *("--papers", "liu2023relu", "--widths", "16", "64"),
+            *("--depths", *map(str, depths), "--seeds", *map(str, seeds)),
+            *("--output", str(folder / "statements.parquet")),
+        ]
+    )
+    assert code == 0
+
+
 def write_training(
     folder: Path,
     *,
@@ -284,6 +297,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         parallel=["fashion_mnist"],
     )
     write_precision(folder, depths=[0, 1, 2], seeds=[1, 32])
+    write_statements(folder, depths=[1, 3], seeds=[1, 32])
     write_training(
         folder,
         fig3=["synthetic", "fashion_mnist", "elsewhere"],
@@ -315,6 +329,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kernels=["empirical_ntk"],
     )
     write_precision(folder, depths=[0], seeds=[7])
+    write_statements(folder, depths=[1], seeds=[7])
     write_training(
         folder,
         fig3=["own_data"],

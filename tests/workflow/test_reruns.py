@@ -47,7 +47,9 @@ TRAINING_KERNELS = {
     "aggregate_training_kernels": 1,
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
-ALL_FIGURES = {"render_figure": 8}
+ALL_FIGURES = {"render_figure": 9}
+CLAIMS = {"check_claims": 1}  # of most tables
+STATEMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
@@ -70,6 +72,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES
+        | STATEMENTS
         | RECORD
     )
     outputs = re.findall(r"^\s+output: (.*)$", clone.run("-n", *CI).stdout, re.MULTILINE)
@@ -121,7 +124,13 @@ def append(clone, file: str) -> None:
         ("src/ntk_conditioning/plotting/style.py", ALL_FIGURES),
         (
             "src/ntk_conditioning/smallest_angle.py",  # also searches the data's own
-            EMPIRICAL | TABLES | DATASHEETS | PRECISION | RELATIVE_TRAINING | {"render_figure": 5},
+            EMPIRICAL
+            | TABLES
+            | DATASHEETS
+            | PRECISION
+            | RELATIVE_TRAINING
+            | STATEMENTS
+            | {"render_figure": 6},
         ),
         (
             "src/ntk_conditioning/empirical.py",
@@ -129,18 +138,21 @@ def append(clone, file: str) -> None:
             | DATASHEETS
             | PRECISION
             | RELATIVE_TRAINING
-            | {"render_figure": 5},
+            | STATEMENTS
+            | {"render_figure": 6},
         ),
         ("src/ntk_conditioning/infinite.py", None),
-        ("src/ntk_conditioning/training/ensembles.py", TRAINING | {"render_figure": 2}),
-        ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | {"render_figure": 2}),
-        ("scripts/select_learning_rates.py", SELECTION | {"render_figure": 2}),
+        ("src/ntk_conditioning/training/ensembles.py", TRAINING | CLAIMS | {"render_figure": 2}),
+        ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | CLAIMS | {"render_figure": 2}),
+        ("scripts/select_learning_rates.py", SELECTION | CLAIMS | {"render_figure": 2}),
         (
             "scripts/compute_min_angle.py",
-            {"compute_min_angle": ROWS, "aggregate_angles": 1} | {"render_figure": 1},
+            {"compute_min_angle": ROWS, "aggregate_angles": 1} | CLAIMS | {"render_figure": 1},
         ),
         ("scripts/describe_dataset.py", DATASHEETS),
         ("scripts/run_notebook.py", ALL_FIGURES),
+        ("scripts/check_claims.py", CLAIMS),
+        ("src/ntk_conditioning/statements/liu2023relu/pairs.py", STATEMENTS | {"render_figure": 1}),
     ],
 )
 def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):
@@ -182,7 +194,13 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
     assert rerun.plan(*CI) == Counter()
     # what is no longer asked for is no reason to run a job again
     rerun.edit("config/ci.yaml", "digits: {depths: [0, 2, 3]", "digits: {depths: [0, 3]")
-    assert set(rerun.plan(*CI)) == {*TABLES, *RECORD, "aggregate_datasets", "render_figure"}
+    assert set(rerun.plan(*CI)) == {
+        *TABLES,
+        *CLAIMS,
+        *RECORD,
+        "aggregate_datasets",
+        "render_figure",
+    }
 
 
 def test_one_more_seed_leaves_the_other_draws_alone(rerun):

@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 8
+    assert planned["render_figure"] == 9
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -56,9 +56,10 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "beyond/spectrum_decay",
             "beyond/activations",
             "beyond/precision",
+            "beyond/separation_limit",
         )
     }
-    assert len(figures) == 16
+    assert len(figures) == 18
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)
