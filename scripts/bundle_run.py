@@ -1,0 +1,139 @@
+"""Bundle a run: what it found, what it was asked for, and the workflow that did it, in one zip."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cli import Parser, json_object, logger, run_main
+
+from ntk_conditioning.bundle import archive, bag, checks, crate, jobs
+from ntk_conditioning.files import atomic, sha256
+from ntk_conditioning.versions import PROJECT
+
+CELLS = {
+    "spectra": "cells: spectra of kernels",
+    "angles": "cells: smallest angles",
+    "training": "cells: training curves",
+    "training_kernels": "cells: kernels where trainings begin",
+}
+LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    known = json.loads(args.jobs.read_text(encoding="utf-8"))
+    copied = [*args.files, args.jobs, *(cell_paths(known, args.run) if args.include_cells else [])]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / args.run
+        for path in copied:
+            copy(path, folder / path)
+        for path in args.workflow:
+            copy(path, folder / "workflow" / inside(path))
+        copy(Path("CITATION.cff"), folder / "CITATION.cff")
+        run = described(args, known)
+        crate.write(folder, run)
+        information = {
+            "Bagging-Date": run.published[:10],
+            "Bag-Software-Agent": f"ntk-conditioning {PROJECT}",
+            "External-Identifier": args.run,
+        }
+        bag.make(folder, information)
+        with atomic(args.output) as temporary:
+            archive.pack(folder, temporary)
+    size = args.output.stat().st_size / 1e6
+    log.info("%d jobs, %.1f MB, sha256 %s", len(known["jobs"]), size, sha256(args.output))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--run", required=True, help="name of the run")
+    parser.add_argument("--engine", required=True, help="version of Snakemake")
+    parser.add_argument("--files", type=Path, nargs="+", required=True, help="tables, figures, ...")
+    parser.add_argument("--jobs", type=Path, required=True, help="record of the jobs (.json)")
+    parser.add_argument(
+        "--workflow", type=Path, nargs="+", required=True, help="files and folders of its source"
+    )
+    parser.add_argument("--data", type=json_object, required=True, help="catalogue, as JSON")
+    parser.add_argument("--include-cells", action="store_true", help="put the cells in too")
+    parser.add_argument("--output", type=Path, required=True, help="bundle to write (.zip)")
+    return parser.parse_args(argv)
+
+
+def cell_paths(known: Mapping[str, Any], run: str) -> list[Path]:
+    """Return the cells of a run, of which its jobs know."""
+    folders = tuple(f"results/{run}/{folder}/" for folder in CELLS)
+    return [Path(name) for name in known["files"] if name.startswith(folders)]
+
+
+def inside(path: Path) -> Path:
+    """Return where a file of the workflow's source lies: a user's own may be anywhere."""
+    outside = path.is_absolute() or ".." in path.parts
+    return Path("elsewhere", path.name) if outside else path
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder without what Python leaves in it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        ignore = shutil.ignore_patterns(*LEFT_OUT)
+        shutil.copytree(source, target, ignore=ignore, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(source, target)
+
+
+def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
+    """Return what the crate tells of the run."""
+    citation = yaml.safe_load(Path("CITATION.cff").read_text(encoding="utf-8"))
+    results = f"results/{args.run}"
+    tables = checks.declared_tables().values()
+    period = jobs.period(known["jobs"])
+    folders = [folder for folder in CELLS if args.include_cells]
+    return crate.Run(
+        name=args.run,
+        title=citation["title"],
+        authors=tuple(author["name"] for author in citation["authors"]),
+        licence=citation["license"],
+        engine=args.engine,
+        published=period[1] if period else newest(args.files),
+        period=period,
+        workflow="workflow/Snakefile",
+        config=f"{results}/record/config.yaml",
+        results=tuple(path.as_posix() for path in args.files if "record" not in path.parts),
+        descriptions={f"{results}/tables/{t.name}.parquet": t.description for t in tables},
+        folders={f"{results}/{folder}/": CELLS[folder] for folder in folders},
+        data={name: own_data(entry) for name, entry in args.data.items()},
+    )
+
+
+def newest(paths: Iterable[Path]) -> str:
+    """Return when the last of some files was written, where no job tells."""
+    seconds = max(path.stat().st_mtime for path in paths)
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def own_data(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a catalogue entry with a user's own file by name, size and sha256, not by its place."""
+    kept = {key: value for key, value in entry.items() if key != "path"}
+    path = Path(entry.get("path", ""))
+    if "path" in entry and path.is_file():
+        facts = {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
+        kept["files"] = [facts]
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
