@@ -4,6 +4,8 @@
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
 # make estimate                what a run would take: core-hours, GPU-hours, memory
+# make bundle                  a run as one file that anyone can verify: results/demo/bundle/demo.zip
+# make verify BUNDLE=run.zip   check one; RENDER=1 draws its figures again, too
 # make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
 # make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
 #
@@ -15,6 +17,8 @@ CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
 PROFILE ?=
+BUNDLE ?=
+RENDER ?=
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -23,10 +27,10 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo report test lint bench estimate slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo report bundle verify test lint bench estimate slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -13
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -15
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,6 +67,14 @@ bench: $(READY)
 estimate: $(READY)
 	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
+
+bundle: $(READY)
+	snakemake bundle --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Bundles:"; find results/*/bundle -name '*.zip' | sort | sed 's/^/  /'
+
+verify: $(READY)
+	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
+	PYTHONPATH=src python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*

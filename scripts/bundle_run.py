@@ -7,24 +7,17 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from cli import Parser, json_object, logger, run_main
+from run_description import CELLS, described
 
-from ntk_conditioning.bundle import archive, bag, checks, crate, jobs
+from ntk_conditioning.bundle import archive, bag, crate, readme
 from ntk_conditioning.files import atomic, sha256
 from ntk_conditioning.versions import PROJECT
 
-CELLS = {
-    "spectra": "cells: spectra of kernels",
-    "angles": "cells: smallest angles",
-    "training": "cells: training curves",
-    "training_kernels": "cells: kernels where trainings begin",
-}
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
 
 log = logger(__file__)
@@ -43,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             copy(path, folder / "workflow" / inside(path))
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
         run = described(args, known)
+        (folder / "README.md").write_text(readme.text(run.title, run.name), encoding="utf-8")
         crate.write(folder, run)
         information = {
             "Bagging-Date": run.published[:10],
@@ -93,46 +87,6 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=ignore, dirs_exist_ok=True)
     else:
         shutil.copyfile(source, target)
-
-
-def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
-    """Return what the crate tells of the run."""
-    citation = yaml.safe_load(Path("CITATION.cff").read_text(encoding="utf-8"))
-    results = f"results/{args.run}"
-    tables = checks.declared_tables().values()
-    period = jobs.period(known["jobs"])
-    folders = [folder for folder in CELLS if args.include_cells]
-    return crate.Run(
-        name=args.run,
-        title=citation["title"],
-        authors=tuple(author["name"] for author in citation["authors"]),
-        licence=citation["license"],
-        engine=args.engine,
-        published=period[1] if period else newest(args.files),
-        period=period,
-        workflow="workflow/Snakefile",
-        config=f"{results}/record/config.yaml",
-        results=tuple(path.as_posix() for path in args.files if "record" not in path.parts),
-        descriptions={f"{results}/tables/{t.name}.parquet": t.description for t in tables},
-        folders={f"{results}/{folder}/": CELLS[folder] for folder in folders},
-        data={name: own_data(entry) for name, entry in args.data.items()},
-    )
-
-
-def newest(paths: Iterable[Path]) -> str:
-    """Return when the last of some files was written, where no job tells."""
-    seconds = max(path.stat().st_mtime for path in paths)
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def own_data(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a catalogue entry with a user's own file by name, size and sha256, not by its place."""
-    kept = {key: value for key, value in entry.items() if key != "path"}
-    path = Path(entry.get("path", ""))
-    if "path" in entry and path.is_file():
-        facts = {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
-        kept["files"] = [facts]
-    return kept
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def draw(
 ) -> str | None:
     """Draw a figure as the workflow does; return what went wrong, or None."""
     outputs = {kind: str(results / "figures" / f"{figure}.{kind}") for kind in ("pdf", "png")}
-    tables = {f"{table}_table": str(results / f"tables/{table}.parquet") for table in spec["tables"]}
+    tables = {f"{name}_table": str(results / f"tables/{name}.parquet") for name in spec["tables"]}
     values = {key: config[key] for key in spec.get("parameters", [])}
     command = [sys.executable, str(RUNNER), str(ROOT / "notebooks" / f"{figure}.ipynb")]
     command += ["--parameters", json.dumps({**tables, **values, **outputs}, sort_keys=True)]

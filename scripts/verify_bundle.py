@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli import Parser, logger, run_main
 
-from ntk_conditioning.bundle import BundleError, archive, bag, checks, crate
+from ntk_conditioning.bundle import BundleError, archive, bag, checks
 from ntk_conditioning.files import sha256
 
 log = logger(__file__)
@@ -51,7 +51,7 @@ def verify(folder: Path, *, render: bool) -> None:
         raise BundleError(f"{len(records)} runs in it, not one: results/*/record/jobs.json")
     made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
     tables = checks.require_tables(payload / "results")
-    crate.require_described(payload)
+    checks.require_described(payload)
     count = len(archive.files_in(payload))
     log.info("%d files, %d tables, %d files known to jobs", count, tables, made)
     if render:

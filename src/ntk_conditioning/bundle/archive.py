@@ -1,4 +1,4 @@
-"""The zip archive of a bundle: packed so that equal content has equal bytes, unpacked with distrust.
+"""The zip archive of a bundle: equal content is packed to equal bytes, and unpacked with distrust.
 
 Members are stored, not deflated: nearly all of them are compressed by themselves, the bytes do not
 depend on the version of zlib, and an archive that is larger inside than outside cannot be one.
@@ -7,12 +7,11 @@ depend on the version of zlib, and an archive that is larger inside than outside
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import stat
+import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -26,7 +25,7 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)
 _MODE = stat.S_IFREG | 0o644
 _UNIX = 3
 _CHUNK = 1 << 20
-_DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, NotImplementedError, zlib.error)
+_DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -94,7 +93,7 @@ def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if sum(member.file_size for member in members) > path.stat().st_size:
         raise BundleError(f"{path}: its members are larger than the archive: a zip bomb")
     if len({member.filename.split("/")[0] for member in members}) > 1:
-        raise BundleError(f"{path}: there is more in it than the one folder of a bundle: extra files")
+        raise BundleError(f"{path}: extra files beside the one folder of a bundle")
 
 
 def _problem(member: zipfile.ZipInfo, seen: set[str]) -> str | None:
@@ -129,13 +128,17 @@ def _require_canonical(path: Path, folder: Path) -> None:
         pack(folder, again)
         for place, (found, expected) in enumerate(zip(_chunks(path), _chunks(again), strict=False)):
             if found != expected:
-                common = os.path.commonprefix([found, expected])
-                at = place * _CHUNK + len(common)
+                at = place * _CHUNK + _equal_bytes(found, expected)
                 raise BundleError(
                     f"{path}: damaged, or packed by another program: byte {at} is not as written"
                 )
         if path.stat().st_size != again.stat().st_size:
             raise BundleError(f"{path}: damaged: data follow the archive's end")
+
+
+def _equal_bytes(first: bytes, second: bytes) -> int:
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

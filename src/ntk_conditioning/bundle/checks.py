@@ -10,14 +10,21 @@ import importlib
 import json
 import pkgutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from rocrate.model import Entity
+from rocrate.rocrate import ROCrate
+from rocrate.utils import is_url
 
 from ntk_conditioning import tables
-from ntk_conditioning.bundle import BundleError
+from ntk_conditioning.bundle import BundleError, crate
+from ntk_conditioning.bundle.archive import files_in
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import Table
+
+_MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
 
 
 def declared_tables() -> dict[str, Table]:
@@ -75,14 +82,50 @@ def require_provenance(folder: Path, jobs: str) -> int:
         expected = {name: facts["sha256"] for name, facts in files.items() if "sha256" in facts}
     except FileNotFoundError:
         raise BundleError(f"{jobs}: missing, so nothing tells who made the files") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except _MALFORMED:
         raise BundleError(f"{jobs}: damaged, it tells of no jobs") from None
     count = 0
     for name, digest in expected.items():
         path = folder / name
-        if ".." in Path(name).parts or Path(name).is_absolute() or not path.is_file():
+        if _climbs(name) or not path.is_file():
             continue  # not part of the bundle
         count += 1
         if sha256(path) != digest:
             raise BundleError(f"{name}: changed, it is not the file that its job has written")
     return count
+
+
+def require_described(folder: Path) -> None:
+    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
+
+    The files of a folder that is described as a whole are described with it.
+    """
+    path = folder / crate.NAME
+    if not path.is_file():
+        raise BundleError(f"{crate.NAME}: missing, this is no RO-Crate")
+    try:
+        read = ROCrate(json.loads(path.read_text(encoding="utf-8")))
+        profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
+    except _MALFORMED as error:
+        raise BundleError(f"{crate.NAME}: no readable RO-Crate ({one_line(error)})") from None
+    if missing := sorted(crate.PROFILES.keys() - profiles):
+        raise BundleError(f"{crate.NAME}: does not conform to {missing[0]}")
+    described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
+    for name, entity in sorted(described.items()):
+        _require_as_described(folder / name, entity, name)
+    folders = tuple(name for name in described if name.endswith("/"))
+    for file in files_in(folder):
+        name = file.relative_to(folder).as_posix()
+        if name not in described and not name.startswith(folders) and name != crate.NAME:
+            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
+
+
+def _climbs(name: str) -> bool:
+    return ".." in Path(name).parts or Path(name).is_absolute()
+
+
+def _require_as_described(path: Path, entity: Entity, name: str) -> None:
+    if _climbs(name) or not path.exists():
+        raise BundleError(f"{name}: missing, though the RO-Crate describes it")
+    if path.is_file() and entity.get("sha256") != sha256(path):
+        raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")

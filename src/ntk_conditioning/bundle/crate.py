@@ -14,15 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
-from rocrate.utils import is_url
 
-from ntk_conditioning.bundle import BundleError
 from ntk_conditioning.bundle.archive import files_in
-from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import sha256
 
 NAME = "ro-crate-metadata.json"
@@ -32,6 +28,7 @@ PROFILES = {
     "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
+_BIOSCHEMAS = "https://bioschemas.org/profiles"
 _TYPES = {
     ".cff": "application/yaml",
     ".in": "text/plain",
@@ -59,12 +56,14 @@ class Run:
     name: str
     title: str
     authors: tuple[str, ...]
+    version: str
     licence: str
     engine: str
     published: str
     period: tuple[str, str] | None
     workflow: str
     config: str
+    jobs: str
     results: tuple[str, ...]
     descriptions: Mapping[str, str]
     folders: Mapping[str, str]
@@ -106,15 +105,16 @@ def write(folder: Path, run: Run) -> None:
 def _describe(crate: ROCrate, run: Run) -> None:
     crate.name = f"{run.title}: the run {run.name}"
     crate.description = (
-        f"Tables, figures, executed notebooks and claims of the run {run.name}, with its config, the "
-        "provenance of every job and the source of the workflow."
+        f"Tables, figures, executed notebooks and claims of the run {run.name}, with its config, "
+        "the provenance of every job and the source of the workflow."
     )
     crate.datePublished = run.published
     crate.license = crate.add(_licence(crate, run.licence))
-    crate.root_dataset["author"] = [
+    authors = [
         crate.add(ContextEntity(crate, f"#{_slug(name)}", {"@type": "Organization", "name": name}))
         for name in run.authors
     ]
+    crate.root_dataset["author"] = authors if authors[1:] else authors[0]
     crate.root_dataset["conformsTo"] = [
         crate.add(
             ContextEntity(
@@ -129,6 +129,8 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow, config = entities[run.workflow], entities[run.config]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
+    workflow["version"] = run.version
+    workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
     engine = {"@type": "SoftwareApplication", "name": "Snakemake", "version": run.engine}
     engine["url"] = "https://snakemake.readthedocs.io"
     crate.add(ContextEntity(crate, "#snakemake", engine))
@@ -137,7 +139,7 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
         "#config",
         {
             "@type": "FormalParameter",
-            "conformsTo": {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"},
+            "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
             "additionalType": "File",
             "name": "config",
             "description": "every choice of the run, as an overlay for --configfile",
@@ -145,19 +147,22 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
             "encodingFormat": "application/yaml",
         },
     )
-    workflow["input"] = [crate.add(parameter)]
+    workflow["input"] = crate.add(parameter)
     config["exampleOfWork"] = parameter
     action = {
         "@type": "CreateAction",
         "name": f"The run {run.name}",
+        "description": f"All jobs of the run {run.name}; {run.jobs} tells of each",
         "instrument": workflow,
         "object": [config, *_data(crate, run.data)],
         "result": [entities[name] for name in run.results],
-        "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
+        "actionStatus": "http://schema.org/CompletedActionStatus",
     }
     if run.period:
         action |= dict(zip(("startTime", "endTime"), run.period, strict=True))
-    crate.root_dataset["mentions"] = [crate.add(ContextEntity(crate, "#run", action))]
+    crate.root_dataset["mentions"] = crate.add(ContextEntity(crate, "#run", action))
+    if "README.md" in entities:
+        entities["README.md"]["about"] = crate.root_dataset
 
 
 def _data(crate: ROCrate, data: Mapping[str, Mapping[str, Any]]) -> list[Entity]:
@@ -205,35 +210,3 @@ def _licence(crate: ROCrate, name: str) -> ContextEntity:
 
 def _slug(name: str) -> str:
     return "-".join(name.lower().split())
-
-
-def require_described(folder: Path) -> None:
-    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
-
-    The files of a folder that is described as a whole are described with it.
-    """
-    path = folder / NAME
-    if not path.is_file():
-        raise BundleError(f"{NAME}: missing, this is no RO-Crate")
-    try:
-        crate = ROCrate(json.loads(path.read_text(encoding="utf-8")))
-        profiles = {entity.id for entity in crate.root_dataset["conformsTo"]}
-    except (ValueError, KeyError, AssertionError, AttributeError, TypeError) as error:
-        raise BundleError(f"{NAME}: no RO-Crate that can be read ({one_line(error)})") from None
-    if missing := sorted(PROFILES.keys() - profiles):
-        raise BundleError(f"{NAME}: does not conform to {missing[0]}")
-    described = {unquote(e.id): e for e in crate.data_entities if not is_url(e.id)}
-    for name, entity in sorted(described.items()):
-        _require_as_described(folder / name, entity, name)
-    folders = tuple(name for name in described if name.endswith("/"))
-    for file in files_in(folder):
-        name = file.relative_to(folder).as_posix()
-        if name not in described and not name.startswith(folders) and name != NAME:
-            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
-
-
-def _require_as_described(path: Path, entity: Entity, name: str) -> None:
-    if not path.exists():
-        raise BundleError(f"{name}: missing, though the RO-Crate describes it")
-    if path.is_file() and entity.get("sha256") != sha256(path):
-        raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")

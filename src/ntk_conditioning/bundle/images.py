@@ -22,7 +22,7 @@ SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Difference:
-    """How two pictures differ: ``share`` of the pixels by more than `LEVELS`, at most ``levels``."""
+    """How pictures differ: a ``share`` of pixels by more than `LEVELS`, none by over ``levels``."""
 
     same_size: bool
     share: float
@@ -39,7 +39,8 @@ def difference(first: Path, second: Path) -> Difference:
     Raises:
         OSError: if one of them is no picture.
     """
-    a, b = (np.asarray(Image.open(path).convert("RGBA"), dtype=np.int16) for path in (first, second))
+    pictures = (Image.open(path).convert("RGBA") for path in (first, second))
+    a, b = (np.asarray(picture, dtype=np.int16) for picture in pictures)
     if a.shape != b.shape:
         return Difference(same_size=False, share=1.0, levels=255)
     by_pixel = np.abs(a - b).max(axis=2)

@@ -1,6 +1,6 @@
 """Who made what: the jobs behind a set of files, and the sha256 of all that they read and wrote.
 
-What is not known is left out. Nothing here names a user, a machine or a folder outside the checkout.
+What is not known is left out. No user, machine or folder outside the checkout is named.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def provenance(
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 
     Paths are relative to the working folder. ``logs`` gives for each rule the regular expression of
-    its log files, whose named groups are the wildcards. The result has ``files``, by path, each with
-    ``sha256`` and ``bytes``, and ``jobs``, which name their files by these paths.
+    its log files, whose named groups are the wildcards. The result has ``files``, by path, each
+    with ``sha256`` and ``bytes``, and ``jobs``, which name their files by these paths.
 
     Raises:
         MissingFileError: if one of ``outputs`` is not there.
@@ -136,7 +136,7 @@ def _is(path: str) -> bool:
 
 
 def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
 
 
 class _Files:
@@ -152,11 +152,11 @@ class _Files:
         A file outside the working folder is known by its name and content alone.
         """
         if path not in self._names:
-            facts = _facts(path, required=required)
+            found = facts(path, required=required)
             name = path if _inside(path) else f"elsewhere/{Path(path).name}"
-            if self.known.setdefault(name, facts) != facts:
-                name = f"elsewhere/{str(next(iter(facts.values())))[:12]}/{Path(path).name}"
-                self.known[name] = facts
+            if self.known.setdefault(name, found) != found and found:
+                name = f"elsewhere/{str(next(iter(found.values())))[:12]}/{Path(path).name}"
+                self.known[name] = found
             self._names[path] = name
         name = self._names[path]
         if expected and not self.known[name]:
@@ -168,7 +168,8 @@ class _Files:
         return name
 
 
-def _facts(path: str, *, required: bool) -> dict[str, Any]:
+def facts(path: str | Path, *, required: bool = True) -> dict[str, Any]:
+    """Return sha256 and size of a file, or the digest of a folder; nothing of a file not there."""
     place = Path(path)
     if place.is_dir():
         return {"folder": path_digest(place)}
