@@ -28,7 +28,6 @@ def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
     results = f"results/{args.run}"
     tables = checks.declared_tables().values()
     period = jobs.period(known["jobs"])
-    folders = [folder for folder in CELLS if args.include_cells]
     return crate.Run(
         name=args.run,
         title=citation["title"],
@@ -43,9 +42,19 @@ def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
         jobs=args.jobs.as_posix(),
         results=tuple(path.as_posix() for path in args.files if "record" not in path.parts),
         descriptions={f"{results}/tables/{t.name}.parquet": t.description for t in tables},
-        folders={f"{results}/{folder}/": CELLS[folder] for folder in folders},
+        folders=folders_of_cells(known, results) if args.include_cells else {},
         data={name: own_data(entry) for name, entry in args.data.items()},
     )
+
+
+def folders_of_cells(known: Mapping[str, Any], results: str) -> dict[str, str]:
+    """Return the folders of a run that have cells, with what these are."""
+    named = {f"{results}/{folder}/": told for folder, told in CELLS.items()}
+    return {
+        folder: told
+        for folder, told in named.items()
+        if any(name.startswith(folder) for name in known["files"])
+    }
 
 
 def newest(paths: Iterable[Path]) -> str:

@@ -150,7 +150,10 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, jobs.Re
     own.write_text("1,2")
     for name in ("cell-1", "cell-2", "table", "data"):
         Path(name).write_text(name)
-    Path("cells.log").write_text("12:00:00 device cuda, float32, width 8, depths 0, 1\n")
+    Path("cells.log").write_text(
+        "12:00:00 host Linux x86_64\n12:00:00 device auto: a GPU\n"
+        "12:00:00 device cuda, float32, width 8, depths 0, 1\n"
+    )
     cells = {
         "inputs": ("data", str(own), "gone"),
         "log": ("cells.log",),
@@ -175,6 +178,7 @@ def test_jobs_are_followed_back_to_what_no_record_tells_of(worked: dict[str, job
         "outputs": ["cell-1", "cell-2"],
         "device": "cuda",
         "dtype": "float32",
+        "host": "Linux x86_64",
         "start": "1970-01-01T00:00:00+00:00",
         "end": "1970-01-01T00:01:01+00:00",
     }

@@ -16,7 +16,7 @@ from ntk_conditioning.bundle import BundleError
 from ntk_conditioning.files import sha256
 from ntk_conditioning.provenance import path_digest
 
-_DEVICE = re.compile(r"^\d\d:\d\d:\d\d device (?P<device>[a-z]+)\b(?P<rest>.*)$", re.MULTILINE)
+_DEVICE = re.compile(r"^\d\d:\d\d:\d\d device (?P<device>cpu|cuda)\b(?P<rest>.*)$", re.MULTILINE)
 _DTYPE = re.compile(r", (float32|float64|bfloat16|float16),")
 _HOST = re.compile(r"^\d\d:\d\d:\d\d host (?P<host>.+)$", re.MULTILINE)
 
