@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import bagit
 import numpy as np
 import pytest
-import requests_cache
-import urllib3
 from PIL import Image
-from requests.adapters import HTTPAdapter
-from rocrate_validator import services
 
 from ntk_conditioning.bundle import BundleError, archive, bag, checks, crate, images, jobs
 from ntk_conditioning.files import sha256
 from tests.bundles import RUN, TABLES, describe, description, write_bundle, write_payload
-
-CONTEXTS = Path(__file__).parents[1] / "data" / "ro-crate"
+from tests.crates import crate_issues
 
 
 def test_equal_content_has_equal_bytes_wherever_and_whenever(tmp_path: Path):
@@ -49,61 +42,17 @@ def test_the_bag_is_one_for_other_tools(tmp_path: Path):
     assert lines == sorted(lines, key=lambda line: line.split()[1])
 
 
-class StoredContexts(HTTPAdapter):
-    """Answers requests for the contexts from files; nothing goes out."""
-
-    FILES: Mapping[str, str] = {
-        "https://w3id.org/ro/crate/1.1/context": "ro-crate-1.1-context.jsonld",
-        "https://w3id.org/ro/terms/workflow-run/context": "workflow-run-context.json",
-    }
-
-    def send(self, request, **_options):  # type: ignore[no-untyped-def]
-        body = io.BytesIO((CONTEXTS / self.FILES[request.url]).read_bytes())
-        raw = urllib3.HTTPResponse(
-            body,
-            headers={"Content-Type": "application/ld+json"},
-            status=200,
-            preload_content=False,
-            request_url=request.url,
-        )
-        return self.build_response(request, raw)
-
-
-@pytest.fixture(scope="session")
-def cached_contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The validator's cache, with the contexts in it."""
-    cache = tmp_path_factory.mktemp("contexts") / "cache"
-    with requests_cache.CachedSession(str(cache), backend="sqlite") as session:
-        session.mount("https://", StoredContexts())
-        for address in StoredContexts.FILES:
-            session.get(address)
-    return cache
-
-
-def crate_issues(folder: Path, cache: Path) -> list[str]:
-    """Return what the validator of RO-Crates requires of a workflow run crate and does not find."""
-    settings = services.ValidationSettings(
-        rocrate_uri=str(folder),
-        profile_identifier="workflow-run-crate-0.5",
-        requirement_severity="REQUIRED",
-        offline=True,
-        cache_path=cache,
-        cache_max_age=-1,
-    )
-    return [issue.message for issue in services.validate(settings).get_issues()]
-
-
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
-def test_the_crate_is_a_workflow_run_crate(tmp_path: Path, cached_contexts: Path):
+def test_the_crate_is_a_workflow_run_crate(tmp_path: Path):
     write_payload(tmp_path / RUN)
     describe(tmp_path / RUN)
-    assert crate_issues(tmp_path / RUN, cached_contexts) == []
+    assert crate_issues(tmp_path / RUN, tmp_path) == []
     path = tmp_path / RUN / crate.NAME
     graph = json.loads(path.read_text())
     run = next(entity for entity in graph["@graph"] if entity["@id"] == "#run")
     del run["instrument"]
     path.write_text(json.dumps(graph))
-    assert any("instrument" in message for message in crate_issues(tmp_path / RUN, cached_contexts))
+    assert any("instrument" in message for message in crate_issues(tmp_path / RUN, tmp_path))
 
 
 def graph(folder: Path) -> dict[str, dict[str, object]]:
