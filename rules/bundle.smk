@@ -34,7 +34,7 @@ SOURCE = [
 ]
 
 # The claims, where there is a rule that makes them.
-PAGES = ["results/{run}/claims.md", "results/{run}/claims.html"]
+CLAIMS_PAGES = ["results/{run}/claims.md", "results/{run}/claims.html"]
 
 
 # Snakemake's notes are beside it, and making a bundle takes seconds.
@@ -56,7 +56,7 @@ def bundled_files(wildcards):
         for known in workflow.rules
         for file in known.output
     }
-    pages = [page for page in PAGES if page in made]
+    pages = [page for page in CLAIMS_PAGES if page in made]
     return [
         *tables,
         *figures,
