@@ -30,6 +30,7 @@ include: "rules/training.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/record.smk"
+include: "rules/bundled.smk"
 include: "rules/bundle.smk"
 include: "rules/estimate.smk"
 

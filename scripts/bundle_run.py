@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from cli import Parser, json_object, logger, run_main
+from record_run import published
 from run_description import CELLS, described
 
 from ntk_conditioning.bundle import archive, bag, crate, readme
@@ -34,9 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             copy(path, folder / path)
         for path in args.workflow:
             copy(path, folder / "workflow" / inside(path))
+        for path in args.catalogues:
+            publish(path, folder / "workflow" / inside(path))
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
         run = described(args, known)
         (folder / "README.md").write_text(readme.text(run.title, run.name), encoding="utf-8")
+        warn_of_places(folder)
         crate.write(folder, run)
         information = {
             "Bagging-Date": run.published[:10],
@@ -60,6 +65,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=Path, required=True, help="record of the jobs (.json)")
     parser.add_argument(
         "--workflow", type=Path, nargs="+", required=True, help="files and folders of its source"
+    )
+    parser.add_argument(
+        "--catalogues", type=Path, nargs="*", default=[], help="the user's own catalogues"
     )
     parser.add_argument("--data", type=json_object, required=True, help="catalogue, as JSON")
     parser.add_argument("--include-cells", action="store_true", help="put the cells in too")
@@ -87,6 +95,22 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=ignore, dirs_exist_ok=True)
     else:
         shutil.copyfile(source, target)
+
+
+def publish(source: Path, target: Path) -> None:
+    """Write a user's own catalogue without absolute paths."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    entries = published(yaml.safe_load(source.read_text(encoding="utf-8")), Path.cwd())
+    text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def warn_of_places(folder: Path) -> None:
+    """Say which files name the user's folders: a profile or a config that was edited may."""
+    places = [str(place).encode() for place in (Path.cwd(), Path.home()) if place.parts[1:]]
+    for path in archive.files_in(folder):
+        if any(place in path.read_bytes() for place in places):
+            log.warning("%s names a folder of yours", path.relative_to(folder).as_posix())
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ from typing import Any
 
 import yaml
 from cli import logger
+from PIL import Image
 
 from ntk_conditioning import provenance
 from ntk_conditioning.bundle import BundleError, images
+from ntk_conditioning.errors import one_line
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = ROOT / "scripts" / "run_notebook.py"
@@ -93,7 +95,10 @@ def draw(
 
 def compared(figure: str, archived: Path, again: Path) -> str | None:
     """Return how a picture that was drawn again differs from the archived one, or None."""
-    found = images.difference(archived, again)
+    try:
+        found = images.difference(archived, again)
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        return f"{figure}: no picture that can be compared ({one_line(error)})"
     if found.tolerable:
         log.info("%s: the same (largest difference %d of 255)", figure, found.levels)
         return None

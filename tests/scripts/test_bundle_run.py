@@ -164,14 +164,29 @@ def test_what_is_in_a_bundle(here: Path):
 def test_a_users_own_data_and_files_are_not_told_by_their_place(here: Path, tmp_path: Path):
     record()
     (tmp_path / "secret.csv").write_text("3,4\n")
-    (tmp_path / "my_catalogue.yaml").write_text("mine: {}\n")
+    own = tmp_path / "my_catalogue.yaml"
+    own.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")
+    activation = tmp_path / "swish.py"
+    activation.write_text("x = 1\n")
     data = {"mine": {"title": "Mine", "path": str(tmp_path / "secret.csv")}}
-    path = bundle(str(tmp_path / "my_catalogue.yaml"), data=data)
-    assert "workflow/elsewhere/my_catalogue.yaml" in names(path)
+    path = bundle(str(activation), f"--catalogues={own}", data=data)
+    found = names(path)
+    assert {f"workflow/elsewhere/{name}" for name in ("my_catalogue.yaml", "swish.py")} <= found
     content = path.read_bytes()
     assert sha256(tmp_path / "secret.csv").encode() in content
     assert str(tmp_path).encode() not in content
     assert verify_bundle.main([str(path)]) == 0
+
+
+def test_a_file_that_names_a_folder_of_the_users(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    record()
+    Path("profile.yaml").write_text("work: /home/somebody/work\n")
+    bundle("profile.yaml")
+    Path("profile.yaml").unlink()
+    assert "workflow/profile.yaml names a folder of yours" in capsys.readouterr().err
 
 
 def test_results_without_records(here: Path, monkeypatch: pytest.MonkeyPatch):
