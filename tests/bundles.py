@@ -54,9 +54,10 @@ def write_payload(folder: Path) -> None:
 
 def describe(folder: Path) -> None:
     """Write the record of the jobs and the crate's metadata of a payload."""
-    outputs = {TABLES[name]: jobs.Record(f"make_{name}", (), (), start=0, end=9) for name in TABLES}
-    digests = {name: jobs.facts(folder / name) for name in outputs}
-    described = [{"rule": r.rule, "wildcards": {}, "outputs": [n]} for n, r in outputs.items()]
+    (folder / JOBS).unlink(missing_ok=True)
+    paths = archive.files_in(folder / "results")
+    digests = {path.relative_to(folder).as_posix(): jobs.facts(path) for path in paths}
+    described = [{"rule": f"make_{name}", "outputs": [path]} for name, path in TABLES.items()]
     (folder / JOBS).write_text(json.dumps({"files": digests, "jobs": described}))
     (folder / crate.NAME).unlink(missing_ok=True)
     crate.write(folder, description())

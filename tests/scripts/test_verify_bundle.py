@@ -108,6 +108,14 @@ def other_number_bagged(bundle: Path, scratch: Path, chance: random.Random) -> P
     )
 
 
+def extra_file_bagged(bundle: Path, scratch: Path, chance: random.Random) -> Path:
+    """Add a file and make the bag's manifests anew."""
+    place = chance.choice(["data/more.txt", f"data/results/{RUN}/tables/more.parquet"])
+    return altered(
+        bundle, scratch, lambda f: (f / place).write_text("more") and None, bagged_again=True
+    )
+
+
 def member(name: str, kind: int = stat.S_IFREG) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, archive.EARLIEST)
     info.create_system, info.external_attr = 3, (kind | 0o644) << 16
@@ -177,6 +185,7 @@ DAMAGES: list[tuple[Damage, str]] = [
     (lost_file, "missing"),
     (lost_manifest, "missing"),
     (extra_file, "extra file"),
+    (extra_file_bagged, "an extra file"),
     (other_number, "damaged"),
     (other_number_bagged, "changed, it is not the file that its job has written"),
     (climbing, "climbs out"),
@@ -192,7 +201,7 @@ def test_a_bundle_is_accepted_as_it_was_made(
 ):
     assert verify_bundle.main([str(bundle)]) == 0
     said = capsys.readouterr().err
-    assert "2 tables, 2 files known to jobs" in said
+    assert "2 tables, 4 files known to jobs" in said
     assert "as it was made; sha256" in said
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(tmp_path)

@@ -70,12 +70,13 @@ def _table_problem(path: Path, known: dict[str, Table]) -> str | None:
 
 
 def require_provenance(folder: Path, jobs: str) -> int:
-    """Return how many files of a bundle are those that its jobs have written or read.
+    """Return how many files of a bundle its jobs have written or read; of the results, all.
 
     ``jobs`` is the file in ``folder`` that tells of the jobs.
 
     Raises:
-        BundleError: if that file cannot be read, or a file is not the one that it tells of.
+        BundleError: if that file cannot be read, a result is not told of, or a file is not the one
+            that is told of.
     """
     try:
         files = json.loads((folder / jobs).read_text(encoding="utf-8"))["files"]
@@ -85,13 +86,14 @@ def require_provenance(folder: Path, jobs: str) -> int:
     except _MALFORMED:
         raise BundleError(f"{jobs}: damaged, it tells of no jobs") from None
     count = 0
-    for name, digest in expected.items():
-        path = folder / name
-        if _climbs(name) or not path.is_file():
-            continue  # not part of the bundle
-        count += 1
-        if sha256(path) != digest:
-            raise BundleError(f"{name}: changed, it is not the file that its job has written")
+    for path in files_in(folder):
+        name = path.relative_to(folder).as_posix()
+        if name in expected:
+            count += 1
+            if sha256(path) != expected[name]:
+                raise BundleError(f"{name}: changed, it is not the file that its job has written")
+        elif name.startswith("results/") and name != jobs:
+            raise BundleError(f"{name}: an extra file, of which {jobs} does not tell")
     return count
 
 

@@ -17,7 +17,10 @@ how an edge is smoothed by a level or two.
 """
 
 SHARE = 1e-5
-"""Share of pixels that may differ by more: a handful, less than any marker or letter has."""
+"""Share of pixels that may differ by more: a handful, less than any marker or letter has.
+
+One kappa of `liu2023relu/fig2_conditioning_vs_depth` that is off by 1 % shows in 77 times as many.
+"""
 
 
 @dataclass(frozen=True)
