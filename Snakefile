@@ -5,6 +5,7 @@
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
 #   snakemake estimate                                  what it would take: core-hours, memory
+#   snakemake bundle                                    the run as one file that anyone can verify
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
 # Inputs are described in datasets.yaml, choices in config.yaml, outputs in results/README.md.
