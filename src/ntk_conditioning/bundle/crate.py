@@ -9,7 +9,6 @@ file of their own.
 from __future__ import annotations
 
 import json
-import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +28,27 @@ PROFILES = {
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
 _BIOSCHEMAS = "https://bioschemas.org/profiles"
+# Not asked of the system, whose answer depends on what is installed.
 _TYPES = {
+    "": "text/plain",
     ".cff": "application/yaml",
+    ".css": "text/css",
+    ".csv": "text/csv",
+    ".flac": "audio/flac",
+    ".html": "text/html",
     ".in": "text/plain",
     ".ipynb": "application/x-ipynb+json",
+    ".json": "application/json",
     ".lock": "text/plain",
     ".md": "text/markdown",
     ".parquet": "application/vnd.apache.parquet",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
     ".py": "text/x-python",
+    ".rst": "text/x-rst",
     ".smk": "text/x-snakemake",
     ".toml": "application/toml",
+    ".txt": "text/plain",
     ".yaml": "application/yaml",
 }
 
@@ -194,12 +204,11 @@ def _data(crate: ROCrate, data: Mapping[str, Mapping[str, Any]]) -> list[Entity]
 
 
 def _facts(path: Path, name: str) -> dict[str, Any]:
-    kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name, strict=True)[0]
     return {
         "name": name,
         "contentSize": str(path.stat().st_size),
         "sha256": sha256(path),
-        "encodingFormat": kind or "text/plain",
+        "encodingFormat": _TYPES.get(path.suffix.lower(), "application/octet-stream"),
     }
 
 
