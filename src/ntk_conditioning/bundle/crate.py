@@ -47,6 +47,7 @@ _TYPES = {
     ".py": "text/x-python",
     ".rst": "text/x-rst",
     ".smk": "text/x-snakemake",
+    ".textgrid": "text/plain",
     ".toml": "application/toml",
     ".txt": "text/plain",
     ".yaml": "application/yaml",
