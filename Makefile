@@ -6,6 +6,8 @@
 # make paper-figures           the figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate                what a run would take: core-hours, GPU-hours, memory
 # make compare A=... B=...     what differs between two runs: folders of results or bundles
+# make bundle                  a run as one file that anyone can verify: results/demo/bundle/demo.zip
+# make verify BUNDLE=run.zip   check one; RENDER=1 draws its figures again, too
 # make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
 # make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
 #
@@ -17,6 +19,8 @@ CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
 PROFILE ?=
+BUNDLE ?=
+RENDER ?=
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -74,6 +78,14 @@ estimate: $(READY)
 # That two runs differ is an answer and no failure.
 compare: $(READY)
 	@PYTHONPATH=src python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
+
+bundle: $(READY)
+	snakemake bundle --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Bundles:"; find results/*/bundle -name '*.zip' | sort | sed 's/^/  /'
+
+verify: $(READY)
+	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
+	PYTHONPATH=src python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*

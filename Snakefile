@@ -6,6 +6,7 @@
 #   snakemake -n                                        what would run, and why
 #   snakemake claims                                    the papers' claims, each with a verdict
 #   snakemake estimate                                  what it would take: core-hours, memory
+#   snakemake bundle                                    the run as one file that anyone can verify
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
 # Inputs are described in datasets.yaml, choices in config.yaml, outputs in results/README.md.
@@ -32,6 +33,8 @@ include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/claims.smk"
 include: "rules/record.smk"
+include: "rules/bundled.smk"
+include: "rules/bundle.smk"
 include: "rules/estimate.smk"
 
 

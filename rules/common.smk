@@ -31,7 +31,7 @@ update_config(config, configuration.typed(workflow.config_settings.config))
 
 # Jobs import the package from the checkout, so that a cluster node needs no install step.
 shell.prefix(
-    f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0"
+    f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0 NTK_JOB=1"
     f" NTK_MIRROR='{config['mirror'] or ''}'; "
 )
 

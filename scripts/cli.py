@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -65,6 +66,10 @@ def run_main(main: Main) -> Callable[..., int]:
     def guarded(argv: Sequence[str] | None = None) -> int:
         program = Path(main.__code__.co_filename).stem
         with _logging_to_stderr():
+            if (
+                "NTK_JOB" in os.environ
+            ):  # the record of a run's jobs tells it, but not which machine
+                log.info("host %s %s", platform.system(), platform.machine())
             try:
                 return main(argv)
             except UserError as error:

@@ -14,6 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = (
+    "CITATION.cff",
+    "LICENSE",
+    "Makefile",
+    "README.md",
     "Snakefile",
     "config.yaml",
     "datasets.yaml",
@@ -21,6 +25,7 @@ PARTS = (
     "examples",
     "notebooks",
     "profiles",
+    "pyproject.toml",
     "resources",
     "rules",
     "schemas",

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import platform
 import struct
 import subprocess
 import sys
@@ -254,6 +255,18 @@ class TestRefusal:
 
         assert main([]) == 2
         assert capsys.readouterr().err == "test_prepare_dataset: error: first second\n"
+
+    def test_a_job_says_on_what_kind_of_machine_it_runs(self, capsys, monkeypatch):
+        @cli.run_main
+        def main(argv=None):
+            return 0
+
+        assert main([]) == 0
+        assert capsys.readouterr().err == ""
+        monkeypatch.setenv("NTK_JOB", "1")
+        assert main([]) == 0
+        kind = f"host {platform.system()} {platform.machine()}"
+        assert capsys.readouterr().err.splitlines()[-1].endswith(kind)
 
 
 class TestThreads:

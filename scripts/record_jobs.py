@@ -1,0 +1,59 @@
+"""Record who made a run's files: every job with its code, inputs, outputs, device and times."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, json_object, logger, run_main
+from snakemake_records import Records
+
+from ntk_conditioning import cells
+from ntk_conditioning.bundle import jobs
+from ntk_conditioning.files import atomic
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    outputs = [*args.files, *(f"{args.results}/{cell}" for cell in cell_names(args))]
+    found = jobs.provenance(outputs, Records(Path.cwd()), args.logs)
+    with atomic(args.output) as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    log.info("%d jobs, %d files", len(found["jobs"]), len(found["files"]))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--results", required=True, help="folder of the run")
+    parser.add_argument("--files", nargs="+", required=True, help="tables, figures, ... of the run")
+    parser.add_argument("--main-grid", required=True, help="cells of the run, as JSON")
+    parser.add_argument("--study-grid", required=True, help="further spectra, as JSON")
+    parser.add_argument("--training-grids", nargs="*", default=[], help="trainings, as JSON")
+    parser.add_argument(
+        "--logs", type=json_object, required=True, help="by rule, the expression of its logs"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="record to write (.json)")
+    return parser.parse_args(argv)
+
+
+def cell_names(args: argparse.Namespace) -> list[str]:
+    """Return all cells below the folder of the run; a command line cannot hold their names."""
+    main_grid, study = cells.Grid.from_json(args.main_grid), cells.Grid.from_json(args.study_grid)
+    trainings = cells.training_cells(map(cells.TrainingGrid.from_json, args.training_grids))
+    return [
+        *(f"spectra/{cell}" for cell in cells.spectrum_cells([main_grid, study])),
+        *(f"angles/{cell}" for cell in cells.angle_cells([main_grid])),
+        *(f"{kind}/{cell}" for kind in ("training", "training_kernels") for cell in trainings),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Check that a bundle is as it was made: every byte, the crate, the tables, the jobs' checksums.
+
+Nothing of a bundle is executed. With --render the figures are drawn again from its tables, by this
+checkout's notebooks, and compared with its pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, logger, run_main
+
+from ntk_conditioning.bundle import BundleError, archive, bag, checks
+from ntk_conditioning.files import sha256
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
+        try:
+            verify(folder, render=args.render)
+        except BundleError as error:
+            raise BundleError(f"{args.bundle}: {error}") from None
+    if args.bundle.is_file():
+        log.info("%s: as it was made; sha256 %s", args.bundle, sha256(args.bundle))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
+    parser.add_argument("--render", action="store_true", help="draw the figures again, too")
+    return parser.parse_args(argv)
+
+
+def verify(folder: Path, *, render: bool) -> None:
+    """Raise `BundleError` unless an unpacked bundle is as it was made."""
+    bag.require_whole(folder)
+    payload = folder / bag.PAYLOAD
+    records = sorted(payload.glob("results/*/record/jobs.json"))
+    if len(records) != 1:
+        raise BundleError(f"{len(records)} runs in it, not one: results/*/record/jobs.json")
+    made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
+    tables = checks.require_tables(payload / "results")
+    checks.require_described(payload)
+    count = len(archive.files_in(payload))
+    log.info("%d files, %d tables, %d files known to jobs", count, tables, made)
+    if render:
+        from rerender import require_same_figures
+
+        log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

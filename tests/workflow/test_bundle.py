@@ -1,0 +1,148 @@
+"""The bundle of the smallest full run: what makes it, what it says, and its bytes."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import rerender
+import verify_bundle
+
+from ntk_conditioning import tables
+from ntk_conditioning.bundle import BundleError, archive
+from ntk_conditioning.tables.conditioning import CONDITIONING
+from tests.clone import Clone
+from tests.crates import crate_issues
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
+
+CI = ("--configfile", "config/ci.yaml")
+BUNDLE = "results/ci/bundle/ci.zip"
+
+
+@pytest.fixture(scope="module")
+def bundled(finished: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A copy of the finished clone with a bundle; do not change it."""
+    copy = object.__new__(Clone)
+    copy.folder = tmp_path_factory.mktemp("bundled") / "clone"
+    shutil.copytree(finished.folder, copy.folder, symlinks=True)
+    assert copy.plan("bundle", *CI) == Counter(record_jobs=1, bundle_run=1, bundle=1)
+    copy.run("bundle", "--cores", "2", *CI)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def unpacked(bundled: Clone, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(bundled.folder / BUNDLE) as opened:
+        opened.extractall(folder)
+    return folder / "ci" / "data"
+
+
+def test_a_bundle_alone_makes_everything(clone: Clone):
+    everything = clone.plan(*CI)
+    planned = clone.plan("bundle", *CI)
+    assert planned - everything == Counter(record_jobs=1, bundle_run=1, bundle=1)
+    assert everything - planned == Counter(render_pages=1)  # of the report, which is not in it
+
+
+def test_a_bundle_verifies(bundled: Clone, unpacked: Path, tmp_path: Path):
+    assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
+def test_its_crate_is_a_workflow_run_crate(unpacked: Path, tmp_path: Path):
+    assert crate_issues(unpacked, tmp_path) == []
+
+
+def test_every_job_of_the_run_is_in_it(bundled: Clone, unpacked: Path):
+    found = json.loads((unpacked / "results/ci/record/jobs.json").read_text())
+    known = {name for job in found["jobs"] for name in job["outputs"]}
+    made = {
+        path.relative_to(bundled.folder).as_posix() for path in bundled.files("results/ci/**/*")
+    }
+    left_out = ("checkpoints/", "bundle/", "pages/", "record/jobs.json")
+    missing = {name for name in made - known if not name[11:].startswith(left_out)}
+    assert missing == {"results/ci/features/librispeech_sample.parquet"}  # an index nobody reads
+    for job in found["jobs"]:
+        assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
+        assert job["wildcards"]["run"] == "ci"
+    train = next(job for job in found["jobs"] if job["rule"] == "train_network")
+    assert (train["device"], train["dtype"]) == ("cpu", "float32")
+    assert set(train["wildcards"]) == {
+        "run",
+        "experiment",
+        "dataset",
+        "model",
+        "activation",
+        "depth",
+    }
+
+
+def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
+    private = [str(bundled.folder), sys.prefix, str(Path.home())]
+    for path in archive.files_in(unpacked):
+        content = path.read_bytes()
+        assert not [word for word in private if f"{word}/".encode() in content], path
+    text = (unpacked / "results/ci/record/jobs.json").read_text()
+    assert f'"{getpass.getuser()}"' not in text
+    assert f'"{socket.gethostname()}"' not in text
+
+
+def test_bundling_again_or_elsewhere_gives_the_same_bytes(bundled: Clone, tmp_path: Path):
+    content = (bundled.folder / BUNDLE).read_bytes()
+    assert bundled.plan("bundle", *CI) == Counter()
+    copy = object.__new__(Clone)
+    copy.folder = tmp_path / "elsewhere"
+    shutil.copytree(bundled.folder, copy.folder, symlinks=True)
+    (copy.folder / "README.md").touch()
+    assert copy.plan("bundle", *CI) == Counter()
+    for name in (BUNDLE, "results/ci/record/jobs.json"):
+        (copy.folder / name).unlink()
+    copy.run("bundle", "--cores", "2", *CI)
+    assert (copy.folder / BUNDLE).read_bytes() == content
+    copy.edit("README.md", "# ntk-conditioning", "# NTK conditioning")
+    assert copy.plan("bundle", *CI) == Counter(bundle_run=1, bundle=1)
+    copy.run("bundle", "--cores", "2", *CI, "--config", "bundle={include_cells: true}")
+    with zipfile.ZipFile(copy.folder / BUNDLE) as opened:
+        cells = [name for name in opened.namelist() if "/spectra/" in name]
+    assert len(cells) == len(bundled.files("results/ci/spectra/**/*.parquet"))
+    assert verify_bundle.main([str(copy.folder / BUNDLE)]) == 0
+
+
+def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path: Path):
+    figure, results = "liu2023relu/fig2_conditioning_vs_depth", tmp_path / "data/results/ci"
+    shutil.copytree(unpacked, tmp_path / "data")
+    for path in archive.files_in(results / "figures"):
+        if path.stem != Path(figure).name:
+            path.unlink()
+    assert rerender.require_same_figures(tmp_path / "data", "ci") == 1
+    table = tables.read(results / "tables/conditioning.parquet", CONDITIONING)
+    values, kernels = table["kappa_mean"].to_pylist(), table["kernel"].to_pylist()
+    drawn = (row for row, kernel in enumerate(kernels) if kernel == "empirical_ntk")
+    values[next(row for row in drawn if values[row] is not None)] *= 1.01
+    place = table.schema.get_field_index("kappa_mean")
+    table = table.set_column(place, table.schema.field(place), pa.array(values, pa.float64()))
+    tables.write(results / "tables/conditioning.parquet", CONDITIONING, table)
+    with pytest.raises(BundleError, match=f"{figure}: comes out different"):
+        rerender.require_same_figures(tmp_path / "data", "ci")
+
+
+def test_the_program_needs_only_the_checkout(bundled: Clone):
+    done = subprocess.run(
+        [sys.executable, "scripts/verify_bundle.py", BUNDLE],
+        cwd=bundled.folder,
+        env=bundled.environment() | {"PYTHONPATH": "src"},
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
