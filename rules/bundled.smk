@@ -24,6 +24,7 @@ SOURCE = [
     "datasets.yaml",
     "envs",
     "notebooks",
+    "papers",
     "profiles",
     "pyproject.toml",
     "resources",
