@@ -77,7 +77,7 @@ estimate: $(READY)
 
 # That two runs differ is an answer and no failure.
 compare: $(READY)
-	@PYTHONPATH=src python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
+	@python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 bundle: $(READY)
 	snakemake bundle --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
@@ -85,7 +85,7 @@ bundle: $(READY)
 
 verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
-	PYTHONPATH=src python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
+	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*

@@ -16,7 +16,11 @@ from typing import Any, Literal, NoReturn
 
 import allocation
 
-from ntk_conditioning.errors import UserError
+try:
+    from ntk_conditioning.errors import UserError
+except ModuleNotFoundError:  # the workflow puts it on the path, a person who types a call does not
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
+    from ntk_conditioning.errors import UserError
 
 Main = Callable[[Sequence[str] | None], int]
 
@@ -66,9 +70,7 @@ def run_main(main: Main) -> Callable[..., int]:
     def guarded(argv: Sequence[str] | None = None) -> int:
         program = Path(main.__code__.co_filename).stem
         with _logging_to_stderr():
-            if (
-                "NTK_JOB" in os.environ
-            ):  # the record of a run's jobs tells it, but not which machine
+            if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
                 log.info("host %s %s", platform.system(), platform.machine())
             try:
                 return main(argv)
