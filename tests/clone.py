@@ -24,6 +24,7 @@ PARTS = (
     "config",
     "examples",
     "notebooks",
+    "papers",
     "profiles",
     "pyproject.toml",
     "resources",

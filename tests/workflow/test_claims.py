@@ -1,0 +1,48 @@
+"""The claims of a finished run, and mistakes in a paper's file before anything runs."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.clone import Clone
+
+pytestmark = pytest.mark.slow
+CI = ("--configfile", "config/ci.yaml")
+
+
+def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
+    results = finished.folder / "results/ci"
+    claims = pq.read_table(results / "tables/claims.parquet").to_pandas().set_index("claim")
+    # the smallest run trains no linear networks, and one depth only with the code's scale
+    untested = set(claims.index[claims["verdict"] == "not tested in this run"])
+    assert untested == {"section_6_linear", "figure_3_depth_code"}
+    assert (claims.loc[claims["verdict"] == "holds", "cases"] > 0).all()
+    # two blocks of two seeds at one to two depths: the kappa of every cell is in it
+    spectra = pq.read_table(results / "tables/spectra.parquet").to_pandas()
+    relu = spectra.query("activation == 'relu' and depth > 0")
+    compared = claims.loc["section_1_gram"]
+    assert compared["cases"] + compared["undecided"] == len(relu)
+    page = (results / "claims.html").read_text(encoding="utf-8")
+    assert page.count("<h3 id=") == len(claims)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("table: angles", "table: angels", "papers/liu2023relu.yaml: no run has the table angels"),
+        ("claims:", "claim:", "papers/liu2023relu.yaml: not a paper's claims: 'claims'"),
+    ],
+)
+def test_mistakes_in_a_paper_are_told_before_anything_runs(clone: Clone, old, new, message):
+    clone.edit("papers/liu2023relu.yaml", old, new)
+    told = clone.run("-n", *CI, check=False)
+    assert told.returncode != 0
+    assert message in told.stdout + told.stderr
+
+
+def test_a_paper_that_is_not_there_is_told_with_those_that_are(clone: Clone):
+    told = clone.run("-n", *CI, "--config", "papers=[liu2023relu,liu2024]", check=False)
+    assert told.returncode != 0
+    expected = "config key papers: there is no papers/liu2024.yaml; there are: liu2023relu"
+    assert expected in told.stdout + told.stderr
