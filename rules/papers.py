@@ -36,9 +36,7 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
         except (yaml.YAMLError, LookupError, TypeError) as error:
             problems.append(f"{path}: not a paper's claims: {' '.join(str(error).split())}")
         else:
-            problems += [
-                f"{path}: a claim is about {table}, no table of a run" for table in unknown
-            ]
+            problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
     if problems:
         raise ValueError("\n".join(problems))
     return found
@@ -56,7 +54,5 @@ def with_experiments(papers: Mapping[str, Any]) -> list[str]:
 
 def _tables(content: Mapping[str, Any]) -> list[str]:
     claims = content["claims"]
-    joined = [
-        join["table"] for claim in claims for join in claim.get("joins", ()) if "table" in join
-    ]
-    return [*(claim["table"] for claim in claims), *joined]
+    joins = [join for claim in claims for join in claim.get("joins", ())]
+    return [each["table"] for each in [*claims, *joins] if "table" in each]
