@@ -23,6 +23,9 @@ report: "rules/report.rst"
 
 
 include: "rules/common.smk"
+include: "rules/samples.smk"
+include: "rules/experiments.smk"
+include: "rules/products.smk"
 include: "rules/jobs.smk"
 include: "rules/data.smk"
 include: "rules/speech.smk"
