@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     activation = load_activation(args)
     # A half for the gradients; the samples and what is computed from them need the rest.
     memory = min(smallest_angle.MEMORY, memory_budget(args) // 2)
-    log.info("device %s, width %d, %s", device, args.width, depth_list(args.depths))
+    log.info("device %s, float64, width %d, %s", device, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width}
     for cell in each_cell(args, ANGLES, program=__file__):
         mlp = init_mlp(

@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         activations.load_plugin(path)
     activation = activations.get(args.activation)
     rows = []
+    log.info("device cpu, float64, depth %d, width %d", args.depth, args.width)
     for seed, samples in training_samples(args)[0].items():
         n_train, d = samples.x.shape
         n = min(n_train, MOST_SAMPLES)
