@@ -106,7 +106,11 @@ def workflow_digest():
     """Return the digest of all that computes: programs, notebooks, the package, own activations."""
     programs = Path(workflow.basedir).glob("scripts/*.py")
     notebooks = (f"notebooks/{figure}.ipynb" for figure in FIGURES)
-    return code(*programs, *notebooks, *config["activation_files"])
+    # imported by the papers' names
+    experiments = Path(workflow.basedir).glob(
+        "src/ntk_conditioning/statements/*/__init__.py"
+    )
+    return code(*programs, *notebooks, *experiments, *config["activation_files"])
 
 
 def record_files():

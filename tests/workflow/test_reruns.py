@@ -271,6 +271,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
         {"compute_spectrum": 1, "aggregate_spectra": 1, "aggregate_conditioning": 1}
         | {"render_figure": 3}  # fig2, spectrum_decay and convergence_vs_kappa
         | {"render_pages": 1}
+        | CLAIMS
     )
     told = rerun.run_cells(*CI, "--cores", "2")
     lost = "compute_spectrum/digits/relu/depth-2/seed-32"

@@ -186,7 +186,7 @@ def html(run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
         for heading, words, group in sections(checked):
             out += [f"<h2>{escape(heading)}</h2><p>{escape(words)}</p><table>"]
             out += [
-                "<tr><th></th><th>place</th><th>verdict</th><th>measured</th><th>target</th></tr>"
+                "<tr><th></th><th>claim</th><th>verdict</th><th>measured</th><th>target</th></tr>"
             ]
             out += [_html_row(each) for each in group]
             out += ["</table>"]
