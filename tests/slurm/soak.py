@@ -83,9 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often each kind happens")
     parser.add_argument("--minutes", type=float, default=600, help="no run begins after them")
+    parser.add_argument("--go-on", action="store_true", help="count what is recorded already")
     args = parser.parse_args(argv)
-    record = Record(args.times)
-    start = time.monotonic()
+    record = recorded(args.times) if args.go_on else Record(args.times)
+    start = time.monotonic() - record.seconds
     with tempfile.TemporaryDirectory(prefix="ntk-soak-") as folder:
         expected = undisturbed(Path(folder) / "local")
         with Cluster(Path(folder) / "ntk-slurm").running() as cluster:
@@ -174,6 +175,14 @@ def count_states(site: Site, submission: Submission, record: Record) -> None:
     record.states += states
     record.jobs += states.total()
     record.injected["memory"] += states["OUT_OF_MEMORY"] + states["FAILED"]
+
+
+def recorded(wanted: int) -> Record:
+    """Return what an earlier soak has recorded."""
+    values = json.loads(RESULT.read_text(encoding="utf-8"))
+    seconds = 60 * values.pop("minutes")
+    counts = {name: Counter(values.pop(name)) for name in ("injected", "states")}
+    return Record(wanted, seconds=seconds, **counts, **values)
 
 
 def save(record: Record) -> None:
