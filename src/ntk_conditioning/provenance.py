@@ -81,8 +81,16 @@ def _source(path: Path) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all statements in it; `ast.walk` would visit every name and number, too."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield from _statements(child)
+
+
 def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -105,7 +113,7 @@ def _files_of(name: str, importer: Path, root: Path) -> Iterator[Path]:
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
