@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from benchmarks import figures, machine
 from benchmarks.memory import peak
 from benchmarks.problem import GEMM_SIZE, DifferentResultError, Problem, gemm_rates
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
+from benchmarks.solvers import METHODS, Extremes, Kernel
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning import empirical
 from ntk_conditioning.plotting import label_line_ends
@@ -45,53 +42,6 @@ QUICK = {96: {"ours": ALL, "scipy": ALL, "numpy_eig": 1}}
 JUDGED_SIZE = 10000
 KERNEL = {"depth": 3, "d": 5, "width": 512}
 log = logging.getLogger("benchmarks")
-
-Kernel = NDArray[np.float64]
-Extremes = tuple[float, float]
-
-
-def _ours(k: Kernel, *, overwrite: bool = False) -> Extremes:
-    from ntk_conditioning.extremes import extreme_conditioning
-
-    found = extreme_conditioning(k, overwrite=overwrite)
-    return found.lambda_max, found.lambda_min
-
-
-def _scipy(k: Kernel, *, overwrite: bool = False) -> Extremes:
-    # Only columns that lie in a row in memory can be overwritten; k is symmetric.
-    return _ends(scipy.linalg.eigvalsh(k.T, overwrite_a=overwrite, check_finite=False))
-
-
-def _numpy(k: Kernel) -> Extremes:
-    return _ends(np.linalg.eigvalsh(k))
-
-
-def _numpy_eig(k: Kernel) -> Extremes:
-    return _ends(np.sort(np.linalg.eig(k).eigenvalues.real))
-
-
-def _torch(k: Kernel) -> Extremes:
-    return _ends(torch.linalg.eigvalsh(torch.from_numpy(k)).numpy())
-
-
-def _ends(ascending: NDArray[np.float64]) -> Extremes:
-    return float(ascending[-1]), float(ascending[0])
-
-
-METHODS: dict[str, Callable[[Kernel], Extremes]] = {
-    "ours": _ours,
-    "scipy": _scipy,
-    "numpy": _numpy,
-    "torch": _torch,
-    "numpy_eig": _numpy_eig,
-}
-
-
-def in_place(method: str) -> Callable[[Kernel], Extremes]:
-    """Return a method, allowed to overwrite the kernel if it can."""
-    if method in ("ours", "scipy"):
-        return functools.partial(METHODS[method], overwrite=True)  # type: ignore[call-arg]
-    return METHODS[method]
 
 
 def kernel(n: int) -> Kernel:

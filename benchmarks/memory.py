@@ -66,7 +66,7 @@ def _min_angle(**problem: Any) -> Callable[[], object]:
 def _conditioning(method: str, kernel: str) -> Callable[[], object]:
     import numpy as np
 
-    from benchmarks.conditioning import in_place
+    from benchmarks.solvers import in_place
 
     k = np.load(kernel)
     solve = in_place(method)
