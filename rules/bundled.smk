@@ -1,16 +1,12 @@
 # What is bundled: results, the workflow's source, and what the catalogue says of the data.
 #
-# Needs: rules/common.smk, TABLES, and all rules, whose outputs and logs are asked for when jobs are
+# Needs: common.smk, products.smk, TABLES, and all rules, whose logs are asked for when jobs are
 # planned. Makes: functions for rules/bundle.smk.
 
 import fnmatch
 import hashlib
 
-from snakemake.io import (
-    regex_from_filepattern,
-    strip_wildcard_constraints,
-    update_wildcard_constraints,
-)
+from snakemake.io import regex_from_filepattern, update_wildcard_constraints
 
 # The workflow's source. Links stay outside: a bag has none.
 SOURCE = [
@@ -37,9 +33,6 @@ SOURCE = [
 # What Python leaves in it; scripts/bundle_run.py leaves it out.
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
 
-# The claims, where there is a rule that makes them.
-CLAIMS_PAGES = ["results/{run}/claims.md", "results/{run}/claims.html"]
-
 
 def bundled_files(wildcards):
     """Return the results that are bundled; figures come with the notebooks that drew them."""
@@ -48,19 +41,8 @@ def bundled_files(wildcards):
     )
     tables = expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES)
     figures = [file for figure in config["figures"] for file in figure_files(figure)]
-    made = {
-        strip_wildcard_constraints(str(file))
-        for known in workflow.rules
-        for file in known.output
-    }
-    pages = [page for page in CLAIMS_PAGES if page in made]
-    return [
-        *tables,
-        *figures,
-        *notebooks,
-        *expand(pages, run=RUN),
-        *record_files(),
-    ]
+    pages = expand("results/{run}/claims.{format}", run=RUN, format=["md", "html"])
+    return [*tables, *figures, *notebooks, *pages, *record_files()]
 
 
 def log_patterns():

@@ -28,13 +28,7 @@ rule measure_statements:
         widths=config["statements"]["widths"],
         depths=config["statements"]["depths"],
         seeds=config["statements"]["seeds"],
-        code=code(
-            "scripts/measure_statements.py",
-            *expand(
-                "src/ntk_conditioning/statements/{paper}/__init__.py",
-                paper=papers.with_experiments(PAPERS),
-            ),
-        ),
+        code=code("scripts/measure_statements.py"),
     shell:
         "python scripts/measure_statements.py --papers {params.papers} --widths {params.widths}"
         " --depths {params.depths} --seeds {params.seeds} --threads {threads}"
@@ -64,7 +58,7 @@ rule check_claims:
         code=code("scripts/check_claims.py"),
     shell:
         "python scripts/check_claims.py --papers {input.papers:q}"
-        " --schema schemas/papers.schema.yaml --tables {input.tables:q} --run {wildcards.run}"
+        " --tables {input.tables:q} --run {wildcards.run}"
         " --output {output.table:q} --markdown {output.markdown:q} --html {output.html:q}"
         " 2> {log:q}"
 

@@ -20,6 +20,7 @@ from ntk_conditioning import (
     cells,
     costs,
     datasets,
+    figures,
     learning_rates,
     provenance,
     versions,

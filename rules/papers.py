@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import configuration
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 STATEMENTS = "statements"
@@ -28,15 +28,16 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
     for name in names:
         path = Path(folder) / f"{name}.yaml"
         try:
-            found[name] = yaml.safe_load(path.read_text(encoding="utf-8"))
-            unknown = sorted({table for table in _tables(found[name]) if table not in tables})
-        except FileNotFoundError:
-            known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
-            problems.append(f"config key papers: there is no {path}; there are: {known}")
-        except (yaml.YAMLError, LookupError, TypeError) as error:
-            problems.append(f"{path}: not a paper's claims: {' '.join(str(error).split())}")
-        else:
+            if not path.exists():
+                known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
+                raise ValueError(f"config key papers: there is no {path}; there are: {known}")
+            found[name] = configuration.read_yaml(path)
+            unknown = sorted(set(_tables(found[name])) - set(tables))
             problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
+        except (LookupError, TypeError) as error:
+            problems.append(f"{path}: not a paper's claims: {error}")
+        except ValueError as error:
+            problems.append(str(error))
     if problems:
         raise ValueError("\n".join(problems))
     return found

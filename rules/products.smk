@@ -41,10 +41,10 @@ def figure_tables(wildcards):
 def figure_parameters(wildcards, input, output):
     """Return a notebook's parameters as JSON: its tables, its figure files and config values."""
     spec = FIGURES[wildcards.figure]
-    tables = {f"{table}_table": path for table, path in zip(spec["tables"], input)}
-    values = {key: config[key] for key in spec.get("parameters", [])}
+    tables = dict(zip(spec["tables"], input))
     return json.dumps(
-        {**tables, **values, "pdf": output.pdf, "png": output.png}, sort_keys=True
+        figures.parameters(spec, config, tables=tables, pdf=output.pdf, png=output.png),
+        sort_keys=True,
     )
 
 
@@ -106,11 +106,7 @@ def workflow_digest():
     """Return the digest of all that computes: programs, notebooks, the package, own activations."""
     programs = Path(workflow.basedir).glob("scripts/*.py")
     notebooks = (f"notebooks/{figure}.ipynb" for figure in FIGURES)
-    # imported by the papers' names
-    experiments = Path(workflow.basedir).glob(
-        "src/ntk_conditioning/statements/*/__init__.py"
-    )
-    return code(*programs, *notebooks, *experiments, *config["activation_files"])
+    return code(*programs, *notebooks, *config["activation_files"])
 
 
 def record_files():

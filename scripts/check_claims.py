@@ -8,18 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from cli import Parser, logger, run_main
+from cli import Parser, SchemaError, logger, require_valid, run_main
 
 from ntk_conditioning import tables
 from ntk_conditioning.claims import VERDICTS, Claim, ClaimError, Paper, check, pages, read_paper
 from ntk_conditioning.claims.pages import Checked
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import atomic, require_file
+from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
 
@@ -30,7 +29,6 @@ log = logger(__file__)
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
-    parser.add_argument("--schema", type=Path, required=True, help="their JSON schema (YAML)")
     parser.add_argument("--tables", type=Path, nargs="+", required=True, help="tables (.parquet)")
     parser.add_argument("--run", required=True, help="name of the run, for the pages")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
@@ -38,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--html", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
-    papers = [load_paper(path, args.schema) for path in args.papers]
+    papers = [load_paper(path) for path in args.papers]
     needed = {table for paper in papers for table in paper.tables}
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
     found = [
@@ -50,33 +48,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         told = ", ".join(f"{count} {name}" for name, count in counts.items())
         log.info("%s: %s", paper.name, told)
     for path, page in ((args.markdown, pages.markdown), (args.html, pages.html)):
-        with atomic(path) as temporary:
-            temporary.write_text(page(args.run, found), encoding="utf-8")
+        write_text(path, page(args.run, found))
     rows = [row(paper, each) for paper, checked in found for each in checked]
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
     return 0
 
 
-def load_paper(path: Path, schema: Path) -> Paper:
+def load_paper(path: Path) -> Paper:
     """Return what a paper claims.
 
     Raises:
-        MissingFileError: if a file is missing.
-        ClaimError: if it is not as the schema says; every mistake is named.
+        MissingFileError: if there is no such file.
+        ClaimError: if it is not as schemas/papers.schema.yaml says.
     """
     require_file(path)
-    require_file(schema)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        require_valid(content, schema="papers.schema.yaml")
     except yaml.YAMLError as error:
         raise ClaimError(f"{path}: not YAML: {one_line(error)}") from None
-    validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
-    problems = [
-        f"{path}: {'.'.join(map(str, error.absolute_path)) or 'the file'}: {error.message}"
-        for error in validator.iter_errors(content)
-    ]
-    if problems:
-        raise ClaimError("\n".join(problems))
+    except SchemaError as error:
+        raise ClaimError(f"{path}: {error}") from None
     return read_paper(path.stem, content)
 
 

@@ -11,7 +11,7 @@ from cli import Parser, UsageError, named_path, run_main
 
 from ntk_conditioning import captions, vector_pdf
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
 from ntk_conditioning.vector_pdf import VectorPdf
 
@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, path in figures.items():
         with atomic(args.folder / f"{name}.pdf") as temporary:
             shutil.copyfile(path, temporary)
-    write(args.folder / "captions.tex", latex(pages, words))
-    write(args.folder / "captions.md", markdown(pages, words))
+    write_text(args.folder / "captions.tex", latex(pages, words))
+    write_text(args.folder / "captions.md", markdown(pages, words))
     return 0
 
 
@@ -96,12 +96,6 @@ def markdown(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:
         for name, page in pages.items()
     ]
     return "\n".join(["# Figures\n", *sections])
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text whole or not at all."""
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from comparison_page import page
 from recorded_run import RecordedRun
 from run_comparison import compare
 
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 
 
 @run_main
@@ -39,9 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     found = compare(RecordedRun(args.a), RecordedRun(args.b), tolerance=args.tolerance)
     if args.json:
-        with atomic(args.json) as temporary:
-            text = json.dumps(plain(asdict(found) | {"equal": found.equal}), indent=2)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(plain(asdict(found) | {"equal": found.equal}), indent=2)
+        write_text(args.json, text + "\n")
     sys.stdout.write(page(found))
     return 0 if found.equal else 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli import Parser, run_main
 
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
@@ -50,8 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=README, help="page to bring up to date")
     args = parser.parse_args(argv)
     text = documented(args.page.read_text(encoding="utf-8"))
-    with atomic(args.page) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(args.page, text)
     return 0
 
 

@@ -77,8 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.receipt:
         # Not where it came from: that cannot change what is in it.
         receipt = {"name": args.name, "bytes": fetched.size, "sha256": fetched.sha256}
-        with files.atomic(args.receipt) as temporary:
-            temporary.write_text(json.dumps(receipt) + "\n", encoding="utf-8")
+        files.write_text(args.receipt, json.dumps(receipt) + "\n")
     return 0
 
 

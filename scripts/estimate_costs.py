@@ -20,7 +20,7 @@ from finished_jobs import Benchmark, read_benchmarks
 
 from ntk_conditioning import costs
 from ntk_conditioning.costs import Model, Planned, Work
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 
 
 @run_main
@@ -44,9 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = report(model, estimate, comparison, len(benchmarks), unusable)
     sys.stdout.write("\n".join(lines) + "\n")
     if args.output:
-        with atomic(args.output) as temporary:
-            text = json.dumps({"estimate": estimate, "comparison": comparison}, indent=1)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"estimate": estimate, "comparison": comparison}, indent=1)
+        write_text(args.output, text + "\n")
     return 0
 
 

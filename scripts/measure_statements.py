@@ -18,7 +18,8 @@ from cli import (
     threads_argument,
 )
 
-from ntk_conditioning import statements, tables
+from ntk_conditioning import tables
+from ntk_conditioning.statements import Setting, papers
 from ntk_conditioning.tables.statements import STATEMENTS
 
 log = logger(__file__)
@@ -43,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError(f"--widths {args.widths}: give two or more, ascending")
     limit_threads(args.threads)
     log.info("device cpu, float64, widths %s, %d seeds", args.widths, len(args.seeds))
-    setting = statements.Setting(args.widths, sorted(set(args.depths)), args.seeds)
+    setting = Setting(args.widths, sorted(set(args.depths)), args.seeds)
     rows = []
     for paper in args.papers:
-        for measurement in statements.measure(paper, setting):
+        for measurement in papers.measure(paper, setting):
             rows.append({"paper": paper, **asdict(measurement)})
         log.info("%s: %d measurements", paper, len(rows))
     tables.write(args.output, STATEMENTS, tables.from_rows(STATEMENTS, rows))

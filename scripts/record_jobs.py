@@ -13,7 +13,7 @@ from snakemake_records import Records
 
 from ntk_conditioning import cells
 from ntk_conditioning.bundle import jobs
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 
 log = logger(__file__)
 
@@ -23,8 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     outputs = [*args.files, *(f"{args.results}/{cell}" for cell in cell_names(args))]
     found = jobs.provenance(outputs, Records(Path.cwd()), args.logs)
-    with atomic(args.output) as temporary:
-        temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_text(args.output, json.dumps(found, indent=1) + "\n")
     log.info("%d jobs, %d files", len(found["jobs"]), len(found["files"]))
     return 0
 

@@ -17,7 +17,7 @@ import yaml
 from cli import Parser, json_object, logger, run_main
 
 from ntk_conditioning import versions
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 
 HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say
@@ -40,10 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "libraries": versions.libraries(),
         **versions.machine(),
     }
-    with atomic(args.config_output) as temporary:
-        temporary.write_text(HEADING + text, encoding="utf-8")
-    with atomic(args.versions_output) as temporary:
-        temporary.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_text(args.config_output, HEADING + text)
+    write_text(args.versions_output, json.dumps(found, indent=2) + "\n")
     log.info("%d keys, %d libraries", len(config), len(found["libraries"]))
     return 0
 

@@ -107,12 +107,13 @@ class RecordedRun:
 
     def jobs(self) -> list[Mapping[str, Any]] | None:
         """Return the jobs that made the run, None where they are not recorded."""
-        found = self._parsed("record/jobs.json")
-        if isinstance(found, dict):
-            found = found.get("jobs")
-        if found is None or isinstance(found, list):
-            return found
-        raise RunError(f"{self.path}: record/jobs.json is no list of jobs")
+        found = self._mapping("record/jobs.json")
+        if found is None:
+            return None
+        if not isinstance(found.get("jobs"), list):
+            raise RunError(f"{self.path}: record/jobs.json has no list of jobs")
+        jobs: list[Mapping[str, Any]] = found["jobs"]
+        return jobs
 
     def _mapping(self, name: str) -> Mapping[str, Any] | None:
         found = self._parsed(name)

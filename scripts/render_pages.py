@@ -13,7 +13,7 @@ from cli import Parser, logger, run_main
 
 from ntk_conditioning import pages, tables
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import atomic, require_file
+from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.training import LEARNING_RATES
@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def write(path: Path, page: str) -> None:
     """Write a page, whole or not at all."""
-    with atomic(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    write_text(path, page)
     log.info("%s: %d bytes", path.name, len(page.encode()))
 
 

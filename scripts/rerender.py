@@ -16,7 +16,7 @@ import yaml
 from cli import logger
 from PIL import Image
 
-from ntk_conditioning import provenance
+from ntk_conditioning import figures, provenance
 from ntk_conditioning.bundle import BundleError, images
 from ntk_conditioning.errors import one_line
 
@@ -81,10 +81,10 @@ def draw(
 ) -> str | None:
     """Draw a figure as the workflow does; return what went wrong, or None."""
     outputs = {kind: str(results / "figures" / f"{figure}.{kind}") for kind in ("pdf", "png")}
-    tables = {f"{name}_table": str(results / f"tables/{name}.parquet") for name in spec["tables"]}
-    values = {key: config[key] for key in spec.get("parameters", [])}
+    tables = {name: str(results / f"tables/{name}.parquet") for name in spec["tables"]}
+    values = figures.parameters(spec, config, tables=tables, **outputs)
     command = [sys.executable, str(RUNNER), str(ROOT / "notebooks" / f"{figure}.ipynb")]
-    command += ["--parameters", json.dumps({**tables, **values, **outputs}, sort_keys=True)]
+    command += ["--parameters", json.dumps(values, sort_keys=True)]
     command += ["--output", "executed.ipynb", "--failed", "failed.ipynb"]
     command += ["--outputs", *outputs.values()]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "0"}

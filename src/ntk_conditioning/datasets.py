@@ -13,7 +13,7 @@ import numpy as np
 from ntk_conditioning import readers
 from ntk_conditioning.draws import SubsetError, draw
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 from ntk_conditioning.prepared import Dataset, Scaling, content_digest, require_scaling, scaled
 from ntk_conditioning.samples import Samples
 
@@ -199,8 +199,7 @@ def describe(
 
 def save_datasheet(path: Path, sheet: Datasheet) -> None:
     """Write a datasheet as JSON, atomically; equal datasheets give equal bytes."""
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(asdict(sheet), indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(asdict(sheet), indent=2) + "\n")
 
 
 def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:

@@ -80,6 +80,12 @@ def atomic(target: Path) -> Iterator[Path]:
         raise
 
 
+def write_text(target: Path, text: str) -> None:
+    """Write a text in UTF-8, whole or not at all, see `atomic`."""
+    with atomic(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def _flush(path: Path) -> None:
     """Have the content on the disk before the name points to it, in case the machine stops."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -30,8 +30,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, paper: Path, *given: Path) -> int:
     return check_claims.main(
         [
-            *("--papers", str(paper), "--schema", str(ROOT / "schemas" / "papers.schema.yaml")),
-            *("--tables", *map(str, given), "--run", "small"),
+            *("--papers", str(paper), "--tables", *map(str, given), "--run", "small"),
             *("--output", str(folder / "claims.parquet"), "--markdown", str(folder / "claims.md")),
             *("--html", str(folder / "claims.html")),
         ]
@@ -79,9 +78,9 @@ CLAIM: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"comparison": "="}, "claims.0.comparison: '=' is not one of"),
-        ({"kind": "guess"}, "claims.0.kind: 'guess' is not one of"),
-        ({"colour": "red"}, "claims.0: Additional properties are not allowed ('colour' was"),
+        ({"comparison": "="}, "claims[0].comparison: '=' is not one of"),
+        ({"kind": "guess"}, "claims[0].kind: 'guess' is not one of"),
+        ({"colour": "red"}, "claims[0]: Additional properties are not allowed ('colour' was"),
         ({"quantity": "valeu"}, "a: 'valeu': name 'valeu' is not defined"),
         ({"where": ["at <"]}, "a: 'at <': "),
     ],

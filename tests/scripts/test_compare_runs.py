@@ -14,24 +14,22 @@ import pytest
 import yaml
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables import Column, Table
+from ntk_conditioning.tables import Table
+from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.datasets import DATASETS
 
-CLAIMS = Table(
-    name="claims",
-    description="Verdicts.",
-    keys=("paper", "claim"),
-    columns=(
-        Column("paper", pa.string(), "paper"),
-        Column("claim", pa.string(), "claim"),
-        Column("verdict", pa.string(), "verdict"),
-        Column("measured", pa.float64(), "number", nullable=True),
-    ),
-)
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
 CONFIG = {"run": "tiny", "seeds": [1, 32], "training": {"fig3": {"epochs": 5}}}
 VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
 JOBS = [{"rule": "compute_spectrum", "code": "c1"}, {"rule": "check_claims", "code": "c2"}]
+
+
+def blank(table: Table) -> dict[str, object]:
+    """Return a row in which nothing is told: 1, or an empty text, where there must be something."""
+    return {
+        column.name: None if column.nullable else "" if column.type == pa.string() else 1
+        for column in table.columns
+    }
 
 
 @pytest.fixture
@@ -40,16 +38,16 @@ def run(tmp_path):
 
     def write(name: str, *, verdicts=VERDICTS, sha256="0", **record) -> Path:
         folder = tmp_path / name
+        common = blank(CLAIMS) | {"paper": "liu2023relu"}
         rows = [
-            {"paper": "liu2023relu", "claim": claim, "verdict": verdict, "measured": measured}
+            common | {"claim": claim, "verdict": verdict, "measured": measured}
             for claim, (verdict, measured) in verdicts.items()
         ]
         tables.write(folder / "tables" / "claims.parquet", CLAIMS, tables.from_rows(CLAIMS, rows))
-        numbers = {column.name: None if column.nullable else 1 for column in DATASETS.columns}
         texts = {"dataset": "digits", "dtype": "uint8", "scaling": "none", "sha256": sha256}
-        data = tables.from_rows(DATASETS, [numbers | texts])
+        data = tables.from_rows(DATASETS, [blank(DATASETS) | texts])
         tables.write(folder / "tables" / "datasets.parquet", DATASETS, data)
-        kept = {"config": CONFIG, "versions": VERSIONS, "jobs": JOBS} | record
+        kept = {"config": CONFIG, "versions": VERSIONS, "jobs": {"jobs": JOBS}} | record
         (folder / "record").mkdir()
         for part, content in kept.items():
             if content is not None:
@@ -102,7 +100,7 @@ def test_every_part_that_differs_is_told(run, compared):
         sha256="1",
         config=CONFIG | {"training": {"fig3": {"epochs": 7}}, "new": "a | b"},
         versions={"ntk-conditioning": {"version": "0.1.0", "code": "bb"}, "libraries": {}},
-        jobs=[JOBS[0], {"rule": "check_claims", "code": "c9"}],
+        jobs={"jobs": [JOBS[0], {"rule": "check_claims", "code": "c9"}]},
     )
     status, page, found = compared(a, bundle(b))
     assert status == 1

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from ntk_conditioning import statements
 from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding, check, read_paper
 from ntk_conditioning.statements import Setting
+from ntk_conditioning.statements.papers import UnknownPaperError, measure
 
 PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 SETTING = Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32, 111])
@@ -22,7 +22,7 @@ SETTING = Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32, 111])
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return pd.DataFrame(asdict(each) for each in statements.measure("liu2023relu", SETTING))
+    return pd.DataFrame(asdict(each) for each in measure("liu2023relu", SETTING))
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +96,10 @@ def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly(table: pd.DataFrame)
 
 def test_the_same_setting_measures_the_same():
     small = Setting(widths=[16, 32], depths=[1], seeds=[1])
-    once, twice = (list(statements.measure("liu2023relu", small)) for _ in range(2))
+    once, twice = (list(measure("liu2023relu", small)) for _ in range(2))
     assert once == twice
 
 
 def test_a_paper_without_experiments_is_named():
-    with pytest.raises(statements.UnknownPaperError, match="no experiments for the paper 'other'"):
-        list(statements.measure("other", SETTING))
+    with pytest.raises(UnknownPaperError, match="no experiments for the paper 'other'"):
+        list(measure("other", SETTING))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from itertools import count
 
 import document_tables
@@ -14,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import ntk_conditioning.tables
 from ntk_conditioning import tables
+from ntk_conditioning.bundle.checks import declared_tables
 from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.collection import collect
 
@@ -121,18 +119,7 @@ def test_the_page_says_what_the_file_says(table, path):
 
 
 def test_every_declared_table_is_on_the_page():
-    package = ntk_conditioning.tables
-    modules = [
-        importlib.import_module(f"{package.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(package.__path__)
-    ]
-    declared = {
-        value.name
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, Table)
-    }
-    assert declared == {table.name for table in ALL}
+    assert set(declared_tables()) == {table.name for table in ALL}
 
 
 def test_units_are_in_the_file(tmp_path):

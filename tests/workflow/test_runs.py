@@ -6,8 +6,8 @@ import gzip
 import hashlib
 import json
 import re
-import resource
 import struct
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -33,10 +33,9 @@ SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", 
     "config", ["config.yaml", *(f"config/{name}.yaml" for name in ("ci", "laptop", "paper"))]
 )
 def test_every_config_has_a_plan(clone, config):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    start = time.perf_counter()
     planned = clone.plan("--configfile", config)
-    # of processor time: other tests run beside this one
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10
+    assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
     assert planned["render_figure"] == 9
 

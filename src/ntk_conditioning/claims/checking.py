@@ -163,7 +163,7 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
 def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     """Return what an expression gives for each row."""
     try:
-        values = np.asarray(rows.eval(expression, engine="python", local_dict={"pi": np.pi}))
+        values = np.asarray(rows.eval(expression, engine="python"))
         if values.dtype != bool:
             numbers = pd.to_numeric(pd.Series(values.ravel()), errors="raise")
             values = numbers.to_numpy(np.float64, na_value=np.nan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from html import escape
 
 from ntk_conditioning.claims.checking import FAILS, HOLDS, NOT_TESTED, UNDER_A_CONDITION, Finding
 from ntk_conditioning.claims.papers import Claim, Paper
+from ntk_conditioning.pages import shown
 
 KINDS = {
     "theory": (
@@ -87,32 +87,19 @@ class Checked:
             reason = "no row of this run" if not found.undecided else "no case can be decided"
             return f"Not tested: {reason}."
         many = found.cases > 1
-        text = f"Measured {number(found.measured)}"
+        text = f"Measured {shown(found.measured)}"
         text += f" in the worst of {found.cases} cases ({found.worst})" if many else ""
         if many:
-            text += f"; range {number(found.low)} to {number(found.high)}"
-            text += f", median {number(found.median)}"
+            text += f"; range {shown(found.low)} to {shown(found.high)}"
+            text += f", median {shown(found.median)}"
         if found.seed_spread is not None:
-            text += f"; spread over seeds up to {number(found.seed_spread)}"
+            text += f"; spread over seeds up to {shown(found.seed_spread)}"
         text += f". Holds in {found.holding} of {found.cases}."
         if found.condition:
             text += f" Meeting the condition: {found.condition_cases}, all of which hold."
         if found.undecided:
             text += f" Undecided: {found.undecided}."
         return text
-
-
-def number(value: float | None) -> str:
-    """Return a number with four digits.
-
-    >>> number(12345.678), number(0.5), number(float("inf")), number(None)
-    ('1.235e+04', '0.5', '∞', '-')
-    """
-    if value is None:
-        return "-"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:.4g}"
 
 
 def sections(checked: Sequence[Checked]) -> Iterator[tuple[str, str, list[Checked]]]:
@@ -148,7 +135,7 @@ def markdown(run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str
                 each.claim.place,
                 each.claim.statement,
                 f"{MARKS[each.finding.verdict]} {each.verdict}",
-                number(each.finding.measured),
+                shown(each.finding.measured),
                 f"`{each.target}`",
             )
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -201,7 +188,7 @@ def _html_row(each: Checked) -> str:
         f'<td class="{kind}">{MARKS[found.verdict]}</td>',
         f'<td><a href="#{claim.name}">{escape(claim.place)}</a><br>{escape(claim.statement)}</td>',
         f'<td class="{kind}">{escape(each.verdict)}</td>',
-        f"<td>{number(found.measured)}</td>",
+        f"<td>{shown(found.measured)}</td>",
         f'<td class="target">{escape(each.target)}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"

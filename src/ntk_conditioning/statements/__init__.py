@@ -1,21 +1,15 @@
 """Numerical experiments that decide what a paper states: theorems, lemmas and misprints.
 
-A subpackage per paper yields `Measurement`s. What is measured is computed without the formula that
-it is compared with: by networks of finite width, by eigenvalue solvers, by a root finder, or by a
-recursion where the paper expands. A measurement has no verdict; `claims` compares it.
+A subpackage per paper, named in `papers`, yields `Measurement`s. What is measured is computed
+without the formula that it is compared with: by networks of finite width, by eigenvalue solvers, by
+a root finder, or by a recursion where the paper expands. A measurement has no verdict; `claims`
+compares it.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ntk_conditioning.errors import UserError
-
-
-class UnknownPaperError(UserError):
-    """There are no numerical experiments for a paper of this name."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +40,3 @@ class Setting:
     widths: Sequence[int]
     depths: Sequence[int]
     seeds: Sequence[int]
-
-
-def measure(paper: str, setting: Setting) -> Iterator[Measurement]:
-    """Yield what the experiments of a paper measure.
-
-    Raises:
-        UnknownPaperError: if there are none.
-    """
-    try:
-        module = importlib.import_module(f"{__name__}.{paper}")
-    except ModuleNotFoundError as error:
-        raise UnknownPaperError(
-            f"no experiments for the paper {paper!r} ({__name__}.{paper} is missing)"
-        ) from error
-    for experiment in module.EXPERIMENTS:
-        yield from experiment(setting)

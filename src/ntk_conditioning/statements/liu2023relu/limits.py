@@ -52,6 +52,7 @@ def _networks(setting: Setting, width: int) -> Iterator[tuple[tuple[str, int], d
     for seed in setting.seeds:
         for copy in range(COPIES):
             number = seed + 1000 * copy
+            x = _pairs(number)
             weights = init_mlp(
                 D,
                 depth=max(setting.depths),
@@ -62,7 +63,7 @@ def _networks(setting: Setting, width: int) -> Iterator[tuple[tuple[str, int], d
             for activation in ("linear", "relu"):
                 for depth in setting.depths:
                     mlp = MLP((*weights[:depth], weights[-1]), activations.get(activation))
-                    yield (activation, depth), _measured(mlp, _pairs(number))
+                    yield (activation, depth), _measured(mlp, x)
 
 
 def _deviations(
