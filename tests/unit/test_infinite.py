@@ -579,7 +579,8 @@ def test_one_sample_has_no_pair(x):
 
 def test_relu_needs_no_torch():
     code = (
-        "import sys; import numpy as np; from ntk_conditioning import infinite, theory; "
+        "import sys; import numpy as np; from ntk_conditioning import infinite; "
+        "from ntk_conditioning.theory import liu2023relu; "
         "infinite.ntk(np.eye(3), depth=2, activation='relu'); "
         "infinite.min_angle(np.eye(3), depth=2, activation='leaky_relu-0.1'); "
         "infinite.ntk(np.eye(3), depth=2, activation='erf'); "

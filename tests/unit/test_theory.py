@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from ntk_conditioning import theory
+from ntk_conditioning.theory import liu2023relu as theory
 
 ANGLES = (1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 

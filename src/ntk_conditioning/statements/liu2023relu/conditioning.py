@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ntk_conditioning import infinite, theory
+from ntk_conditioning import infinite
 from ntk_conditioning.empirical import ntk
 from ntk_conditioning.networks import init_mlp, linear_factor
 from ntk_conditioning.seeds import generator
@@ -22,6 +22,7 @@ from ntk_conditioning.spectra import (
 )
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.theory import liu2023relu as theory
 
 Array = NDArray[np.float64]
 

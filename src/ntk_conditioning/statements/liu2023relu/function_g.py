@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ntk_conditioning import theory
 from ntk_conditioning.statements import Measurement, Setting
+from ntk_conditioning.theory import liu2023relu as theory
 
 GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
 SMALL = (1e-2, 1e-3, 1e-4)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ntk_conditioning import theory
 from ntk_conditioning.statements import Measurement, Setting
+from ntk_conditioning.theory import liu2023relu as theory
 
 Array = NDArray[np.float64]
 

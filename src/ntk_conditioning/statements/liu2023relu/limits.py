@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ntk_conditioning import activations, theory
+from ntk_conditioning import activations
 from ntk_conditioning.empirical import ntk
 from ntk_conditioning.networks import MLP, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.fits import exponent, rms
+from ntk_conditioning.theory import liu2023relu as theory
 
 Array = NDArray[np.float64]
 

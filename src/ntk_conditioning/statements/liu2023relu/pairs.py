@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.optimize import brentq
 
-from ntk_conditioning import theory
 from ntk_conditioning.statements import Measurement, Setting
+from ntk_conditioning.theory import liu2023relu as theory
 
 SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
 DEGREES = (10.0, 30.0, 45.0, 60.0, 70.0, 75.0, 80.0, 90.0)

@@ -18,13 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning import infinite, theory
+from ntk_conditioning import infinite
 from ntk_conditioning.empirical import ntk, pair_angle
 from ntk_conditioning.networks import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import Conditioning, conditioning, conditioning_from_factor
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.theory import liu2023relu as theory
 
 Array = NDArray[np.float64]
 

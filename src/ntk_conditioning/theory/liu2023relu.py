@@ -14,13 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ntk_conditioning.duals import angle_of, leaky_relu_step
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]
-
-
-class DomainError(UserError):
-    """An argument lies outside the domain of the theorem."""
 
 
 def g(z: ArrayLike) -> Array:
