@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +43,30 @@ class ActivationError(UserError):
     """An activation cannot be registered or does not compute."""
 
 
+class Hinge(NamedTuple):
+    """σ(z) = scale · (max(z - kink, 0) + offset)."""
+
+    scale: float
+    kink: float
+    offset: float
+
+
 @dataclass(frozen=True)
 class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
 
-    ``homogeneous`` says σ(c z) = c σ(z) for c > 0; ``kinked`` that the derivative jumps at 0;
-    ``negative_slope`` that σ is the leaky ReLU of that slope. ``exact_gain`` is the gain where it
-    is known without quadrature.
+    ``homogeneous`` says σ(c z) = c σ(z) for c > 0; ``kinks`` are the points at which the derivative
+    jumps; ``negative_slope`` says that σ is the leaky ReLU of that slope, ``hinge`` that it is a
+    shifted ReLU. ``exact_gain`` is the gain where it is known without quadrature.
     """
 
     name: str
     function: Function = field(repr=False)
     derivative: Function = field(repr=False)
     homogeneous: bool = False
-    kinked: bool = False
+    kinks: tuple[float, ...] = ()
     negative_slope: float | None = None
+    hinge: Hinge | None = None
     exact_gain: float | None = None
 
     def __post_init__(self) -> None:
@@ -78,20 +87,31 @@ class Activation:
         if self.exact_gain is not None:
             return self.exact_gain
         self._check_derivative()
-        square = float(gaussian_mean(self.values(gaussian_nodes()) ** 2))
+        square = self.expectation(np.square)
         if square == 0:
             raise ActivationError(f"{self.name}: the function is zero")
         return 1 / math.sqrt(square)
 
+    def expectation(
+        self, of: Callable[[NDArray[np.float64]], NDArray[np.float64]], *, q: float = 1.0
+    ) -> float:
+        """Return E of(σ(√q z)) for z ~ N(0, 1), by quadrature between the kinks."""
+        root = math.sqrt(q)
+        z, weights = gaussian_rule(tuple(kink / root for kink in self.kinks))
+        return float(of(self.values(root * z)) @ weights)
+
     def _check_derivative(self) -> None:
-        given = self.slopes(_CHECKED_AT)
-        ahead, behind = (self.values(_CHECKED_AT + step) for step in (_CHECK_STEP, -_CHECK_STEP))
+        z = _CHECKED_AT
+        if self.kinks:
+            z = z[np.abs(np.subtract.outer(z, self.kinks)).min(axis=1) > 2 * _CHECK_STEP]
+        given = self.slopes(z)
+        ahead, behind = (self.values(z + step) for step in (_CHECK_STEP, -_CHECK_STEP))
         quotient = (ahead - behind) / (2 * _CHECK_STEP)
         wrong = np.abs(given - quotient) > _CHECK_TOLERANCE * np.maximum(np.abs(quotient), 1e-3)
         if wrong.any():
             k = int(np.argmax(wrong))
             raise ActivationError(
-                f"{self.name}: derivative({_CHECKED_AT[k]:g}) is {given[k]:.6g}, but function "
+                f"{self.name}: derivative({z[k]:g}) is {given[k]:.6g}, but function "
                 f"rises by {quotient[k]:.6g} there"
             )
 
@@ -125,15 +145,18 @@ class Activation:
 
 
 @cache
-def gaussian_rule() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def gaussian_rule(
+    kinks: tuple[float, ...] = (),
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return nodes and weights: Gauss-Legendre on panels that halve towards an edge at 0.
 
-    A kink at 0 is on an edge, and an analytic function whose singularities lie on the imaginary
-    axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as 1 / z is. The
-    density is 5e-32 at the outer end.
+    Kinks at 0 and ``kinks`` are on edges, and an analytic function whose singularities lie on the
+    imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
+    1 / z is. The density is 5e-32 at the outer end.
     """
     nodes, weights = np.polynomial.legendre.leggauss(24)
     edges = np.concatenate([[0.0], 12.0 * 2.0 ** np.arange(-12, 1)])
+    edges = np.union1d(edges, [abs(kink) for kink in kinks if abs(kink) < edges[-1]])
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)
     mass = (half * weights).reshape(-1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
@@ -161,7 +184,9 @@ def gaussian_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 _REGISTRY: dict[str, Activation] = {}
 _PLUGINS: dict[Path, tuple[str, ...]] = {}
 _NORMALIZED = "normalized_"
-_LEAKY = "leaky_relu"
+_LEAKY, _NORMRELU = "leaky_relu", "normrelu"
+#: NormReLU with a kink further out is the identity or a constant, up to 1e-9.
+_FURTHEST_KINK = 6.0
 
 
 def names() -> tuple[str, ...]:
@@ -192,7 +217,10 @@ def base_name(name: str) -> str:
     'leaky_relu'
     """
     name = name.removeprefix(_NORMALIZED)
-    return _LEAKY if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name) else name
+    if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name):
+        return _LEAKY
+    kink = re.fullmatch(rf"{_NORMRELU}-(-?\d+(\.\d+)?)", name)
+    return _NORMRELU if kink and abs(float(kink[1])) <= _FURTHEST_KINK else name
 
 
 def is_known(name: str) -> bool:
@@ -208,8 +236,9 @@ def is_known(name: str) -> bool:
 def get(name: str) -> Activation:
     """Return the activation of a name.
 
-    Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01, and
-    ``normalized_<name>``, see `normalized`.
+    Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
+    ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``, see
+    `normalized`.
 
     Raises:
         UnknownActivationError: naming the closest known name, or all of them.
@@ -223,13 +252,15 @@ def get(name: str) -> Activation:
         advice = f"did you mean {close[0]!r}? " if close else ""
         raise UnknownActivationError(
             f"unknown activation {name!r}; {advice}known: {', '.join(names())}, "
-            f"{_LEAKY}-<slope>, {_NORMALIZED}<name>"
+            f"{_LEAKY}-<slope>, {_NORMRELU}-<kink>, {_NORMALIZED}<name>"
         )
     if name.startswith(_NORMALIZED):
         return normalized(get(name.removeprefix(_NORMALIZED)))
     if name in _REGISTRY:
         return _REGISTRY[name]
-    return leaky_relu(float(name.removeprefix(f"{_LEAKY}-")), name=name)
+    family, parameter = name.split("-", maxsplit=1)
+    make = {_LEAKY: leaky_relu, _NORMRELU: normrelu}[family]
+    return make(float(parameter), name=name)
 
 
 def normalized(activation: Activation) -> Activation:
@@ -241,13 +272,15 @@ def normalized(activation: Activation) -> Activation:
     Raises:
         ActivationError: if σ is constant.
     """
-    values = activation.values(gaussian_nodes())
-    mean = float(gaussian_mean(values))
-    scale = math.sqrt(gaussian_mean((values - mean) ** 2))
+    mean = activation.expectation(lambda values: values)
+    scale = math.sqrt(activation.expectation(lambda values: (values - mean) ** 2))
     if scale <= 1e-12 * abs(mean):
         raise ActivationError(f"{activation.name}: a constant cannot be normalised")
     function, derivative = activation.function, activation.derivative
     centred = abs(mean) < 1e-15 * scale
+    hinge = activation.hinge
+    if hinge is not None:
+        hinge = Hinge(hinge.scale / scale, hinge.kink, hinge.offset - mean / hinge.scale)
     return replace(
         activation,
         name=f"{_NORMALIZED}{activation.name}",
@@ -255,6 +288,7 @@ def normalized(activation: Activation) -> Activation:
         derivative=lambda z: derivative(z) / scale,
         homogeneous=activation.homogeneous and centred,
         negative_slope=activation.negative_slope if centred else None,
+        hinge=hinge,
         exact_gain=1.0,
     )
 
@@ -270,9 +304,34 @@ def leaky_relu(slope: float, *, name: str | None = None) -> Activation:
         function=lambda z: z.clamp(min=0) + slope * z.clamp(max=0),
         derivative=lambda z: _step(z) * (1 - slope) + slope,
         homogeneous=True,
-        kinked=slope != 1,
+        kinks=() if slope == 1 else (0.0,),
         negative_slope=slope,
         exact_gain=math.sqrt(2 / (1 + slope**2)),
+    )
+
+
+def normrelu(kink: float, *, name: str | None = None) -> Activation:
+    """Return λ (max(z - c, 0) + b), which has mean 0 and variance 1; ``kink`` is c.
+
+    λ and b follow from the moments of a truncated normal variable (Agarwal, Awasthi & Kale 2021,
+    Eq. (4) and Appendix I).
+
+    >>> hinge = normrelu(-1.5975).hinge
+    >>> round(hinge.scale, 4), round(hinge.offset, 4)
+    (1.05, -1.6209)
+    """
+    density = math.exp(-(kink**2) / 2) / math.sqrt(2 * math.pi)
+    above, below = (math.erfc(each / math.sqrt(2)) / 2 for each in (kink, -kink))
+    offset = above * kink - density
+    variance = above * below * kink**2 + (above - below) * density * kink + above - density**2
+    scale = 1 / math.sqrt(variance)
+    return Activation(
+        name or f"{_NORMRELU}-{kink:g}",
+        function=lambda z: scale * ((z - kink).clamp(min=0) + offset),
+        derivative=lambda z: scale * _step(z - kink),
+        kinks=(kink,),
+        hinge=Hinge(scale, kink, offset),
+        exact_gain=1.0,
     )
 
 
@@ -355,7 +414,7 @@ register(
     Activation("tanh", function=lambda z: z.tanh(), derivative=lambda z: 1 - z.tanh().square())
 )
 register(Activation("gelu", function=_gelu, derivative=_gelu_derivative))
-register(Activation("selu", function=_selu, derivative=_selu_derivative, kinked=True))
+register(Activation("selu", function=_selu, derivative=_selu_derivative, kinks=(0.0,)))
 register(
     Activation(
         "sigmoid",
@@ -370,3 +429,4 @@ register(
         derivative=lambda z: z.sigmoid(),
     )
 )
+register(normrelu(-1.5975, name=_NORMRELU))  # the kink that Section 7 chooses

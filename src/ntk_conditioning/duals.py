@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.quadrature import QuadratureDual
+from ntk_conditioning.shifted_relu import ShiftedReLUDual
 
 Array = NDArray[np.float64]
 
@@ -50,12 +51,15 @@ class Dual(Protocol):
 def dual(activation: Activation, q: Array) -> Dual:
     """Return the action of one layer on samples whose embeddings have squared norms ``q`` (n,).
 
-    The leaky ReLUs and erf have closed forms; all others go by quadrature.
+    The leaky ReLUs and erf have closed forms, shifted ReLUs single integrals; all others go by
+    quadrature in the plane.
     """
     if activation.negative_slope is not None:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
     if activation == activations.get("erf"):
         return ErfDual(q)
+    if activation.hinge is not None and activation.hinge.kink != 0:
+        return ShiftedReLUDual(activation.hinge, q, gain=activation.gain)
     return QuadratureDual(activation, q)
 
 

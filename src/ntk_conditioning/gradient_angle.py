@@ -161,13 +161,13 @@ def _activation_change(activation: Activation, z: _Change) -> tuple[_Change, _Ch
     value, slope = activation.function(z.value), activation.derivative(z.value)
     d_value = activation.function(z.moved) - value
     d_slope = activation.derivative(z.moved) - slope
-    same_side = (z.value > 0) == (z.moved > 0)
+    same_side = torch.ones_like(z.value, dtype=torch.bool)
+    for kink in activation.kinks:
+        same_side &= (z.value > kink) == (z.moved > kink)
     if activation.homogeneous:  # linear on either side of 0, where d_slope is exactly 0
         d_value = torch.where(same_side, slope * z.change, d_value)
         return _Change(value, d_value), _Change(slope, d_slope)
-    near = z.change.abs() < MIDPOINT_BELOW
-    if activation.kinked:
-        near &= same_side
+    near = same_side & (z.change.abs() < MIDPOINT_BELOW)
     middle = z.value + z.change / 2
     d_value = torch.where(near, z.change * activation.derivative(middle), d_value)
     d_slope = torch.where(near, z.change * _curvature(activation, middle), d_slope)

@@ -58,9 +58,11 @@ class QuadratureDual:
         self._tabulate(angles=self._angles_needed(), count=self._variances_needed())
         self.error = self._measured_error()
         if self.error > WARN_ABOVE:
+            away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
+            cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
             warnings.warn(
                 f"{activation.name}: cosines of its kernel are only right to {self.error:.0e}; "
-                "it may be steep, or have kinks away from 0",
+                f"{cause}",
                 InaccurateDualWarning,
                 stacklevel=2,
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -22,8 +24,30 @@ from ntk_conditioning.activations import (
 )
 
 REGISTERED = ("relu", "linear", "leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus")
-SPELLINGS = (*REGISTERED, "leaky_relu-0.2", *(f"normalized_{name}" for name in REGISTERED))
+REGISTERED += ("normrelu",)
+SHIFTED = ("normrelu", "normrelu--0.5", "normrelu-2", "normrelu-0")
+SPELLINGS = (
+    *REGISTERED,
+    "leaky_relu-0.2",
+    *SHIFTED[1:],
+    *(f"normalized_{name}" for name in REGISTERED),
+)
 
+
+def normrelu_constants(c: float) -> tuple[float, float, float]:
+    """Return λ, b and the coefficient of non-linearity μ of NormReLU_c from its moments."""
+    with mpmath.workdps(30):
+
+        def mean(f):
+            density = mpmath.npdf
+            return mpmath.quad(lambda z: f(z) * density(z), [c, 0, 3, 12] if c < 0 else [c, 4, 12])
+
+        first = mean(lambda z: z - c)
+        scale = 1 / mpmath.sqrt(mean(lambda z: (z - c) ** 2) - first**2)
+        return float(scale), float(-first), float(1 - (scale * mean(lambda z: z * (z - c))) ** 2)
+
+
+NORMRELU = normrelu_constants(-1.5975)
 TORCH = {
     "relu": functional.relu,
     "linear": lambda z: z,
@@ -35,6 +59,7 @@ TORCH = {
     "selu": functional.selu,
     "sigmoid": torch.sigmoid,
     "softplus": functional.softplus,
+    "normrelu": lambda z: NORMRELU[0] * (functional.relu(z + 1.5975) + NORMRELU[1]),
 }
 
 
@@ -48,14 +73,14 @@ def registry(monkeypatch):
 
 
 def gaussian_expectation(f) -> float:
-    """Return E f(z), z ~ N(0, 1), by adaptive integration on both sides of 0."""
+    """Return E f(z), z ~ N(0, 1), by adaptive integration between 0 and the kinks in use."""
 
     def integrand(z: float) -> float:
         return f(z) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
     sides = (
         integrate.quad(integrand, a, b, epsabs=1e-15, epsrel=1e-13, limit=200)[0]
-        for a, b in ((-13, 0), (0, 13))
+        for a, b in itertools.pairwise((-13, -1.5975, -0.5, 0, 2, 13))
     )
     return sum(sides)
 
@@ -101,9 +126,26 @@ def test_the_papers_gains():
 
 @pytest.mark.parametrize("name", TORCH)
 def test_quadrature_finds_the_gains_that_are_given(name):
-    z = activations.gaussian_nodes()
-    moment = float(activations.gaussian_mean(get(name).values(z) ** 2))
+    moment = get(name).expectation(np.square)
     assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_normrelus_constants_are_its_moments(name):
+    sigma = get(name)
+    scale, offset, mu = normrelu_constants(sigma.hinge.kink)
+    assert sigma.hinge.scale == pytest.approx(scale, rel=1e-13)
+    assert sigma.hinge.offset == pytest.approx(offset, rel=1e-13)
+    z, weights = activations.gaussian_rule(sigma.kinks)
+    assert 1 - (weights @ (z * sigma.values(z))) ** 2 == pytest.approx(mu, rel=1e-12)
+    assert gaussian_expectation(lambda z: at(sigma.function, z)) == pytest.approx(0, abs=1e-13)
+    assert gaussian_expectation(lambda z: at(sigma.function, z) ** 2) == pytest.approx(1, rel=1e-12)
+
+
+def test_the_papers_normrelu():
+    """agarwal2021deep, Section 7 and Appendix C.4."""
+    assert get("normrelu").hinge == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
+    assert normrelu_constants(-1.5975)[2] == pytest.approx(0.0156, abs=5e-5)
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -124,9 +166,34 @@ def test_the_homogeneous_are_declared(name):
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_the_kinked_are_declared(name):
-    jump = abs(at(get(name).derivative, 1e-12) - at(get(name).derivative, -1e-12))
-    assert get(name).kinked == (jump > 1e-6)
+def test_kinks_are_declared(name):
+    sigma = get(name)
+    places = {0.0, *(get(each).hinge.kink for each in SHIFTED)}
+    jumps = (
+        z
+        for z in places
+        if abs(at(sigma.derivative, z + 1e-12) - at(sigma.derivative, z - 1e-12)) > 1e-6
+    )
+    assert sorted(sigma.kinks) == sorted(jumps)
+
+
+def test_quadrature_and_checks_heed_kinks_anywhere():
+    """E min(|z|, 0.4)² with kinks where the derivative is checked, from truncated moments."""
+    clipped = Activation(
+        "clipped",
+        function=lambda z: z.clamp(-0.4, 0.4),
+        derivative=lambda z: (z.abs() < 0.4).to(z.dtype),
+        kinks=(-0.4, 0.4),
+    )
+    density = math.exp(-0.08) / math.sqrt(2 * math.pi)
+    inside = math.erf(0.4 / math.sqrt(2))
+    square = inside - 0.8 * density + 0.16 * (1 - inside)
+    assert clipped.gain == pytest.approx(1 / math.sqrt(square), rel=1e-14)
+    scaled = clipped.expectation(np.square, q=4.0)
+    assert scaled == pytest.approx(
+        gaussian_expectation(lambda z: min(2 * abs(z), 0.4) ** 2), rel=1e-9
+    )
+    assert activations.normalized(clipped).expectation(np.square) == pytest.approx(1, rel=1e-14)
 
 
 @pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
@@ -149,15 +216,20 @@ def test_one_object_per_name():
     assert get("leaky_relu-0.20").name == "leaky_relu-0.20"
 
 
-@pytest.mark.parametrize("name", ["rellu", "leaky_relu-x", "leaky_relu--1", "normalized_", ""])
+@pytest.mark.parametrize(
+    "name", ["rellu", "leaky_relu-x", "leaky_relu--1", "normrelu-7", "normrelu-", "normalized_", ""]
+)
 def test_unknown_names_are_refused(name):
     assert not activations.is_known(name)
-    with pytest.raises(UnknownActivationError, match=r"known: relu, linear.*normalized_<name>"):
+    with pytest.raises(
+        UnknownActivationError, match=r"known: relu, linear.*normrelu-<kink>, normalized_<name>"
+    ):
         get(name)
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("rellu", "relu"), ("normalised_tanh", "normalized_tanh")]
+    ("name", "meant"),
+    [("rellu", "relu"), ("normalised_tanh", "normalized_tanh"), ("norm_relu", "normrelu")],
 )
 def test_the_closest_name_is_proposed(name, meant):
     with pytest.raises(UnknownActivationError, match=f"did you mean '{meant}'"):
@@ -187,7 +259,7 @@ def test_a_registered_activation_is_found_with_its_gain():
 
 
 @pytest.mark.usefixtures("registry")
-@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "normalized_x"])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "normrelu--1", "normalized_x"])
 def test_taken_names_are_refused(name):
     with pytest.raises(ActivationError, match="taken"):
         register(swish(name))
@@ -269,7 +341,7 @@ def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
 def test_names_and_exact_gains_need_no_torch():
     code = (
         "import sys; from ntk_conditioning import activations as a; "
-        "[a.get(n).gain for n in ('relu', 'linear', 'leaky_relu-0.3', 'erf')]; "
+        "[a.get(n).gain for n in ('relu', 'linear', 'leaky_relu-0.3', 'erf', 'normrelu')]; "
         "a.is_known('normalized_gelu'); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

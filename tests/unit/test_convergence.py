@@ -14,7 +14,7 @@ WIDTHS = (64, 128, 256, 512, 1024)
 SEEDS = range(32)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "erf"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "erf", "selu", "normrelu"])
 def test_empirical_kernel_converges_like_one_over_the_root_of_the_width(activation):
     """Inputs of unequal norms, depth 2; root mean square of the relative error over seeds."""
     x = generator(1, "data").standard_normal((8, 6)) / np.sqrt(6)

@@ -21,6 +21,7 @@ from ntk_conditioning.duals import (
     leaky_relu_step,
 )
 from ntk_conditioning.quadrature import InaccurateDualWarning, QuadratureDual
+from ntk_conditioning.shifted_relu import ShiftedReLUDual
 
 FIRST, SECOND = slice(0, 1), slice(1, 2)
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
@@ -95,11 +96,104 @@ def test_closed_forms_are_chosen_where_there_are_any():
     assert isinstance(dual(activations.get("relu"), q), LeakyReLUDual)
     assert isinstance(dual(activations.get("leaky_relu-0.4"), q), LeakyReLUDual)
     assert isinstance(dual(activations.get("erf"), q), ErfDual)
+    assert isinstance(dual(activations.get("normrelu"), q), ShiftedReLUDual)
+    assert isinstance(dual(activations.get("normalized_normrelu--1"), q), ShiftedReLUDual)
     assert isinstance(dual(activations.get("normalized_relu"), q), QuadratureDual)
 
 
 def test_angles_of_deficits_are_right_for_tiny_ones():
     assert angle_of(np.array([5e-21, 1.0, 2.0 + 4e-16])) == pytest.approx([1e-10, np.pi / 2, np.pi])
+
+
+# --- shifted ReLUs --------------------------------------------------------------------------------
+
+
+def shifted_relu_deficits(c, b, q, theta):
+    """Return w' and h of max(z - c, 0) + b in 40 digits, integrating over v what u leaves of it.
+
+    Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the mean of the
+    hinge and the probability beyond the kink are known.
+    """
+    with mpmath.workdps(40):
+        c, b, angle = map(mpmath.mpf, (c, b, theta))
+        root, root2 = (mpmath.sqrt(mpmath.mpf(each)) for each in q)
+        cosine, sine = mpmath.cos(angle), mpmath.sin(angle)
+        tail, density = lambda z: mpmath.erfc(z / mpmath.sqrt(2)) / 2, mpmath.npdf
+
+        def beyond(z):
+            return (c / root2 - cosine * z) / sine
+
+        crossing = c / root2 / cosine  # where v, given u, is at its kink, to within some sin θ
+        layer = [crossing + step * sine for step in (-40, -8, -2, 0, 2, 8, 40)]
+        low = c / root
+        edges = [low, *(z for z in sorted([*layer, *range(-8, 9)]) if low < z < 12), 12]
+
+        def mean(f, edges=edges):
+            return mpmath.quad(lambda z: f(z) * density(z), edges)
+
+        def hinge2(z):
+            at = beyond(z)
+            return root2 * sine * (density(at) - at * tail(at))
+
+        def first(s):
+            return s * density(c / s) - c * tail(c / s)
+
+        def second(s):
+            return (s * s + c * c) * tail(c / s) - c * s * density(c / s) + 2 * b * first(s) + b * b
+
+        values = (
+            mean(lambda z: (root * z - c) * hinge2(z)) + b * (first(root) + first(root2)) + b * b
+        )
+        slopes = mean(lambda z: tail(beyond(z)))
+        w = 1 - values / mpmath.sqrt(second(root) * second(root2))
+        return float(w), float(1 - slopes / mpmath.sqrt(tail(low) * tail(c / root2)))
+
+
+@pytest.mark.parametrize("theta", [1e-8, 0.4, 2.9])
+@pytest.mark.parametrize("q", [(1.0, 1.0), (0.5, 2.0), (1.0, 1.0009765625), (9.0, 0.25)])
+@pytest.mark.parametrize("kink", [-1.5975, -0.25, 2.0])
+def test_shifted_relus_are_their_integral(kink, q, theta):
+    sigma = activations.normrelu(kink)
+    found = dual(sigma, np.array(q))
+    expected = shifted_relu_deficits(kink, sigma.hinge.offset, q, theta)
+    # from λ and b, and from q - q', which keeps 13 of 16 digits where norms are nearly equal
+    assert deficits(found, theta) == pytest.approx(
+        expected, rel=1e-11 if q[1] == 1.0009765625 else 1e-12
+    )
+    assert found.error < 1e-13
+
+
+def test_moments_of_shifted_relus_are_quadratures():
+    q = np.array([0.1, 1.0, 4.0])
+    for sigma in (activations.get("normrelu"), activations.get("normalized_normrelu-2")):
+        found = dual(sigma, q)
+        values = [sigma.expectation(np.square, q=each) for each in q]
+        np.testing.assert_allclose(found.variances, values, rtol=1e-12)
+        assert found.variances[1] == pytest.approx(1, abs=1e-13)
+        np.testing.assert_allclose(
+            found.slopes,
+            sigma.hinge.scale**2 * special.ndtr(-sigma.hinge.kink / np.sqrt(q)),
+            rtol=1e-14,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [(1.0, 1.0), (0.5, 2.0)], ids=str)
+@pytest.mark.parametrize("name", ["normrelu", "selu", "relu", "gelu"])
+def test_duals_are_what_ten_million_samples_have(name, q):
+    sigma, theta, count = activations.get(name), 0.8, 10**7
+    z, other = np.random.default_rng(1).standard_normal((2, count))
+    points = math.sqrt(q[0]) * z, math.sqrt(q[1]) * (math.cos(theta) * z + math.sin(theta) * other)
+    found = dual(sigma, np.array(q))
+    for deficit, f, norms in zip(
+        deficits(found, theta),
+        (sigma.values, sigma.slopes),
+        (found.variances, found.slopes),
+        strict=True,
+    ):
+        products = sigma.gain**2 * f(points[0]) * f(points[1])
+        expected = (1 - deficit) * math.sqrt(norms[0] * norms[1])
+        assert abs(products.mean() - expected) < 5 * products.std() / math.sqrt(count)
 
 
 # --- quadrature -----------------------------------------------------------------------------------
@@ -213,7 +307,17 @@ def test_quadrature_is_plain_integration(name, q, theta):
 
 @pytest.mark.parametrize("q", [1.0, (0.5, 2.0), (3.0, 60.0), 700.0], ids=str)
 @pytest.mark.parametrize(
-    "name", ["tanh", "gelu", "selu", "sigmoid", "softplus", "normalized_relu", "normalized_gelu"]
+    "name",
+    [
+        "tanh",
+        "gelu",
+        "selu",
+        "sigmoid",
+        "softplus",
+        "normalized_relu",
+        "normalized_gelu",
+        "normrelu",
+    ],
 )
 def test_errors_are_small_for_the_packages_activations(name, q):
     assert dual_error(name, q=np.array(q)) < (1e-13 if np.max(q) < 100 else 1e-12)
@@ -236,8 +340,9 @@ def test_small_angles_keep_their_digits_at_a_kink(theta):
 
 
 def test_equal_samples_have_no_deficits():
-    found = QuadratureDual(activations.get("selu"), np.array([0.7, 0.7, 3.0]))
-    assert deficits(found, 0.0) == (0, 0)
+    for name in ("selu", "normrelu"):
+        for q in ([0.7, 0.7], [0.7, 0.7, 3.0]):
+            assert deficits(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
 
 
 def hard_tanh() -> Activation:
@@ -245,11 +350,14 @@ def hard_tanh() -> Activation:
         "hard_tanh",
         function=lambda z: z.clamp(-1, 1),
         derivative=lambda z: (z.abs() < 1).to(z.dtype),
+        kinks=(-1.0, 1.0),
     )
 
 
 def test_kinks_elsewhere_are_reported_with_the_error_they_cause():
-    with pytest.warns(InaccurateDualWarning, match="hard_tanh: .* only right to"):
+    with pytest.warns(
+        InaccurateDualWarning, match="hard_tanh: .* only right to .* kinks away from 0, at -1, 1$"
+    ):
         found = QuadratureDual(hard_tanh(), np.ones(2))
     assert found.error > quadrature.WARN_ABOVE
     # E σ'(u)σ'(v) = P(|u| < 1, |v| < 1), by integrating the conditional probability of |v| < 1

@@ -30,11 +30,18 @@ def half_normal_deviation():
     return mpmath.sqrt((1 - 1 / mpmath.pi) / 2)
 
 
+NORMRELU = activations.get("normrelu").hinge
 DIGITS = {  # functions and derivatives at any number of digits
     "relu": (lambda z: z * step(z), step),
     "normalized_relu": (
         lambda z: (z * step(z) - 1 / mpmath.sqrt(2 * mpmath.pi)) / half_normal_deviation(),
         lambda z: step(z) / half_normal_deviation(),
+    ),
+    "normrelu": (
+        lambda z: (
+            NORMRELU.scale * ((z - NORMRELU.kink) * step(z - NORMRELU.kink) + NORMRELU.offset)
+        ),
+        lambda z: NORMRELU.scale * step(z - NORMRELU.kink),
     ),
     "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
     "softplus": (lambda z: mpmath.log1p(mpmath.exp(z)), lambda z: 1 / (1 + mpmath.exp(-z))),
@@ -104,7 +111,7 @@ def turned(x, angle, *, seed=2):
     return x + angle * across
 
 
-ALL = ["relu", "linear", "tanh", "softplus", "normalized_relu"]
+ALL = ["relu", "linear", "tanh", "softplus", "normalized_relu", "normrelu"]
 
 
 @pytest.mark.parametrize("activation", ALL)
@@ -148,14 +155,15 @@ def test_change_along_the_gradient_does_not_drown_the_angle():
     assert pair_angle(mlp, x1, x2).tolist() == pytest.approx(expected, abs=0, rel=1e-2)
 
 
-@pytest.mark.parametrize("activation", ["relu", "normalized_relu"])
+@pytest.mark.parametrize("activation", ["relu", "normalized_relu", "normrelu"])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_pairs_on_two_sides_of_a_kink(activation, depth):
     """One unit of the first layer is switched on by a turn of 1e-9: the angle is far larger."""
     mlp, x1 = network(depth=depth, activation=activation), inputs(1)
     normal = mlp.weights[0][0]
     x1 -= (x1 @ normal / normal.square().sum()).unsqueeze(1) * normal
-    x1 -= 1e-9 * normal
+    (kink,) = mlp.activation.kinks
+    x1 += (kink / normal.square().sum() - 1e-9) * normal
     x2 = x1 + 3e-9 * normal
     (expected,) = exact_pair_angles(mlp, x1, x2)
     assert expected > 1e-3

@@ -36,6 +36,7 @@ _ACTIVATION_COLORS = {
     "selu": "#882255",
     "sigmoid": "#DDAA33",
     "softplus": "#AA4499",
+    "normrelu": "#9933FF",
 }
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
 
@@ -57,6 +58,7 @@ _ACTIVATION_LABELS = {
     "leaky_relu": "leaky ReLU",
     "gelu": "GELU",
     "selu": "SELU",
+    "normrelu": "NormReLU",
 }
 _NORMALIZED = "normalized_"
 

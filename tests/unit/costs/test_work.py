@@ -16,7 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from ntk_conditioning import activations, costs, duals, empirical, quadrature, smallest_angle
+from ntk_conditioning import (
+    activations,
+    costs,
+    duals,
+    empirical,
+    quadrature,
+    shifted_relu,
+    smallest_angle,
+)
 from ntk_conditioning.costs import Model
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
@@ -100,7 +108,8 @@ def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant)
     sizes = {"n": 500, "d": 20, "depths": [3], "seeds": 2}
     blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
     q = np.ones(1)
-    bends = isinstance(duals.dual(activation, q), quadrature.QuadratureDual)
+    by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
+    bends = isinstance(duals.dual(activation, q), by_quadrature)
     expected = costs.infinite_spectrum(
         **sizes, **blocks, linear=activation.name == "linear", closed_form=not bends
     )

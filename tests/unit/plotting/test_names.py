@@ -83,6 +83,7 @@ def test_unknown_names_have_different_colors() -> None:
         ("relu", "ReLU"),
         ("normalized_relu", "normalised ReLU"),
         ("leaky_relu-0.2", "leaky ReLU (0.2)"),
+        ("normrelu--1", "NormReLU (-1)"),
         ("swish_2", "swish 2"),
     ],
 )
