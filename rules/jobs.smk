@@ -20,7 +20,7 @@ def batches_of(kind, kernels, seeds, grids):
 
 CELL_JOBS = {
     "compute_spectrum": batches_of(
-        "compute_spectrum", [cells.EMPIRICAL], all_seeds, [MAIN_GRID]
+        "compute_spectrum", cells.FINITE, all_seeds, [MAIN_GRID]
     ),
     "compute_infinite_spectrum": batches_of(
         "compute_infinite_spectrum",
@@ -47,7 +47,12 @@ def cell_work(kind, batch, wildcards):
     """Return the work of a job of cells."""
     depths = [int(wildcards.depth)] if batch.depths == batches.POINT else batch.depths
     return SIZES.cells(
-        kind, wildcards.dataset, wildcards.activation, depths, len(batch.seeds)
+        kind,
+        wildcards.dataset,
+        wildcards.activation,
+        depths,
+        len(batch.seeds),
+        kernel=getattr(wildcards, "kernel", cells.EMPIRICAL),
     )
 
 
@@ -102,7 +107,7 @@ def cell_jobs():
                     seed=batch.seeds,
                 )
                 yield kind, gpu, SIZES.cells(
-                    kind, dataset, activation, depths, len(batch.seeds)
+                    kind, dataset, activation, depths, len(batch.seeds), kernel=kernel
                 ), outputs
 
 

@@ -14,7 +14,7 @@
 for batch in CELL_JOBS["compute_spectrum"]:
 
     rule:
-        """Condition the NTK of a network of finite width on random blocks of one dataset."""
+        """Condition a kernel of a network of finite width on random blocks of one dataset."""
         name:
             f"compute_spectrum{batch.suffix}"
         input:
@@ -22,15 +22,16 @@ for batch in CELL_JOBS["compute_spectrum"]:
             datasheets=prepared_datasheets,
         output:
             expand(
-                "results/{{run}}/spectra/empirical_ntk/{{dataset}}/{{activation}}/depth-{depth}/seed-{seed}.parquet",
+                "results/{{run}}/spectra/{{kernel}}/{{dataset}}/{{activation}}/depth-{depth}/seed-{seed}.parquet",
                 seed=batch.seeds,
                 depth=batch.depths,
             ),
         log:
-            f"logs/{{run}}/compute_spectrum/{batch.place}.log",
+            f"logs/{{run}}/compute_spectrum/{{kernel}}/{batch.place}.log",
         benchmark:
-            f"logs/{{run}}/compute_spectrum/{batch.place}.tsv"
+            f"logs/{{run}}/compute_spectrum/{{kernel}}/{batch.place}.tsv"
         wildcard_constraints:
+            kernel=batches.one_of(batch.kernels),
             dataset=batches.one_of(batch.datasets),
             activation=batches.one_of(batch.activations),
         conda:
@@ -49,10 +50,11 @@ for batch in CELL_JOBS["compute_spectrum"]:
             eigenvalues=config["eigenvalues"],
             full_spectrum_below=config["full_spectrum_below"],
             plugins=activation_options,
-            checkpoints="results/{run}/checkpoints/spectra/empirical_ntk/{dataset}/{activation}",
+            checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
             code=lambda w: code("scripts/compute_spectrum.py", activation=w.activation),
         shell:
-            "python scripts/compute_spectrum.py --data {input.data:q} --dataset {wildcards.dataset}"
+            "python scripts/compute_spectrum.py --kernel {wildcards.kernel}"
+            " --data {input.data:q} --dataset {wildcards.dataset}"
             " --activation {wildcards.activation} {params.plugins:q} --depths {params.depths}"
             " --seeds {params.seeds} --width {params.width} --dtype {params.dtype}"
             " --kernel-size {params.kernel_size} --blocks {params.blocks}"

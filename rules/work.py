@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning import costs, learning_rates, memory
+from ntk_conditioning.cells import EMPIRICAL
 from ntk_conditioning.costs import Work
 
 #: Samples and features of a dataset of which nothing is known before its files are read.
@@ -45,7 +46,14 @@ class Sizes:
         return n or UNKNOWN[0], d or UNKNOWN[1]
 
     def cells(
-        self, kind: str, dataset: str, activation: str, depths: Sequence[int], seeds: int
+        self,
+        kind: str,
+        dataset: str,
+        activation: str,
+        depths: Sequence[int],
+        seeds: int,
+        *,
+        kernel: str = EMPIRICAL,
     ) -> Work:
         """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum."""
         n, d = self.samples(dataset)
@@ -63,6 +71,7 @@ class Sizes:
             blocks=max(1, n // size) if blocks == "all" else blocks,
             full_below=self.config["full_spectrum_below"],
             dtype_bytes=np.dtype(self.config["dtype"]).itemsize,
+            kernel=kernel,
         )
 
     def training(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:

@@ -1,4 +1,4 @@
-"""Condition the empirical NTK of networks of finite width on random blocks of a dataset."""
+"""Condition a kernel of networks of finite width on random blocks of a dataset."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning import empirical, memory, spectra
+from ntk_conditioning import cells, empirical, memory, spectra
 from ntk_conditioning.extremes import extreme_conditioning
-from ntk_conditioning.networks import MLP, init_mlp, is_linear, linear_map
+from ntk_conditioning.networks import MLP, init_mlp, is_linear, linear_embedding_map, linear_map
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.spectra import SPECTRA
 
 log = logger(__file__)
+
+# Of each kernel: how it is computed, and the map from the inputs whose square it is, if linear.
+KERNELS = {
+    "empirical_ntk": (empirical.ntk, linear_map),
+    "empirical_nngp": (empirical.nngp, linear_embedding_map),
+}
 
 
 @run_main
@@ -30,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = cell_parser(__doc__)
     seed_argument(parser)
     block_arguments(parser)
+    parser.add_argument("--kernel", choices=cells.FINITE, default=cells.EMPIRICAL)
     parser.add_argument(
         "--width", type=positive_integer, default=512, help="hidden units per layer"
     )
@@ -40,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     device = torch_device(args)
     activation = load_activation(args)
     log.info("device %s, %s, width %d, %s", device, args.dtype, args.width, depth_list(args.depths))
-    labels = {"kernel": "empirical_ntk", "width": args.width, "dtype": args.dtype}
+    labels = {"kernel": args.kernel, "width": args.width, "dtype": args.dtype}
     for cell in each_cell(args, SPECTRA, program=__file__):
         mlp = init_mlp(
             cell.x.shape[1],
@@ -54,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         room = Room(args, mlp)
         solve = partial(condition, args, mlp, room)
         if is_linear(mlp):
-            solve = partial(condition_linear, mlp, linear_map(mlp))
+            solve = partial(condition_linear, mlp, KERNELS[args.kernel][1](mlp))
         rows = block_rows(args, cell, solve, labels=labels, fit=room.require)
         cell.write(rows)
     return 0
@@ -66,6 +73,9 @@ class Room:
     def __init__(self, args: argparse.Namespace, mlp: MLP) -> None:
         self._mlp, self._whole_below = mlp, args.full_spectrum_below
         self._threads = args.threads
+        # numbers that a sample is turned into: its gradient's factors, or its embedding
+        layers = 1 if args.kernel == "empirical_nngp" else 2 * mlp.depth
+        self._numbers = mlp.dim + mlp.width * layers
         gpu = mlp.device.type == "cuda" and args.memory_gb is None
         self._budget = torch.cuda.mem_get_info(mlp.device)[0] if gpu else memory_budget(args)
 
@@ -76,7 +86,7 @@ class Room:
             copies = self._threads * (2 if itemsize == 8 else 5)
         elif self._mlp.device.type == "cpu":  # solved in its place
             copies = 1
-        row = itemsize * (self._mlp.dim + 2 * self._mlp.width * self._mlp.depth)
+        row = itemsize * self._numbers
         return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=copies)
 
     def require(self, n: int) -> None:
@@ -96,19 +106,19 @@ class Room:
 def condition(
     args: argparse.Namespace, mlp: MLP, room: Room, block: NDArray[np.float64]
 ) -> spectra.Conditioning:
-    """Return the conditioning of the NTK of ``mlp`` on a block of samples (n, d)."""
+    """Return the conditioning of a kernel of ``mlp`` on a block of samples (n, d)."""
     samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
-    kernel = empirical.ntk(mlp, samples, memory=room.for_gradients(len(samples)))
+    kernel = KERNELS[args.kernel][0](mlp, samples, memory=room.for_gradients(len(samples)))
     if len(kernel) < args.full_spectrum_below:
         return spectra.conditioning(kernel.numpy(force=True))
     return extreme_conditioning(kernel, overwrite=True)
 
 
 def condition_linear(mlp: MLP, factor: Tensor, block: NDArray[np.float64]) -> spectra.Conditioning:
-    """Return the conditioning of the NTK of a linear network on a block of samples (n, d).
+    """Return the conditioning of a kernel of a linear network on a block of samples (n, d).
 
-    ``factor`` (d, d) is `networks.linear_map`, which serves all blocks. The kernel itself would be
-    its square, and lose half of the digits.
+    ``factor`` is the map of `KERNELS`, which serves all blocks. The kernel itself would be its
+    square, and lose half of the digits.
     """
     samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
     return spectra.conditioning_from_factor((samples @ factor).numpy(force=True))

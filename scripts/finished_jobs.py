@@ -95,7 +95,7 @@ NETWORKS = ["depth", "width", "n", "n_test", "d", "classes", "outputs", "batch_s
 RULES = {
     "prepare_dataset": Rule("datasets", []),
     "describe_dataset": Rule("datasheets", []),
-    "compute_spectrum": Rule("spectra/empirical_ntk", SPECTRA),
+    "compute_spectrum": Rule("spectra", SPECTRA, 1),
     "compute_infinite_spectrum": Rule("spectra", SPECTRA, 1),
     "compute_min_angle": Rule("angles/empirical_ntk", ANGLES),
     "compute_infinite_min_angle": Rule("angles/infinite_ntk", ANGLES),
@@ -145,6 +145,8 @@ def work_of(rule: str, place: Sequence[str], run: Path) -> Work:
         }
     elif any(row["min_angle"] == 0 for row in rows):  # equal samples end a search before it begins
         raise NotWholeError
+    if rule == "compute_spectrum":
+        size["kernel"] = place[0]
     return costs.cells(rule, activation, **size, depths=depths, seeds=seeds, width=first["width"])
 
 

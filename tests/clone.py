@@ -107,7 +107,7 @@ class Clone:
     def run_cells(self, *arguments: str) -> dict[str, set[str]]:
         """Run, and return which cells were `computed` and which were `kept`, from their logs.
 
-        A cell is called compute_spectrum/digits/relu/depth-1/seed-32.
+        A cell is called compute_spectrum/empirical_ntk/digits/relu/depth-1/seed-32.
         """
         for path in self.files("logs/*/compute_*/**/*.log"):
             path.unlink()

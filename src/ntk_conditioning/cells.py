@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import PurePath
 
-#: The kernel of networks of finite width; every other kernel is a limit, without weights.
+#: The NTK of networks of finite width.
 EMPIRICAL = "empirical_ntk"
+#: Kernels of networks of finite width; every other kernel is a limit, without weights.
+FINITE = (EMPIRICAL, "empirical_nngp")
 INFINITE = ("infinite_ntk", "nngp")
 
 #: Kernels that are inner products of model gradients, between which angles are measured.

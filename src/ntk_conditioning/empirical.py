@@ -1,14 +1,17 @@
-"""Neural tangent kernel of a finite network, and the smallest angle between its gradients.
+"""Kernels of a finite network, NTK and NNGP, and the smallest angle between its gradients.
 
 Neither the (n, p) Jacobian nor, for the angle, the (n, n) kernel is ever formed. With the factored
 gradients of `networks.gradient_factors`,
 
     K = sum over l of (A_(l-1) A_(l-1)^T) * (D_l D_l^T)
 
-entry by entry, where the rows of A and D are the alphas and deltas of the samples.
+entry by entry, where the rows of A and D are the alphas and deltas of the samples. The NNGP kernel
+is the last term alone, A_L A_L^T.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -17,9 +20,13 @@ from torch import Tensor
 from ntk_conditioning.gradient_angle import pair_angle
 from ntk_conditioning.networks import (
     MLP,
+    PART,
+    GradientFactors,
     NotLinearError,
     check_inputs,
+    embeddings,
     gradient_factors,
+    linear_embedding_map,
     linear_factor,
 )
 from ntk_conditioning.smallest_angle import NonFiniteGradientError, TooFewSamplesError, min_angle
@@ -37,8 +44,10 @@ __all__ = [
     "NonFiniteGradientError",
     "NotLinearError",
     "TooFewSamplesError",
+    "linear_embedding_map",
     "linear_factor",
     "min_angle",
+    "nngp",
     "ntk",
     "pair_angle",
 ]
@@ -77,6 +86,52 @@ def ntk(
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
     [[5.0, 2.0], [2.0, 1.0]]
     """
+    row_bytes = factor_bytes(mlp, mlp.dtype)
+    return _kernel(mlp, x, x2, gradient_factors, row_bytes=row_bytes, tile=tile, memory=memory)
+
+
+@torch.no_grad()
+def nngp(
+    mlp: MLP,
+    x: Tensor,
+    x2: Tensor | None = None,
+    *,
+    tile: int | None = None,
+    memory: int | None = None,
+) -> Tensor:
+    """Return the empirical NNGP kernel (n, n2): inner products of the last layer's embeddings.
+
+    K_ij = alpha_L(x_i) · alpha_L(x2_j), the NTK of a network of which only the last layer is
+    trained (agarwal2021deep, Section 3.1). Arguments and errors are those of `ntk`.
+
+    >>> import numpy as np
+    >>> from ntk_conditioning.networks import init_mlp
+    >>> model = init_mlp(2, depth=0, width=1, activation="relu", generator=np.random.default_rng(0))
+    >>> nngp(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
+    [[5.0, 2.0], [2.0, 1.0]]
+    """
+    row_bytes = mlp.weights[-1].shape[1] * mlp.dtype.itemsize
+    return _kernel(mlp, x, x2, _last_factors, row_bytes=row_bytes, tile=tile, memory=memory)
+
+
+def _last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
+    """Return the factors of the gradients by the last layer, whose delta is 1."""
+    part = PART.get(x.device.type, PART["cuda"])
+    parts = [embeddings(mlp, x[top : top + part]) for top in range(0, len(x), part)]
+    return GradientFactors((torch.cat(parts),), ())
+
+
+def _kernel(
+    mlp: MLP,
+    x: Tensor,
+    x2: Tensor | None,
+    factors: Callable[[MLP, Tensor], GradientFactors],
+    *,
+    row_bytes: int,
+    tile: int | None,
+    memory: int | None,
+) -> Tensor:
+    """Return the inner products of ``factors``, of ``row_bytes`` per sample; see `ntk`."""
     check_inputs(mlp, x)
     others = x if x2 is None else x2
     check_inputs(mlp, others)
@@ -87,12 +142,10 @@ def ntk(
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
     if x2 is not None:  # two sets of panels share it
         memory //= 2
-    size = panel_rows(
-        max(n, n2), row_bytes=factor_bytes(mlp, mlp.dtype), memory=memory, least=shape[0]
-    )
-    rows = columns = Panels(n, size, lambda part: gradient_factors(mlp, x[part]))
+    size = panel_rows(max(n, n2), row_bytes=row_bytes, memory=memory, least=shape[0])
+    rows = columns = Panels(n, size, lambda part: factors(mlp, x[part]))
     if x2 is not None:
-        columns = Panels(n2, size, lambda part: gradient_factors(mlp, others[part]))
+        columns = Panels(n2, size, lambda part: factors(mlp, others[part]))
     products = Products(x, shape)
     with full_precision():
         pairs = rows.pairs() if x2 is None else np.ndindex(len(rows.spans), len(columns.spans))

@@ -164,11 +164,20 @@ def forward(mlp: MLP, x: Tensor) -> Tensor:
     Raises:
         ShapeError: if ``x`` does not fit the network.
     """
+    return (embeddings(mlp, x) @ mlp.weights[-1].T).squeeze(1)
+
+
+def embeddings(mlp: MLP, x: Tensor) -> Tensor:
+    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on the rows of ``x`` (n, d).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
     check_inputs(mlp, x)
     alpha = x
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
         alpha = mlp.scale(layer) * mlp.activation.function(alpha @ weight.T)
-    return (alpha @ mlp.weights[-1].T).squeeze(1)
+    return alpha
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,14 +324,36 @@ def linear_map(mlp: MLP) -> Tensor:
         NotLinearError: if the network has hidden layers whose activation is not linear.
     """
     # With the rows of the identity for samples the alphas are the maps themselves.
-    maps = _stacked(mlp, torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device))
+    return _without_directions(_stacked(mlp, _identity(mlp)))
+
+
+@torch.no_grad()
+def linear_embedding_map(mlp: MLP) -> Tensor:
+    """Return M (d, min(d, m_L)) with x M M^T x'^T the NNGP kernel of a linear network.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+    """
+    _require_linear(mlp)
+    return _without_directions(embeddings(mlp, _identity(mlp)))
+
+
+def _identity(mlp: MLP) -> Tensor:
+    return torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device)
+
+
+def _without_directions(maps: Tensor) -> Tensor:
     triangle: Tensor = torch.linalg.qr(maps.T, mode="r").R
     return triangle.T
 
 
-def _stacked(mlp: MLP, x: Tensor) -> Tensor:
+def _require_linear(mlp: MLP) -> None:
     if not is_linear(mlp):
         raise NotLinearError(f"a network of {mlp.activation.name} has no linear factor; use ntk")
+
+
+def _stacked(mlp: MLP, x: Tensor) -> Tensor:
+    _require_linear(mlp)
     factors = gradient_factors(mlp, x)
     sizes = [*(torch.linalg.vector_norm(delta[0]) for delta in factors.deltas), 1.0]
     return torch.cat([a * b for a, b in zip(factors.alphas, sizes, strict=True)], dim=1)

@@ -27,11 +27,17 @@ RATES = ("0.01", "1e30")  # of which the second diverges in the first epoch
 Job = tuple[Callable[[list[str]], int], str, str, costs.Work]
 BLOCK_OPTIONS = "--kernel-size 10 --blocks all"
 CELLS: dict[str, Job] = {
-    "compute_spectrum": (
+    "compute_spectrum/empirical_ntk": (
         compute_spectrum.main,
         f"--width {WIDTH} {BLOCK_OPTIONS}",
         "spectra/empirical_ntk",
         costs.spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH),
+    ),
+    "compute_spectrum/empirical_nngp": (
+        compute_spectrum.main,
+        f"--kernel empirical_nngp --width {WIDTH} {BLOCK_OPTIONS}",
+        "spectra/empirical_nngp",
+        costs.spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH, embeddings=True),
     ),
     "compute_infinite_spectrum/nngp": (
         compute_infinite_spectrum.main,

@@ -47,7 +47,7 @@ def test_a_job_too_short_to_be_looked_at_counts_whole(tmp_path):
     "text", ["12:00:00 depth 0, seed 1: kept\n", "12:00:00 going on from a checkpoint in epoch 3\n"]
 )
 def test_jobs_that_kept_something_are_not_fitted(text, tmp_path):
-    path = benchmark(tmp_path, add_job(tmp_path, "compute_spectrum"), seconds=4.0)
+    path = benchmark(tmp_path, add_job(tmp_path, "compute_spectrum/empirical_ntk"), seconds=4.0)
     path.with_suffix(".log").write_text(text)
     found = finished_jobs.read_benchmarks(tmp_path / "logs", tmp_path / "results")
     assert found == ([], [path])

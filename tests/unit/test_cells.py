@@ -9,7 +9,7 @@ import pytest
 from ntk_conditioning.cells import Grid, angle_cells, datasheet_cells, spectrum_cells
 
 GRID = Grid(
-    kernels=["empirical_ntk", "infinite_ntk", "nngp"],
+    kernels=["empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp"],
     activations=["relu", "linear"],
     depths={"digits": [0, 1], "synthetic": [2]},
     seeds=[1, 32],
@@ -18,7 +18,7 @@ GRID = Grid(
 
 def test_spectra_are_the_whole_product_with_each_datasets_own_depths():
     cells = spectrum_cells([GRID])
-    assert len(cells) == 3 * 2 * (2 + 1) * 2
+    assert len(cells) == 4 * 2 * (2 + 1) * 2
     assert "nngp/synthetic/linear/depth-2/seed-32.parquet" in cells
     assert not any("synthetic" in cell and "depth-1" in cell for cell in cells)
 
@@ -26,7 +26,7 @@ def test_spectra_are_the_whole_product_with_each_datasets_own_depths():
 def test_angles_are_of_gradients_only_and_without_seed_at_infinite_width():
     cells = angle_cells([GRID])
     assert len(cells) == 2 * 3 * 2 + 2 * 3
-    assert not any(cell.startswith("nngp") for cell in cells)
+    assert not any("nngp" in cell for cell in cells)
     assert "infinite_ntk/digits/relu/depth-0/seed-none.parquet" in cells
 
 

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
-from ntk_conditioning import activations, empirical
+from ntk_conditioning import activations, empirical, infinite
 from ntk_conditioning.networks import MLP, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning, conditioning_from_factor
+from ntk_conditioning.statements.fits import exponent, rms
 from ntk_conditioning.tiles import Products, factor_bytes, panel_rows
 
 # Two float64 routes to one sum of some thousand products.
@@ -65,6 +66,49 @@ def test_kernel_is_the_product_of_explicit_jacobians(activation, depth):
     for tile in (None, 1, 3, 7, 64):
         assert_same_kernel(empirical.ntk(mlp, x, tile=tile), jacobian @ jacobian.T)
         assert_same_kernel(empirical.ntk(mlp, x, x2, tile=tile), jacobian @ jacobian2.T)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("activation", ["relu", "selu"])
+def test_nngp_is_the_part_of_the_ntk_that_the_last_layer_gives(activation, depth):
+    mlp, x, x2 = (
+        network(5, depth=depth, activation=activation),
+        inputs(37, 5),
+        inputs(11, 5, seed=2),
+    )
+    last, last2 = (explicit_jacobian(mlp, each)[:, -mlp.weights[-1].numel() :] for each in (x, x2))
+    for options in ({}, {"tile": 4, "memory": 0}, {"tile": 8, "memory": 1000}):
+        k = empirical.nngp(mlp, x, **options)
+        assert torch.equal(k, k.T)
+        assert_same_kernel(k, last @ last.T)
+        assert_same_kernel(empirical.nngp(mlp, x, x2, **options), last @ last2.T)
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_nngp_of_a_linear_network_is_its_maps_square(width):
+    mlp, x = network(6, depth=3, width=width, activation="linear"), inputs(9, 6)
+    factor = x @ empirical.linear_embedding_map(mlp)
+    assert factor.shape == (9, min(6, width))
+    assert_same_kernel(factor @ factor.T, empirical.nngp(mlp, x))
+    with pytest.raises(empirical.NotLinearError, match="relu has no linear factor"):
+        empirical.linear_embedding_map(network(6, depth=1))
+
+
+@pytest.mark.parametrize("activation", ["selu", "normalized_relu"])
+def test_nngp_approaches_its_limit_as_the_root_of_the_width(activation):
+    """Daniely, Frostig & Singer 2016: entries are means of m units; norms from 0.5 to 2."""
+    norms = torch.tensor([0.5, 0.8, 1.0, 1.4, 2.0], dtype=torch.float64)
+    x = torch.nn.functional.normalize(inputs(5, 8)) * norms[:, None]
+    limit = torch.from_numpy(infinite.nngp(x.numpy(), depth=2, activation=activation))
+    widths, errors = [64, 256, 1024], []
+    for width in widths:
+        networks = (
+            network(8, depth=2, width=width, activation=activation, seed=s) for s in range(40)
+        )
+        finite = torch.stack([empirical.nngp(mlp, x) for mlp in networks])
+        errors.append(rms((finite - limit) / limit.diagonal().max()))
+    assert errors[-1] < 0.05
+    assert exponent(widths, errors) == pytest.approx(-0.5, abs=0.1)
 
 
 def test_depth_0_is_the_gram_matrix():

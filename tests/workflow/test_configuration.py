@@ -117,7 +117,8 @@ def test_the_projects_own_configs_have_no_mistakes():
         ({"dtype": "half"}, "mine.yaml: dtype: 'half' is not one of float64, float32"),
         (
             {"kernels": ["ntk"]},
-            "mine.yaml: kernels[0]: 'ntk' is not one of empirical_ntk, infinite_ntk, nngp",
+            "mine.yaml: kernels[0]: 'ntk' is not one of "
+            "empirical_ntk, empirical_nngp, infinite_ntk, nngp",
         ),
         (
             {"blocks": "some"},

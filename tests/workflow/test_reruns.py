@@ -274,7 +274,7 @@ def test_a_lost_cell_is_rebuilt_with_the_same_bytes_and_reruns_no_more_than_it_m
         | CLAIMS
     )
     told = rerun.run_cells(*CI, "--cores", "2")
-    lost = "compute_spectrum/digits/relu/depth-2/seed-32"
+    lost = "compute_spectrum/empirical_ntk/digits/relu/depth-2/seed-32"
     assert told["computed"] == (set() if checkpoint else {lost})
     assert len(told["computed"] | told["kept"]) == 4
     assert {path: digest(path) for path in rerun.files("results/ci/**/*")} == before
@@ -288,7 +288,7 @@ ROW_FILES = [f"{ROW}/depth-{depth}/seed-{seed}.parquet" for depth in (0, 2) for 
 def test_a_row_that_is_killed_computes_only_what_is_missing(rerun):
     """kill -9 of everything, when the first cell of a row of wide networks is done."""
     wide = (*CI, "--config", "width=4000", "--", *ROW_FILES)
-    log = rerun.folder / "logs/ci/compute_spectrum/digits/relu.log"
+    log = rerun.folder / "logs/ci/compute_spectrum/empirical_ntk/digits/relu.log"
     log.unlink()
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", "--cores", "1", *wide],
@@ -331,7 +331,7 @@ def test_a_row_that_fails_computes_only_what_is_missing(rerun):
     assert not any((rerun.folder / name).exists() for name in target)
     (rerun.folder / "broken").unlink()
     told = rerun.run_cells("--cores", "1", *options, "--", *target)
-    first = "compute_spectrum/digits/swish/depth-0/seed-1"
+    first = "compute_spectrum/empirical_ntk/digits/swish/depth-0/seed-1"
     assert told["kept"] == {first}
     assert len(told["computed"]) == 3
     assert all((rerun.folder / name).exists() for name in target)
@@ -343,7 +343,10 @@ def test_large_datasets_have_a_job_for_each_depth(rerun):
     told = rerun.run_cells(*CI, "--cores", "1", "--forcerun", "compute_spectrum", "--", *ROW_FILES)
     assert len(told["kept"]) == 4
     assert told["computed"] == set()
-    logs = {path.name for path in rerun.files("logs/ci/compute_spectrum/digits/relu/*.log")}
+    logs = {
+        path.name
+        for path in rerun.files("logs/ci/compute_spectrum/empirical_ntk/digits/relu/*.log")
+    }
     assert logs == {"depth-0.log", "depth-2.log"}
     assert rerun.plan(*CI) == Counter()
 

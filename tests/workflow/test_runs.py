@@ -79,7 +79,7 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
 def test_logs_and_timings_are_under_the_runs_name(finished):
     logs = finished.files("logs/ci/compute_spectrum/**/*.log")
     assert [path.relative_to(finished.folder).as_posix() for path in logs] == [
-        f"logs/ci/compute_spectrum/{dataset}/{activation}.log"
+        f"logs/ci/compute_spectrum/empirical_ntk/{dataset}/{activation}.log"
         for dataset in ("digits", "librispeech_sample", "synthetic")
         for activation in ("linear", "relu")
     ]
@@ -484,7 +484,7 @@ def test_own_activation_as_in_the_readme(clone):
     clone.edit("examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
     cells = {
         f"{program}/digits/swish/depth-{depth}/seed-1"
-        for program in ("compute_spectrum", "compute_infinite_spectrum/infinite_ntk")
+        for program in ("compute_spectrum/empirical_ntk", "compute_infinite_spectrum/infinite_ntk")
         for depth in (1, 2)
     }
     assert clone.run_cells(*options, target) == {"computed": cells, "kept": set()}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ntk_conditioning import activations, memory
+from ntk_conditioning.cells import EMPIRICAL
 
 #: What a process with torch takes before it has any data, in bytes.
 TORCH = 6 * 10**8
@@ -80,6 +81,7 @@ def cells(
     blocks: int = 0,
     full_below: int = 2048,
     dtype_bytes: int = 8,
+    kernel: str = EMPIRICAL,
 ) -> Work:
     """Return the work of a job of cells; ``kind`` is a rule such as compute_spectrum.
 
@@ -93,8 +95,15 @@ def cells(
     block = {"kernel_size": kernel_size, "blocks": blocks, "full_below": full_below}
     match kind:
         case "compute_spectrum":
-            networks = {"width": width, "dtype_bytes": dtype_bytes}
-            return spectrum(**grid, **block, **networks, depths=depths, linear=linear)
+            return spectrum(
+                **grid,
+                **block,
+                width=width,
+                depths=depths,
+                dtype_bytes=dtype_bytes,
+                linear=linear,
+                embeddings=kernel != EMPIRICAL,
+            )
         case "compute_infinite_spectrum":
             return infinite_spectrum(
                 **grid, **block, depths=depths, linear=linear, closed_form=exact
@@ -121,13 +130,15 @@ def spectrum(
     full_below: int = 2048,
     threads: int = 1,
     linear: bool = False,
+    embeddings: bool = False,
 ) -> Work:
     """Return the work of compute_spectrum: for each depth and seed ``blocks`` kernels.
 
     Of ``n`` samples of ``d`` features, ``kernel_size`` make a block. With m of them, depth L and
     width w, products take m² (d + 2 w L) operations and the passes through the network
     4 m (d w + (L-1) w²). ``linear`` says that the activation is: there, and at depth 0, singular
-    values of a factor take the kernel's place.
+    values of a factor take the kernel's place. Kernels of ``embeddings`` need one product of length
+    w, and half of the passes.
     """
     m, whole = kernel_size, kernel_size < full_below
     flops = peak = 0.0
@@ -140,7 +151,10 @@ def spectrum(
             needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
         else:
             factor_map = 0.0
-            kernel = _passes(m, d, width, depth) + m**2 * factors
+            passes = _passes(m, d, width, depth)
+            if embeddings:
+                factors, passes = width, passes / 2
+            kernel = passes + m**2 * factors
             kernel = kernel * dtype_bytes / 8 + _conditioning(m, whole)
             copies = threads * (2 if dtype_bytes == 8 else 5) if whole else 1
             row = dtype_bytes * factors

@@ -8,7 +8,7 @@ from ntk_conditioning.tables import Column, Table
 
 #: Columns that say which grid point a row belongs to; shared by every table of cells.
 GRID = (
-    Column("kernel", pa.string(), "`empirical_ntk`, `infinite_ntk` or `nngp`"),
+    Column("kernel", pa.string(), "`empirical_ntk` or `empirical_nngp`, `infinite_ntk` or `nngp`"),
     Column("dataset", pa.string(), "name in the catalogue"),
     Column("activation", pa.string(), "name of the activation; `linear` is the identity"),
     Column("depth", pa.int64(), "number L of hidden layers; 0 is the Gram matrix"),
