@@ -17,6 +17,7 @@ import planning
 import work
 from ntk_conditioning import (
     activations,
+    architectures,
     cells,
     costs,
     datasets,
@@ -38,6 +39,7 @@ shell.prefix(
 )
 
 FIGURES = configuration.read_yaml(f"{workflow.basedir}/notebooks/figures.yaml")
+SCHEMA = configuration.read_yaml(f"{workflow.basedir}/schemas/config.schema.yaml")
 BUILTIN_ACTIVATIONS = frozenset(activations.names())
 
 
@@ -62,11 +64,15 @@ def checked_catalogue():
         return configuration.check(
             config,
             layers=config_layers(),
-            schema=configuration.read_yaml(schema.format("config")),
-            catalogue_schema=configuration.read_yaml(schema.format("datasets")),
+            schema=SCHEMA,
+            catalogue_schema=configuration.read_yaml(
+                f"{workflow.basedir}/schemas/datasets.schema.yaml"
+            ),
             figures=FIGURES,
             activations=activations,
             known_shape=datasets.known_shape,
+            known_image=datasets.known_image,
+            architectures=architectures,
         )
     except ValueError as error:
         raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
@@ -97,20 +103,24 @@ MAIN_GRID = cells.Grid(
     seeds=config["seeds"],
     drawn=[*filter(is_drawn, config["datasets"])],
 )
-EXPERIMENTS = config["training"]
+EXPERIMENTS = {
+    name: configuration.training_defaults(SCHEMA) | values
+    for name, values in config["training"].items()
+}
 
 
-def experiment_setting(key, experiment, dataset):
-    """Return a value of an experiment as it holds for one dataset."""
+def experiment_setting(key, experiment, dataset, model):
+    """Return a value of an experiment as it holds for one model on one dataset."""
     values = EXPERIMENTS[experiment]
-    return values["overrides"].get(dataset, {}).get(key, values[key])
+    exceptions = [values["overrides"].get(name, {}) for name in (model, dataset)]
+    return next((own[key] for own in exceptions if key in own), values[key])
 
 
 TRAINING_GRIDS = [
     cells.TrainingGrid(
         experiment=name,
         depths={
-            dataset: experiment_setting("depths", name, dataset)
+            dataset: values["overrides"].get(dataset, {}).get("depths", values["depths"])
             for dataset in values["datasets"]
         },
         models=values["models"],

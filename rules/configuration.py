@@ -120,6 +120,8 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
         yield f"{where}: {value!r} is too small; it must be above {allowed}"
     elif rule == "maximum":
         yield f"{where}: {value!r} is too large; the most is {allowed}"
+    elif rule == "exclusiveMaximum":
+        yield f"{where}: {value!r} is too large; it must be below {allowed}"
     elif rule == "const":
         yield f"{where}: {value!r} is not {allowed!r}, the only value that it can have"
     elif rule == "pattern":
@@ -202,6 +204,12 @@ def load_catalogues(paths: Iterable[str], schema: Config) -> tuple[dict[str, Any
     return entries, problems
 
 
+def training_defaults(schema: Config) -> dict[str, Any]:
+    """Return the keys that an experiment may leave out, with what they are then."""
+    keys = schema["properties"]["training"]["additionalProperties"]["properties"]
+    return {key: value["default"] for key, value in keys.items() if "default" in value}
+
+
 @dataclass(frozen=True)
 class Known:
     """What names in the config may refer to."""
@@ -211,7 +219,11 @@ class Known:
     is_activation: Any
     activations: Sequence[str]
     samples: Mapping[str, int | None]
+    images: Collection[str]
     speech: Collection[str]
+    models: Mapping[str, Any]
+    depth_problem: Any
+    optional: Mapping[str, Any]
 
 
 def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[str]:
@@ -296,10 +308,18 @@ def _training_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
                 "outputs classes, or loss square"
             )
         # Not only those of the experiment: an overlay cannot take an exception back.
-        for name in values["overrides"]:
-            if name not in known.catalogue:
-                advice = did_you_mean(name, known.catalogue)
-                yield f"{at(*place, 'overrides', name)}: unknown dataset {name!r}; {advice}"
+        for name, own in values["overrides"].items():
+            where = at(*place, "overrides", name)
+            if name in known.models:
+                for key in sorted(set(own) - set(MODEL_EXCEPTIONS)):
+                    yield (
+                        f"{where}.{key}: {name} is a model, and its exceptions are of "
+                        f"{', '.join(MODEL_EXCEPTIONS)}; give {key} for a dataset"
+                    )
+            elif name not in known.catalogue:
+                advice = did_you_mean(name, [*known.catalogue, *known.models])
+                yield f"{where}: unknown dataset {name!r}; {advice}"
+        yield from _module_errors(experiment, values, known, at)
         for index, name in enumerate(values["datasets"]):
             where = at(*place, "datasets", index)
             if name not in known.catalogue:
@@ -315,6 +335,68 @@ def _training_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
                     f"{at(*place, *key)}: {samples} is more than the {available} samples of "
                     f"{name}; use all"
                 )
+
+
+#: What an experiment's exception for a model can be of.
+MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
+
+#: Keys that mean nothing to the networks that are trained without torch's modules.
+MODULE_KEYS = (
+    *("momentum", "weight_decay", "decay_at", "decay_factor", "augmentation", "mixed_precision"),
+)
+
+
+def _module_errors(experiment: str, values: Config, known: Known, at: Any) -> Iterator[str]:
+    """Yield lines for what does not go with the models of an experiment."""
+    place = ("training", experiment)
+    given = {**known.optional, **values}
+    own = values["overrides"]
+    if given["mixed_precision"] and values["dtype"] != "float32":
+        yield f"{at(*place, 'mixed_precision')}: needs dtype float32, not {values['dtype']}"
+    images = given["augmentation"] != "none"
+    for index, name in enumerate(values["models"]):
+        model, where = known.models[name], at(*place, "models", index)
+        images = images or model.needs_images
+        if not model.by_modules:
+            for key in MODULE_KEYS:
+                if given[key] != known.optional[key]:
+                    yield (
+                        f"{at(*place, key)}: {name} is trained by plain gradient descent; leave it "
+                        f"at {known.optional[key]!r}, or take {name} to an experiment of its own"
+                    )
+            continue
+        rates = {"": values["learning_rates"]} | {
+            exception: own[exception]["learning_rates"]
+            for exception in own
+            if "learning_rates" in own[exception]
+        }
+        if any(not isinstance(rate, list) for rate in rates.values()) and not isinstance(
+            rates.get(name), list
+        ):
+            yield (
+                f"{where}: critical learning rates are known of mlp only; give {name} a list of "
+                f"learning_rates, there or in {key_name([*place, 'overrides', name])}"
+            )
+        for dataset in values["datasets"]:
+            for depth in own.get(dataset, {}).get("depths", values["depths"]):
+                if problem := known.depth_problem(name, depth):
+                    yield f"{where}: {problem}, not {depth}; correct depths"
+    for index, name in enumerate(values["datasets"]):
+        where = at(*place, "datasets", index)
+        if name not in known.catalogue:
+            continue
+        if images and name not in known.images:
+            what = "augmentation" if given["augmentation"] != "none" else "resnets"
+            yield (
+                f"{where}: {what} need images, and of {name} no image shape is known; give its "
+                "catalogue entry image: [height, width, colours], or take another dataset"
+            )
+        tested = "test_x" in known.catalogue[name].get("files", {}) or given["test_share"] > 0
+        if values["criterion"] == "test_accuracy" and not tested:
+            yield (
+                f"{at(*place, 'criterion')}: {name} has no test samples; give a test_share, or "
+                "another criterion"
+            )
 
 
 def _file_errors(entries: Mapping[str, Any]) -> Iterator[str]:
@@ -406,6 +488,8 @@ def check(
     figures: Mapping[str, Any],
     activations: Any,
     known_shape: Any,
+    known_image: Any,
+    architectures: Any,
 ) -> dict[str, Any]:
     """Return the catalogue of a config in which nothing is wrong.
 
@@ -429,6 +513,10 @@ def check(
             is_activation=activations.is_known,
             activations=activations.names(),
             speech=[name for name, entry in catalogue.items() if entry["reader"] == SPEECH],
+            images=[name for name, entry in catalogue.items() if known_image(entry)],
+            models=architectures.MODELS,
+            depth_problem=architectures.depth_problem,
+            optional=training_defaults(schema),
             samples={
                 name: shape_of(name, catalogue[name], config, known_shape)[0]
                 for name in used

@@ -5,7 +5,7 @@
 
 def experiment_value(key):
     """Return a function that gives a job a value of its experiment."""
-    return lambda w: experiment_setting(key, w.experiment, w.dataset)
+    return lambda w: experiment_setting(key, w.experiment, w.dataset, w.model)
 
 
 def trained_on(wildcards):
@@ -19,15 +19,36 @@ def trained_on(wildcards):
 
 
 def test_option(wildcards, input):
-    """Return the file of a training's test samples as an option."""
-    return [f"--test={input.test}"] if has_test_set(wildcards.dataset) else []
+    """Return the file of a training's test samples as an option, or the share that is held out."""
+    if has_test_set(wildcards.dataset):
+        return [f"--test={input.test}"]
+    return [f"--test-share={EXPERIMENTS[wildcards.experiment]['test_share']}"]
+
+
+def image_option(wildcards):
+    """Return the shape of a training's images as an option, where torch's modules take them."""
+    if not architectures.MODELS[wildcards.model].by_modules:
+        return []
+    image = datasets.known_image(CATALOGUE[wildcards.dataset])
+    return ["--image", *image] if image else []
+
+
+def descent_options(wildcards):
+    """Return what goes beyond plain gradient descent as options."""
+    values = EXPERIMENTS[wildcards.experiment]
+    plain = configuration.training_defaults(SCHEMA)
+    options = []
+    for key in configuration.MODULE_KEYS:
+        if values[key] != plain[key]:
+            option, value = f"--{key.replace('_', '-')}", values[key]
+            given = value if isinstance(value, list) else [value]
+            options += [option, *([] if value is True else given)]
+    return options
 
 
 def relative_rates(wildcards):
     """Return an experiment's learning rates in units of the critical rate, if it gives them so."""
-    rates = experiment_setting(
-        "learning_rates", wildcards.experiment, wildcards.dataset
-    )
+    rates = experiment_value("learning_rates")(wildcards)
     if rates == "auto":
         return learning_rates.AUTO[EXPERIMENTS[wildcards.experiment]["loss"]]
     return rates["critical"] if isinstance(rates, dict) else None
@@ -45,7 +66,5 @@ def rate_options(wildcards, input):
     relative = relative_rates(wildcards)
     if relative is not None:
         return ["--relative-rates", *relative, f"--kernel={input.kernel}"]
-    rates = experiment_setting(
-        "learning_rates", wildcards.experiment, wildcards.dataset
-    )
+    rates = experiment_value("learning_rates")(wildcards)
     return ["--learning-rates", *rates]

@@ -3,7 +3,13 @@
 # Needs: rules/common.smk. Makes: CELL_JOBS and functions for the rules' resources. On one machine
 # these say nothing but what an estimate is made of; a cluster or a cloud allots by them.
 
-SIZES = work.Sizes(config, shape, setting, experiment_setting)
+SIZES = work.Sizes(
+    config,
+    shape,
+    setting,
+    experiment_setting,
+    lambda dataset: datasets.known_image(CATALOGUE[dataset]),
+)
 
 
 def batches_of(kind, kernels, seeds, grids):
@@ -75,7 +81,7 @@ def training_work(kind, wildcards):
     """Return the work of train_network or compute_training_kernel for one network."""
     count = SIZES.training if kind == "train_network" else SIZES.training_kernel
     w = wildcards
-    return count(w.experiment, w.dataset, w.activation, int(w.depth))
+    return count(w.experiment, w.dataset, w.model, w.activation, int(w.depth))
 
 
 def training_memory(kind):
@@ -114,14 +120,18 @@ def cell_jobs():
 def training_jobs():
     """Yield rule, work and output of the trainings and of their kernels."""
     kinds = {
-        "train_network": ("training", SIZES.training),
-        "compute_training_kernel": ("training_kernels", SIZES.training_kernel),
+        "train_network": ("training", SIZES.training, cells.training_cells),
+        "compute_training_kernel": (
+            "training_kernels",
+            SIZES.training_kernel,
+            cells.training_kernel_cells,
+        ),
     }
-    for kind, (folder, count) in kinds.items():
-        for cell in cells.training_cells(TRAINING_GRIDS):
-            experiment, dataset, _, activation, file = cell.split("/")
+    for kind, (folder, count, cells_of) in kinds.items():
+        for cell in cells_of(TRAINING_GRIDS):
+            experiment, dataset, model, activation, file = cell.split("/")
             depth = int(file.removeprefix("depth-").removesuffix(".parquet"))
-            amount = count(experiment, dataset, activation, depth)
+            amount = count(experiment, dataset, model, activation, depth)
             yield kind, gives_gpu(kind), amount, [f"results/{RUN}/{folder}/{cell}"]
 
 

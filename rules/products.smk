@@ -12,10 +12,14 @@ def cell_files():
             "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
         ),
         *expand(
-            "results/{run}/{folder}/{cell}",
+            "results/{run}/training/{cell}",
             run=RUN,
-            folder=["training", "training_kernels"],
             cell=cells.training_cells(TRAINING_GRIDS),
+        ),
+        *expand(
+            "results/{run}/training_kernels/{cell}",
+            run=RUN,
+            cell=cells.training_kernel_cells(TRAINING_GRIDS),
         ),
     ]
 

@@ -137,7 +137,7 @@ use rule aggregate_training as aggregate_training_kernels with:
     input:
         expand(
             "results/{{run}}/training_kernels/{cell}",
-            cell=cells.training_cells(TRAINING_GRIDS),
+            cell=cells.training_kernel_cells(TRAINING_GRIDS),
         ),
     output:
         "results/{run}/tables/training_kernels.parquet",

@@ -73,6 +73,8 @@ rule train_network:
         dtype=experiment_value("dtype"),
         tf32=lambda w: "--tf32" if EXPERIMENTS[w.experiment]["tf32"] else "",
         test=test_option,
+        image=image_option,
+        descent=descent_options,
         plugins=activation_options,
         checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
         code=lambda w: code("scripts/train_network.py", activation=w.activation),
@@ -84,5 +86,5 @@ rule train_network:
         " --samples {params.samples} --input-scale {params.input_scale} --loss {params.loss} --outputs {params.outputs}"
         " --batch-size {params.batch_size} --epochs {params.epochs}"
         " --evaluate-every {params.evaluate_every} {params.rates:q} --dtype {params.dtype}"
-        " {params.tf32} --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
+        " {params.image} {params.descent} {params.tf32} --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ntk_conditioning import costs, learning_rates, memory
+from ntk_conditioning import architectures, costs, learning_rates, memory
 from ntk_conditioning.cells import EMPIRICAL
 from ntk_conditioning.costs import Work
 
@@ -32,13 +32,15 @@ Shape = tuple[int | None, int | None]
 class Sizes:
     """The sizes of a run's problems: of its config, and of datasets by ``shape``.
 
-    ``setting`` and ``experiment_setting`` give a config value as it holds for one dataset.
+    ``setting`` and ``experiment_setting`` give a config value as it holds for one dataset, the
+    latter for one model on it; ``image`` the shape of a dataset's images.
     """
 
     config: Mapping[str, Any]
     shape: Callable[[str], Shape]
     setting: Callable[[str, str], Any]
-    experiment_setting: Callable[[str, str, str], Any]
+    experiment_setting: Callable[[str, str, str, str], Any]
+    image: Callable[[str], tuple[int, int, int] | None]
 
     def samples(self, dataset: str) -> tuple[int, int]:
         """Return samples and features of a dataset's cells, as far as they are known."""
@@ -74,53 +76,60 @@ class Sizes:
             kernel=kernel,
         )
 
-    def training(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:
+    def training(
+        self, experiment: str, dataset: str, model: str, activation: str, depth: int
+    ) -> Work:
         """Return the work of training all networks of one depth."""
 
         def value(key: str) -> Any:
-            return self.experiment_setting(key, experiment, dataset)
+            return self.experiment_setting(key, experiment, dataset, model)
 
         rates = value("learning_rates")
         if rates == "auto":
             rates = learning_rates.AUTO[value("loss")]
         elif isinstance(rates, Mapping):
             rates = rates["critical"]
-        n, loaded, d, seeds = self._trained_on(experiment, dataset)
+        n, loaded, d, seeds = self._trained_on(experiment, dataset, model)
         batch = value("batch_size")
-        return costs.training(
-            n=n,
-            d=d,
-            width=value("width"),
-            depth=depth,
-            classes=1 if value("outputs") == "scalar" else CLASSES,
-            networks=seeds * len(rates),
-            epochs=value("epochs"),
-            batch=n if batch == "all" else batch,
-            evaluate_every=value("evaluate_every"),
-            n_test=loaded // 5,
-            loaded=loaded,
-            draws=seeds if n < loaded else 0,
-            dtype_bytes=np.dtype(value("dtype")).itemsize,
-        )
+        sizes = {
+            "n": n,
+            "d": d,
+            "width": value("width"),
+            "depth": depth,
+            "classes": 1 if value("outputs") == "scalar" else CLASSES,
+            "networks": seeds * len(rates),
+            "epochs": value("epochs"),
+            "batch": n if batch == "all" else batch,
+            "evaluate_every": value("evaluate_every"),
+            "n_test": loaded // 5,
+            "loaded": loaded,
+            "draws": seeds if n < loaded else 0,
+            "dtype_bytes": np.dtype(value("dtype")).itemsize,
+        }
+        if not architectures.MODELS[model].by_modules:
+            return costs.training(**sizes)
+        return costs.module_training(model, **sizes, image=self.image(dataset))
 
-    def training_kernel(self, experiment: str, dataset: str, activation: str, depth: int) -> Work:
+    def training_kernel(
+        self, experiment: str, dataset: str, model: str, activation: str, depth: int
+    ) -> Work:
         """Return the work of the NTK at the initialisation of those networks."""
-        n, loaded, d, seeds = self._trained_on(experiment, dataset)
+        n, loaded, d, seeds = self._trained_on(experiment, dataset, model)
         return costs.training_kernel(
             n=n,
             d=d,
-            width=self.experiment_setting("width", experiment, dataset),
+            width=self.experiment_setting("width", experiment, dataset, model),
             depth=depth,
             seeds=seeds,
             loaded=loaded,
             linear=activation == "linear",
         )
 
-    def _trained_on(self, experiment: str, dataset: str) -> tuple[int, int, int, int]:
+    def _trained_on(self, experiment: str, dataset: str, model: str) -> tuple[int, int, int, int]:
         """Return samples, those that are loaded for them, features and seeds of a training."""
         loaded, d = self.samples(dataset)
-        drawn = self.experiment_setting("samples", experiment, dataset)
-        seeds = len(self.experiment_setting("seeds", experiment, dataset))
+        drawn = self.experiment_setting("samples", experiment, dataset, model)
+        seeds = len(self.experiment_setting("seeds", experiment, dataset, model))
         return loaded if drawn == "all" else drawn, loaded, d, seeds
 
 

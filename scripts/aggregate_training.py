@@ -9,11 +9,14 @@ from pathlib import Path
 from cli import Parser, run_main
 
 from ntk_conditioning import tables
-from ntk_conditioning.cells import TrainingGrid, training_cells
+from ntk_conditioning.cells import TrainingGrid, training_cells, training_kernel_cells
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 
-TABLES = {table.name: table for table in (TRAINING, TRAINING_KERNELS)}
+TABLES = {
+    TRAINING.name: (TRAINING, training_cells),
+    TRAINING_KERNELS.name: (TRAINING_KERNELS, training_kernel_cells),
+}
 
 
 @run_main
@@ -25,10 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    table = TABLES[args.table]
+    table, cells = TABLES[args.table]
     grids = [TrainingGrid.from_json(text) for text in args.grids]
-    paths = [args.cells / cell for cell in training_cells(grids)]
-    tables.write(args.output, table, collect(paths, table))
+    paths = [args.cells / cell for cell in cells(grids)]
+    rows = collect(paths, table) if paths else tables.from_rows(table, [])
+    tables.write(args.output, table, rows)
     return 0
 
 

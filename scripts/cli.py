@@ -110,6 +110,19 @@ def positive_number(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """Return a number from 0 to below 1; a type for `Parser.add_argument`."""
+    number = not_negative(text)
+    if number >= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not below 1")
+    return number
+
+
+def not_negative(text: str) -> float:
+    """Return a number from 0 on; a type for `Parser.add_argument`."""
+    return 0.0 if text in ("0", "0.0") else positive_number(text)
+
+
 def seed(text: str) -> int:
     """Return a whole number that is not negative; a type for `Parser.add_argument`."""
     number = _integer(text)

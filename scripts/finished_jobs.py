@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ntk_conditioning import costs
+from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.costs import Observation, Work
 
 #: Snakemake looks at a process every half second at first, later every half minute.
@@ -91,7 +92,10 @@ class Rule:
 SPECTRA = ["depth", "seed", "width", "dtype", "n", "method"]
 ANGLES = ["depth", "seed", "width", "min_angle"]
 KERNELS = ["depth", "seed", "width", "n_train"]
-NETWORKS = ["depth", "width", "n", "n_test", "d", "classes", "outputs", "batch_size", "dtype"]
+NETWORKS = [
+    *("model", "image", "depth", "width", "n", "n_test", "d", "classes", "outputs", "batch_size"),
+    "dtype",
+]
 RULES = {
     "prepare_dataset": Rule("datasets", []),
     "describe_dataset": Rule("datasheets", []),
@@ -154,14 +158,18 @@ def training_work(rows: Sequence[dict[str, Any]], *, loaded: int) -> Work:
     """Return the work that was done: networks that diverged count for the epochs until then."""
     row, epochs = rows[0], sorted({row["epoch"] for row in rows})
     trained = sum(not own["diverged"] and own["epoch"] < epochs[-1] for own in rows)
-    return costs.training(
+    sizes = {
         **{key: row[key] for key in ("n", "d", "width", "depth", "n_test")},
-        classes=row["classes"] if row["outputs"] == "classes" else 1,
-        networks=trained / (len(epochs) - 1),
-        epochs=epochs[-1],
-        batch=row["batch_size"],
-        evaluate_every=epochs[1],
-        loaded=loaded,
-        draws=len({own["seed"] for own in rows}) if row["n"] < loaded else 0,
-        dtype_bytes=np.dtype(row["dtype"]).itemsize,
-    )
+        "classes": row["classes"] if row["outputs"] == "classes" else 1,
+        "networks": trained / (len(epochs) - 1),
+        "epochs": epochs[-1],
+        "batch": row["batch_size"],
+        "evaluate_every": epochs[1],
+        "loaded": loaded,
+        "draws": len({own["seed"] for own in rows}) if row["n"] < loaded else 0,
+        "dtype_bytes": np.dtype(row["dtype"]).itemsize,
+    }
+    if not MODELS[row["model"]].by_modules:
+        return costs.training(**sizes)
+    image = None if row["image"] == "none" else tuple(map(int, row["image"].split()))
+    return costs.module_training(row["model"], **sizes, image=image)

@@ -46,11 +46,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def cell_names(args: argparse.Namespace) -> list[str]:
     """Return all cells below the folder of the run; a command line cannot hold their names."""
     main_grid, study = cells.Grid.from_json(args.main_grid), cells.Grid.from_json(args.study_grid)
-    trainings = cells.training_cells(map(cells.TrainingGrid.from_json, args.training_grids))
+    trainings = [cells.TrainingGrid.from_json(text) for text in args.training_grids]
     return [
         *(f"spectra/{cell}" for cell in cells.spectrum_cells([main_grid, study])),
         *(f"angles/{cell}" for cell in cells.angle_cells([main_grid])),
-        *(f"{kind}/{cell}" for kind in ("training", "training_kernels") for cell in trainings),
+        *(f"training/{cell}" for cell in cells.training_cells(trainings)),
+        *(f"training_kernels/{cell}" for cell in cells.training_kernel_cells(trainings)),
     ]
 
 

@@ -10,26 +10,32 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import torch
 from cell_device import device_argument, torch_device
-from cli import UsageError, limit_threads, logger, positive_integer, positive_number, run_main
+from cli import UsageError, limit_threads, positive_integer, positive_number, run_main, share
 from cli import positive_integer_or_all as integer_or_all
 from training_checkpoints import TrainingCheckpoints
-from training_data import Labelled, point, point_parser, test_samples, training_samples
+from training_data import Labelled, labelled_samples, point, point_parser
 from training_loop import train
+from training_networks import descent_arguments, make_ensemble, sees_images
 
 from ntk_conditioning import activations, learning_rates, tables
+from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
-from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
-
-log = logger(__file__)
+from ntk_conditioning.training import Training
 
 
 def parser() -> argparse.ArgumentParser:
     arguments = point_parser(__doc__)
     add = arguments.add_argument
     add("--test", type=Path, help="prepared test samples (.npz)")
+    add(
+        "--test-share",
+        type=share,
+        default=0.0,
+        help="share of the samples that every seed holds out, in place of --test",
+    )
     add("--loss", choices=["cross_entropy", "square"], default="cross_entropy")
     add(
         "--outputs",
@@ -51,11 +57,12 @@ def parser() -> argparse.ArgumentParser:
     add("--kernel", type=Path, help="table of the critical rates (.parquet)")
     add("--dtype", choices=["float32", "float64"], default="float32")
     add("--tf32", action="store_true", help="let a GPU round products to TF32")
+    descent_arguments(arguments)
     device_argument(arguments)
     add(
         "--products",
         choices=["separate", "together"],
-        help="of the networks; by default together on a GPU and separate on a CPU",
+        help="of the networks of mlp; by default together on a GPU and separate on a CPU",
     )
     add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
     add("--checkpoint-minutes", type=positive_number, default=5.0, help="time between checkpoints")
@@ -71,14 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for path in args.activation_file:
         activations.load_plugin(path)
     rates = rates_to_try(args)
-    samples, labels = training_samples(args)
-    test = test_samples(args, labels)
-    ensemble = make_ensemble(args, rates, samples, test, classes=len(labels), device=device)
+    samples, test, classes = labelled_samples(args)
+    ensemble = make_ensemble(args, rates, samples, test, classes=classes, device=device)
     checkpoints = args.checkpoints and TrainingCheckpoints(args, program=__file__)
     stopped = train(args, ensemble, checkpoints)
     if stopped is not None:
         return 128 + stopped
-    write(args, ensemble, samples[args.seeds[0]], test, classes=len(labels))
+    first = args.seeds[0]
+    write(args, ensemble, samples[first], test[first] if test else None, classes=classes)
     if checkpoints:
         checkpoints.forget()
     return 0
@@ -88,6 +95,8 @@ def rates_to_try(args: argparse.Namespace) -> list[float]:
     """Return the learning rates, ascending."""
     rates = args.learning_rates
     if args.relative_rates:
+        if MODELS[args.model].by_modules:
+            raise UsageError(f"--relative-rates: critical rates are known of mlp, not {args.model}")
         if args.kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
         critical = tables.read(args.kernel, TRAINING_KERNELS)["critical_learning_rate"]
@@ -97,60 +106,9 @@ def rates_to_try(args: argparse.Namespace) -> list[float]:
     return sorted(rates)
 
 
-def make_ensemble(
-    args: argparse.Namespace,
-    rates: Sequence[float],
-    samples: dict[int, Labelled],
-    test: Labelled | None,
-    *,
-    classes: int,
-    device: torch.device,
-) -> Ensemble:
-    """Return the networks at initialisation, with their samples on the device."""
-    dtype = getattr(torch, args.dtype)
-    placed: dict[int, Part] = {}
-
-    def part(labelled: Labelled) -> Part:
-        if id(labelled) not in placed:  # seeds may share their samples
-            x = torch.from_numpy(labelled.x).to(dtype=dtype, device=device)
-            placed[id(labelled)] = Part(x, torch.from_numpy(labelled.y).to(device))
-        return placed[id(labelled)]
-
-    members = [Member(seed, rate) for seed in args.seeds for rate in rates]
-    together = {"separate": False, "together": True, None: device.type == "cuda"}[args.products]
-    ensemble = Ensemble(
-        Architecture(args.depth, args.width, activations.get(args.activation)),
-        make_loss(args.loss, outputs=args.outputs, classes=classes, dtype=dtype, device=device),
-        members,
-        {seed: part(labelled) for seed, labelled in samples.items()},
-        None if test is None else dict.fromkeys(args.seeds, part(test)),
-        epochs=args.epochs,
-        batch=args.batch_size,
-        evaluate_every=args.evaluate_every,
-        together=together,
-    )
-    log.info(
-        "device %s, %s, %s: %d networks (%d seeds, rates %s), depth %d, width %d",
-        device,
-        args.dtype,
-        "together" if together else "one by one",
-        len(members),
-        len(args.seeds),
-        ", ".join(f"{rate:g}" for rate in rates),
-        args.depth,
-        args.width,
-    )
-    n, d = next(iter(samples.values())).x.shape
-    log.info(
-        "%d samples of %d features in %d classes, %d steps an epoch, %s test samples",
-        *(n, d, classes, ensemble.steps_per_epoch, "no" if test is None else len(test.x)),
-    )
-    return ensemble
-
-
 def write(
     args: argparse.Namespace,
-    ensemble: Ensemble,
+    ensemble: Training[Any],
     samples: Labelled,
     test: Labelled | None,
     *,
@@ -165,9 +123,16 @@ def write(
         "loss": args.loss,
         "outputs": args.outputs,
         "batch_size": n if args.batch_size == "all" else min(args.batch_size, n),
+        "momentum": args.momentum,
+        "weight_decay": args.weight_decay,
+        "decay_at": " ".join(map(str, args.decay_at)) or "none",
+        "decay_factor": args.decay_factor,
+        "augmentation": args.augmentation,
+        "mixed_precision": args.mixed_precision,
         "n": n,
         "n_test": 0 if test is None else len(test.x),
         "d": d,
+        "image": " ".join(map(str, args.image)) if sees_images(args) else "none",
         "classes": classes,
         "dtype": args.dtype,
         "tf32": args.tf32,

@@ -25,7 +25,7 @@ import ntk_conditioning
 from ntk_conditioning.archives import ContentError, FormatError, load_arrays
 from ntk_conditioning.files import MissingFileError, atomic, sha256
 from ntk_conditioning.provenance import source_digest
-from ntk_conditioning.training import Ensemble, StateError
+from ntk_conditioning.training import StateError, Training
 
 log = logger(__file__)
 
@@ -64,7 +64,7 @@ class TrainingCheckpoints:
         text = json.dumps(self._origin, sort_keys=True)
         self._digest = hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def save(self, ensemble: Ensemble) -> bool:
+    def save(self, ensemble: Training[Any]) -> bool:
         """Write the state of an ensemble and delete all but the newest of this training's.
 
         Return whether that was possible: a disk may be full, or another job may have finished this
@@ -84,7 +84,7 @@ class TrainingCheckpoints:
             old.unlink(missing_ok=True)
         return True
 
-    def restore(self, ensemble: Ensemble) -> bool:
+    def restore(self, ensemble: Training[Any]) -> bool:
         """Let an ensemble go on from the newest state that can be read; return whether it does."""
         names = list(ensemble.state())
         for path in self._own():

@@ -19,9 +19,11 @@ from cli import (
 )
 from numpy.typing import NDArray
 
+from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.draws import draw, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.prepared import load_prepared
+from ntk_conditioning.seeds import generator
 
 log = logger(__file__)
 
@@ -45,7 +47,7 @@ def point_parser(description: str | None) -> Parser:
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add("--experiment", required=True, help="name written into the table")
     add("--dataset", required=True, help="name written into the table")
-    add("--model", choices=["mlp"], default="mlp", help="kind of network")
+    add("--model", choices=MODELS, default="mlp", help="kind of network")
     add("--activation", required=True, help="name of the activation")
     add(
         "--activation-file",
@@ -55,7 +57,12 @@ def point_parser(description: str | None) -> Parser:
         help="Python file that registers activations; may be repeated",
     )
     add("--depth", type=seed, required=True, help="number of hidden layers")
-    add("--width", type=positive_integer, default=512, help="hidden units per layer")
+    add(
+        "--width",
+        type=positive_integer,
+        default=512,
+        help="hidden units per layer, or channels of a resnet's first stage",
+    )
     add("--seeds", type=seed, nargs="+", required=True, help="seeds, a network for each")
     add(
         "--samples",
@@ -103,6 +110,41 @@ def training_samples(args: argparse.Namespace) -> tuple[dict[int, Labelled], NDA
         rows = draw(args.dataset, len(y), args.samples, generator=seed_stream(number))
         drawn[number] = Labelled(x[rows], y[rows])
     return drawn, labels
+
+
+def labelled_samples(
+    args: argparse.Namespace,
+) -> tuple[dict[int, Labelled], dict[int, Labelled] | None, int]:
+    """Return every seed's training samples, its test samples if any, and the number of classes.
+
+    Raises:
+        LabelError, SubsetError: as `training_samples` and `test_samples`.
+    """
+    samples, labels = training_samples(args)
+    if args.test and args.test_share:
+        raise UsageError("--test and --test-share exclude each other; give one of them")
+    if args.test_share:
+        parts = {number: hold_out(args, number, own) for number, own in samples.items()}
+        train = {number: kept for number, (kept, _) in parts.items()}
+        return train, {number: held for number, (_, held) in parts.items()}, len(labels)
+    test = test_samples(args, labels)
+    return samples, None if test is None else dict.fromkeys(samples, test), len(labels)
+
+
+def hold_out(args: argparse.Namespace, seed: int, samples: Labelled) -> tuple[Labelled, Labelled]:
+    """Return what a seed trains on and what it is tested on, both in the samples' order."""
+    n = len(samples.x)
+    held = round(args.test_share * n)
+    if not 0 < held < n - 1:
+        raise UsageError(
+            f"--test-share {args.test_share:g} of {n} samples is {held}; leave at least 2 to train "
+            "on and 1 to test on"
+        )
+    # The first child draws the samples, see `draws.seed_stream`.
+    _, stream = generator(seed, "data").spawn(2)
+    chosen = np.zeros(n, dtype=bool)
+    chosen[stream.permutation(n)[:held]] = True
+    return tuple(Labelled(samples.x[rows], samples.y[rows]) for rows in (~chosen, chosen))
 
 
 def test_samples(args: argparse.Namespace, labels: NDArray[np.int64]) -> Labelled | None:

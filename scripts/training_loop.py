@@ -13,16 +13,17 @@ import numpy as np
 from cli import limit_threads, logger
 from interruption import Interruption
 from progress import Meter
+from torch.backends import cudnn
 from training_checkpoints import TrainingCheckpoints
 
 from ntk_conditioning.tiles import full_precision
-from ntk_conditioning.training import Ensemble
+from ntk_conditioning.training import Training
 
 log = logger(__file__)
 
 
 def train(
-    args: argparse.Namespace, ensemble: Ensemble, checkpoints: TrainingCheckpoints | None
+    args: argparse.Namespace, ensemble: Training[Any], checkpoints: TrainingCheckpoints | None
 ) -> int | None:
     """Train to the end and return None, or the number of the signal that stopped it."""
     if checkpoints and checkpoints.restore(ensemble):
@@ -32,6 +33,8 @@ def train(
     every = 60 * args.checkpoint_minutes if checkpoints else float("inf")
     with (
         full_precision(tf32=args.tf32),
+        # cuDNN's fastest convolutions do not sum in a fixed order.
+        cudnn.flags(deterministic=True, benchmark=False, allow_tf32=args.tf32),
         Interruption(every=every) as interruption,
         ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool,
     ):
@@ -74,7 +77,7 @@ def _spread(
     return [future.result() for future in futures]
 
 
-def tell_divergence(ensemble: Ensemble) -> None:
+def tell_divergence(ensemble: Training[Any]) -> None:
     """Log the networks that have just diverged."""
     for number in np.flatnonzero(ensemble.diverged == ensemble.epoch - 1):
         member = ensemble.members[number]
@@ -83,7 +86,7 @@ def tell_divergence(ensemble: Ensemble) -> None:
         )
 
 
-def lowest_loss(ensemble: Ensemble) -> float:
+def lowest_loss(ensemble: Training[Any]) -> float:
     """Return the lowest training loss of the last epoch that was evaluated."""
     known = ensemble.metrics["train_loss"]
     last = known[np.isfinite(known).any(axis=1)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import PurePath
+
+from ntk_conditioning.architectures import MODELS
 
 #: The NTK of networks of finite width.
 EMPIRICAL = "empirical_ntk"
@@ -94,6 +96,18 @@ def training_cells(grids: Iterable[TrainingGrid]) -> list[str]:
         for dataset, depths in grid.depths.items()
         for model, activation, depth in product(grid.models, grid.activations, depths)
     ]
+
+
+def training_kernel_cells(grids: Iterable[TrainingGrid]) -> list[str]:
+    """Return the relative paths of the kernels where the grids' trainings begin: those of mlp.
+
+    >>> training_kernel_cells([TrainingGrid("fig3", {"digits": [1]}, ["mlp", "fc"], ["relu"])])
+    ['fig3/digits/mlp/relu/depth-1.parquet']
+    """
+    return training_cells(
+        replace(grid, models=[name for name in grid.models if not MODELS[name].by_modules])
+        for grid in grids
+    )
 
 
 def rows(grids: Iterable[Grid]) -> dict[tuple[str, str, str], tuple[int, ...]]:

@@ -116,6 +116,31 @@ def known_shape(entry: Mapping[str, Any]) -> tuple[int, int] | None:
             return None if shape is None else (int(shape[0]), int(shape[1]))
 
 
+def known_image(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """Return height, width and colours of a catalogue entry's samples, if they are images.
+
+    A sample has an image's rows first, then columns, then colours, whatever its file has.
+
+    >>> known_image({"reader": "sklearn_patches", "options": {"size": 32}})
+    (32, 32, 3)
+    >>> known_image({"reader": "idx", "image": [28, 28, 1]})
+    (28, 28, 1)
+    >>> known_image({"reader": "gaussian"}) is None
+    True
+    """
+    match entry["reader"]:
+        case "sklearn_digits":
+            return 8, 8, 1
+        case "sklearn_patches":
+            size = int(entry["options"]["size"])
+            return size, size, 3
+        case "svhn" | "cifar10":
+            return 32, 32, 3
+        case _:
+            image = entry.get("image")
+            return None if image is None else (int(image[0]), int(image[1]), int(image[2]))
+
+
 def read(
     entry: Entry, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
 ) -> Dataset:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-Role = Literal["data", "blocks", "init", "batch"]
+Role = Literal["data", "blocks", "init", "batch", "augmentation"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 

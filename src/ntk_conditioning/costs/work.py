@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ntk_conditioning import activations, memory
+from ntk_conditioning import activations, architectures, memory
 from ntk_conditioning.cells import EMPIRICAL
 
 #: What a process with torch takes before it has any data, in bytes.
@@ -37,6 +37,12 @@ _FACTORISATIONS, _ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
 # ReLU or of a function that is interpolated.
 _ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
+# Operations of torch's modules, in those of a large product of the same type, measured: on a
+# multiply-add of a narrow convolution, on a hidden unit of a sample in a step, on a weight that a
+# step moves, and to start the operations of a layer.
+_CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
+# Numbers that a hidden unit keeps of every sample until the gradient has passed.
+_HELD = 6
 # Passes over the factored gradients that scale and round them, which only read the memory.
 _ROUNDING = 40
 
@@ -288,6 +294,49 @@ def training(
     return Work(
         networks * (trained + evaluated) * dtype_bytes / 8,
         TORCH + kept + placed + activations + weights,
+    )
+
+
+def module_training(
+    model: str,
+    *,
+    n: int,
+    d: int,
+    width: int,
+    depth: int,
+    classes: int,
+    networks: float,
+    epochs: int,
+    batch: int,
+    image: tuple[int, int, int] | None = None,
+    evaluate_every: int = 1,
+    n_test: int = 0,
+    loaded: int | None = None,
+    draws: int = 0,
+    dtype_bytes: int = 4,
+    threads: int = 1,
+) -> Work:
+    """Return the work of train_network where torch's modules are trained, a ``model`` by its name.
+
+    As `training`, with what narrow networks spend besides products: on hidden units, on weights
+    that a step moves, and on starting each layer's operations.
+    """
+    size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
+    images = architectures.MODELS[model].needs_images
+    product = _CONVOLUTION if images else 1
+    steps, evaluations = epochs * -(-n // batch), epochs // evaluate_every + 1
+    trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
+    evaluated = (n + n_test) * evaluations * (2 * product * size.products + _UNIT / 3 * size.units)
+    moved = steps * (_MOVED * size.weights + _STARTED * depth)
+    kept = 8 * d * (2 * (loaded or n) + 2 * n_test)
+    placed = 2 * d * dtype_bytes * (n + n_test) * max(1, draws)
+    rows = min(batch, n)
+    hidden = dtype_bytes * max(_HELD * rows, 4 * min(1000, n)) * (size.units + d)
+    # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
+    weights = dtype_bytes * size.weights * (4 * networks + 2 * threads)
+    return Work(
+        networks * (trained + evaluated + moved) * dtype_bytes / 8,
+        TORCH + kept + placed + threads * hidden + weights,
     )
 
 

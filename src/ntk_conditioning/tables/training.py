@@ -11,19 +11,30 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import Column, Table, from_rows
 
 POINT = (
     Column("experiment", pa.string(), "name of the experiment in the config"),
     Column("dataset", pa.string(), "name in the catalogue"),
-    Column("model", pa.string(), "`mlp`, a fully connected network"),
+    Column(
+        "model",
+        pa.string(),
+        "`mlp`, a fully connected network in the NTK parameterisation; `fc…` and `resnet…`, "
+        "networks of torch's modules, see docs/agarwal2021deep.md",
+    ),
     Column("activation", pa.string(), "name of the activation"),
-    Column("depth", pa.int64(), "number L of hidden layers; 0 is the linear model"),
+    Column(
+        "depth",
+        pa.int64(),
+        "number L of hidden layers, 0 is the linear model; of a `resnet…` all layers with weights, "
+        "6 n + 2",
+    ),
 )
 POINT_KEYS = tuple(column.name for column in POINT)
 _SEED = Column("seed", pa.int64(), "seed of the initialisation, the order and the draw of samples")
-_WIDTH = Column("width", pa.int64(), "hidden units per layer")
+_WIDTH = Column("width", pa.int64(), "hidden units per layer; channels of a resnet's first stage")
 
 
 def _metric(name: str, meaning: str) -> Column:
@@ -50,9 +61,31 @@ TRAINING = Table(
         Column("loss", pa.string(), "`cross_entropy`, or `square`: half the squared distance"),
         Column("outputs", pa.string(), "`classes`: one output for each; `scalar`: a single one"),
         Column("batch_size", pa.int64(), "samples per step; n for gradient descent"),
+        Column("momentum", pa.float64(), "share of the last step that the next one repeats"),
+        Column("weight_decay", pa.float64(), "share of the weights that is added to the gradient"),
+        Column(
+            "decay_at",
+            pa.string(),
+            "epochs after which the learning rate is multiplied by `decay_factor`, with blanks "
+            "between; `none` without any",
+        ),
+        Column("decay_factor", pa.float64(), "factor of the learning rate at those epochs"),
+        Column(
+            "augmentation",
+            pa.string(),
+            "`none`, or `crop_flip`: training images are shifted by up to 4 pixels and mirrored",
+        ),
+        Column(
+            "mixed_precision", pa.bool_(), "whether products are of bfloat16 where torch allows"
+        ),
         Column("n", pa.int64(), "training samples"),
-        Column("n_test", pa.int64(), "test samples; 0 without a test set"),
+        Column("n_test", pa.int64(), "test samples; 0 without any"),
         Column("d", pa.int64(), "input dimension"),
+        Column(
+            "image",
+            pa.string(),
+            "height, width and colours of a sample that is taken for an image; else `none`",
+        ),
         Column("classes", pa.int64(), "classes of the dataset"),
         Column("dtype", pa.string(), "precision of weights and products"),
         Column("tf32", pa.bool_(), "whether a GPU was allowed to round products to TF32"),
@@ -65,9 +98,17 @@ TRAINING = Table(
             "norm over all weights of the mean loss' gradient on the epoch's last batch, before "
             "its step",
         ),
+        _metric(
+            "test_dot_product",
+            "mean over all pairs of different test samples of the cosine between their last hidden "
+            "representations; missing for `mlp`",
+        ),
         Column("diverged", pa.bool_(), "whether the loss has been infinite or not a number"),
     ),
 )
+
+#: Columns that a training may lack altogether.
+MEASURED = tuple(column.name for column in TRAINING.columns if column.nullable)
 
 TRAINING_KERNELS = Table(
     name="training_kernels",
@@ -98,7 +139,7 @@ class SelectionError(UserError):
     """What a learning rate is selected by is not there."""
 
 
-Criterion = Literal["final_loss", "epochs_to_loss"]
+Criterion = Literal["final_loss", "epochs_to_loss", "test_accuracy"]
 Edge = Literal["none", "lowest", "highest", "only"]
 
 LEARNING_RATES = Table(
@@ -115,7 +156,7 @@ LEARNING_RATES = Table(
             "criterion",
             pa.string(),
             "`final_loss`: lowest training loss at the end; `epochs_to_loss`: fewest epochs to a "
-            "training loss; means over seeds",
+            "training loss; `test_accuracy`: highest at the end; means over seeds",
         ),
         _metric("score", "the criterion's value at the best rate"),
         Column("loss_level", pa.float64(), "training loss by which the experiment measures speed"),
@@ -133,10 +174,9 @@ LEARNING_RATES = Table(
         _metric("final_loss_mean", "mean over seeds of the final training loss at the best rate"),
         _metric("final_loss_min", "lowest of the seeds' final training losses at the best rate"),
         _metric("final_loss_max", "highest of the seeds' final training losses at the best rate"),
-        Column(
+        _metric(
             "critical_learning_rate",
-            pa.float64(),
-            "mean over seeds of 2 n / lambda_max, see `training_kernels`",
+            "mean over seeds of 2 n / lambda_max, see `training_kernels`; only of `mlp`",
         ),
         _metric("kappa", "geometric mean over seeds of the initial NTK's kappa, where all have it"),
     ),
@@ -174,12 +214,14 @@ def select_rates(
 
     ``rules`` gives each experiment's criterion and the training loss by which it measures speed. A
     rate at which a seed diverges, or for ``epochs_to_loss`` does not come to that loss, is never
-    the best.
+    the best. Kernels are only those of ``mlp``.
 
     Raises:
-        SelectionError: if an experiment has no rule, or a network no kernel.
+        SelectionError: if an experiment has no rule, a network no kernel, or a curve that is to be
+            judged by its test accuracy no test samples.
     """
-    needed = [*POINT_KEYS, "seed", "learning_rate", "epoch", "train_loss", "diverged"]
+    measured = ["train_loss", "test_accuracy", "diverged"]
+    needed = [*POINT_KEYS, "seed", "learning_rate", "epoch", *measured]
     order = [(key, "ascending") for key in TRAINING.keys]
     curves = training.select(needed).sort_by(order).to_pylist()
     initial: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -190,9 +232,9 @@ def select_rates(
         name = "/".join(map(str, point))
         if point[0] not in rules:
             raise SelectionError(f"{name}: its experiment has no criterion")
-        if point not in initial:
+        if point not in initial and not MODELS[point[2]].by_modules:
             raise SelectionError(f"{name}: the table of training kernels lacks it; make it again")
-        rows.append(_selected(point, list(group), rules[point[0]], initial[point]))
+        rows.append(_selected(point, list(group), rules[point[0]], initial.get(point, [])))
     return from_rows(LEARNING_RATES, rows)
 
 
@@ -207,13 +249,11 @@ def _selected(
     scores: dict[float, list[float]] = {}
     for (_, rate), rows in groupby(curves, key=itemgetter("seed", "learning_rate")):
         curve = list(rows)
-        last = curve[-1]
-        final.setdefault(rate, []).append(math.inf if last["diverged"] else last["train_loss"])
-        if criterion == "epochs_to_loss":
-            losses = [row["train_loss"] for row in curve]
-            reached = epochs_to(level, [row["epoch"] for row in curve], losses)
-            scores.setdefault(rate, []).append(math.inf if last["diverged"] else reached)
-    means = {rate: float(np.mean(values)) for rate, values in (scores or final).items()}
+        diverged = curve[-1]["diverged"]
+        final.setdefault(rate, []).append(math.inf if diverged else curve[-1]["train_loss"])
+        score = math.inf if diverged else _score(criterion, level, curve)
+        scores.setdefault(rate, []).append(score)
+    means = {rate: float(np.mean(values)) for rate, values in scores.items()}
     grid = sorted(means)
     best = min(grid, key=lambda rate: means[rate])
     found = math.isfinite(means[best])
@@ -221,7 +261,7 @@ def _selected(
         **dict(zip(POINT_KEYS, point, strict=True)),
         "learning_rate": best if found else None,
         "criterion": criterion,
-        "score": means[best] if found else None,
+        "score": abs(means[best]) if found else None,
         "loss_level": level,
         "edge": _edge(best, grid) if found else "none",
         "rates": len(grid),
@@ -230,9 +270,24 @@ def _selected(
         "diverged_rates": sum(not np.isfinite(values).all() for values in final.values()),
         "seeds": len(final[best]),
         **_spread(final[best] if found else []),
-        "critical_learning_rate": float(np.mean([k["critical_learning_rate"] for k in kernels])),
+        "critical_learning_rate": _mean([k["critical_learning_rate"] for k in kernels]),
         "kappa": _geometric_mean([k["kappa"] for k in kernels]),
     }
+
+
+def _score(criterion: Criterion, level: float, curve: Sequence[Mapping[str, Any]]) -> float:
+    """Return what a curve is judged by, the lower the better; an accuracy is negative."""
+    match criterion:
+        case "epochs_to_loss":
+            losses = [row["train_loss"] for row in curve]
+            return epochs_to(level, [row["epoch"] for row in curve], losses)
+        case "test_accuracy":
+            if curve[-1]["test_accuracy"] is None:
+                name = "/".join(str(curve[-1][key]) for key in POINT_KEYS)
+                raise SelectionError(f"{name}: no test samples, which its criterion needs")
+            return -float(curve[-1]["test_accuracy"])
+        case "final_loss":
+            return float(curve[-1]["train_loss"])
 
 
 def _edge(best: float, grid: Sequence[float]) -> Edge:
@@ -252,9 +307,13 @@ def _spread(losses: Sequence[float]) -> dict[str, float | None]:
     }
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
 def _geometric_mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return float(np.exp(np.mean(np.log(known)))) if len(known) == len(values) else None
+    return float(np.exp(np.mean(np.log(known)))) if values and len(known) == len(values) else None
 
 
 def curve_rows(
@@ -267,7 +326,11 @@ def curve_rows(
     diverged: int,
     epochs: Iterable[int],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one network's curve; ``diverged`` is an epoch, or -1 for never."""
+    """Yield the rows of one network's curve; ``diverged`` is an epoch, or -1 for never.
+
+    What is not among the ``metrics`` is missing.
+    """
+    lacking = [name for name in MEASURED if name not in metrics]
     for epoch in epochs:
         values = {name: float(curve[epoch]) for name, curve in metrics.items()}
         yield {
@@ -276,6 +339,7 @@ def curve_rows(
             "learning_rate": rate,
             "epoch": epoch,
             "steps": epoch * steps_per_epoch,
+            **dict.fromkeys(lacking),
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "diverged": 0 <= diverged <= epoch,
         }

@@ -1,0 +1,115 @@
+"""Trained networks: what they are called, how they look, and how well they classify by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from ntk_conditioning.plotting.curves import (
+    band_handle,
+    draw_curve,
+    legend_below,
+    line_handle,
+)
+from ntk_conditioning.plotting.names import activation_colors, activation_label, dataset_label
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Network: TypeAlias = tuple[str, str]
+"""A kind of network and its activation."""
+
+_REMEDIES = {"batch_norm": "batch norm", "layer_norm": "layer norm", "fixup": "Fixup"}
+_REMEDY_COLORS = {"batch_norm": "#0072B2", "layer_norm": "#E69F00", "fixup": "#009E73"}
+
+
+def network_label(network: Network) -> str:
+    """Return what tells a network from others of its kind: its normalisation and its activation.
+
+    >>> network_label(("fc_batch_norm", "relu")), network_label(("resnet", "selu"))
+    ('batch norm, ReLU', 'SELU')
+    """
+    remedy = _remedy(network)
+    own = activation_label(network[1])
+    return f"{_REMEDIES[remedy]}, {own}" if remedy else own
+
+
+def network_color(network: Network) -> str:
+    """Return a colour: of the normalisation if there is one, else of the activation."""
+    remedy = _remedy(network)
+    return _REMEDY_COLORS[remedy] if remedy else activation_colors([network[1]])[network[1]]
+
+
+def _remedy(network: Network) -> str:
+    """Return how a network is kept trainable, beside its activation; nothing for the plain ones."""
+    return next((name for name in _REMEDIES if network[0].endswith(f"_{name}")), "")
+
+
+def networks_of(curves: pd.DataFrame) -> list[Network]:
+    """Return the networks of a table of training curves: those with a normalisation first."""
+    found = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
+    return sorted(found, key=lambda network: (not _remedy(network), network))
+
+
+def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, *, color: str, **line: Any) -> None:
+    """Draw the mean over seeds of one network's metric against epochs, with its range."""
+    values = curves.groupby("epoch")[metric]
+    mean = values.mean()
+    draw_curve(ax, mean.index, mean, low=values.min(), high=values.max(), color=color, **line)
+
+
+def epoch_axis(ax: Axes, curves: pd.DataFrame) -> None:
+    """Let the horizontal axis count epochs, in whole numbers."""
+    ax.set_xlabel("epoch")
+    ax.set_xlim(0, curves["epoch"].max())
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def draw_accuracies(curves: pd.DataFrame) -> Figure:
+    """Return a figure of training and test accuracy of all networks, a row for each depth.
+
+    ``curves`` has the rows of the table `training` that are to be drawn: one rate per network.
+    """
+    rows = sorted(curves.groupby(["dataset", "depth"]).groups)
+    figure, axes = plt.subplots(
+        len(rows),
+        2,
+        figsize=(DOUBLE_COLUMN, 0.7 + 2.1 * len(rows)),
+        squeeze=False,
+        sharey="row",
+    )
+    networks = networks_of(curves)
+    for (dataset, depth), (left, right) in zip(rows, axes, strict=True):
+        here = curves[(curves["dataset"] == dataset) & (curves["depth"] == depth)]
+        for ax, part in ((left, "train"), (right, "test")):
+            for network in networks:
+                own = here[(here["model"] == network[0]) & (here["activation"] == network[1])]
+                if len(own):
+                    draw_metric(ax, own, f"{part}_accuracy", color=network_color(network))
+            epoch_axis(ax, here)
+            ax.set_title(f"{dataset_label(dataset)}, depth {depth}: {part}")
+            ax.set_ylim(top=1.02)
+        left.set_ylabel("accuracy")
+    legend_below(figure, network_handles(networks), scale_handles(curves))
+    return figure
+
+
+def network_handles(networks: Iterable[Network]) -> list[Line2D]:
+    """Return the legend's samples of networks."""
+    return [line_handle(network_label(each), color=network_color(each)) for each in networks]
+
+
+def scale_handles(curves: pd.DataFrame) -> list[Line2D | Patch]:
+    """Return the legend's words on widths and seeds."""
+    widths = " / ".join(map(str, sorted(curves["width"].unique())))
+    handles: list[Line2D | Patch] = [line_handle(f"width {widths}, best rate", color="#333333")]
+    seeds = curves["seed"].nunique()
+    return [*handles, band_handle(f"range over {seeds} seeds")] if seeds > 1 else handles

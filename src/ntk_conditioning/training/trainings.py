@@ -1,0 +1,225 @@
+"""Trainings: networks that train side by side, one for each seed and rate, whatever they are.
+
+All rates of a seed share the initialisation, the samples and their order, so that their curves can
+be compared. Training can be paused after any step and taken up again from its `Training.state`,
+with the same numbers in the end: the order of an epoch follows from the seed and the epoch alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.losses import Loss
+
+#: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
+EVALUATED = 1000
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+
+class StateError(UserError):
+    """A state is one of another ensemble."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A network of an ensemble: its seed and its learning rate."""
+
+    seed: int
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
+
+    x: Tensor
+    y: Tensor
+
+
+class Group(Protocol):
+    """Members that are trained together, by their numbers."""
+
+    @property
+    def numbers(self) -> Sequence[int]: ...
+
+
+G = TypeVar("G", bound=Group)
+
+
+class Training(ABC, Generic[G]):
+    """Networks in training.
+
+    ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
+    evaluated. A step takes ``batch`` samples, or all of them (``"all"``: gradient descent); an
+    epoch's last step takes those that are left. Losses are means over samples.
+
+    Attributes:
+        members: the networks, by number.
+        epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
+        metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
+            was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
+            gradient of the epoch's last batch before its step.
+        diverged: for every member the epoch after which its loss was found not to be finite, or
+            -1. Such a member is not trained any more.
+    """
+
+    METRICS: tuple[str, ...] = (
+        *("train_loss", "train_accuracy", "test_loss", "test_accuracy", "gradient_norm"),
+    )
+
+    def __init__(
+        self,
+        loss: Loss,
+        members: Sequence[Member],
+        train: Mapping[int, Part],
+        test: Mapping[int, Part] | None = None,
+        *,
+        epochs: int,
+        batch: int | Literal["all"],
+        evaluate_every: int = 1,
+    ) -> None:
+        self.members = tuple(members)
+        self.epoch = 0
+        self.metrics = {name: np.full((epochs + 1, len(members)), np.nan) for name in self.METRICS}
+        self.diverged = np.full(len(members), -1)
+        self._loss, self._train, self._test = loss, train, test
+        self._epochs, self._every = epochs, evaluate_every
+        self._like = next(iter(train.values())).x
+        self._n = len(self._like)
+        self._batch = self._n if batch == "all" else min(batch, self._n)
+        self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
+        self._groups: Sequence[G] = []
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The steps of one epoch."""
+        return -(-self._n // self._batch)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done, or no member is left to train."""
+        return self.epoch > self._epochs or not self._groups
+
+    def advance(
+        self,
+        paused: Callable[[], bool] = lambda: False,
+        spread: Callable[..., Iterable[bool]] = map,
+    ) -> bool:
+        """Finish the epoch and return True, or False soon after ``paused`` says so.
+
+        ``spread`` maps a function over parts of the ensemble that do not depend on each other:
+        `map`, or that of a pool of threads.
+        """
+        if not all([*spread(lambda group: self._finish_epoch(group, paused), self._groups)]):
+            return False
+        if self._evaluates:
+            lost = ~np.isfinite(self.metrics["train_loss"][self.epoch]) & (self.diverged < 0)
+            self.diverged[lost] = self.epoch
+            for values in self.metrics.values():
+                values[self.epoch, lost] = np.nan
+            if lost.any():
+                self._drop_diverged()
+        self._steps[:] = 0
+        self.epoch += 1
+        return True
+
+    def state(self) -> Arrays:
+        """Return all that training goes on from; the weights are those of members not diverged."""
+        return {
+            "epoch": np.array(self.epoch),
+            "steps": self._steps.copy(),
+            "diverged": self.diverged.copy(),
+            **{name: values.copy() for name, values in self.metrics.items()},
+            **self._weights(),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from the `state` of an ensemble that was made in the same way.
+
+        Raises:
+            StateError: if that one had other members, epochs or layers.
+        """
+        members = self._steps.shape
+        expected: dict[str, tuple[int, ...]] = {"epoch": (), "steps": members, "diverged": members}
+        expected |= {name: values.shape for name, values in self.metrics.items()}
+        _require(state, expected)
+        active = np.flatnonzero(state["diverged"] < 0).tolist()
+        expected |= {name: (len(active), *shape) for name, shape in self._shapes().items()}
+        _require(state, expected)
+        for name in state.keys() - expected.keys():
+            raise StateError(f"a state of another ensemble: this one has no {name}")
+        self.epoch = int(state["epoch"])
+        self.diverged = state["diverged"].copy()
+        self.metrics = {name: state[name].copy() for name in self.METRICS}
+        self._steps = state["steps"].copy()
+        self._place(active, state)
+
+    # --- what networks of a kind do -------------------------------------------------------------
+
+    @abstractmethod
+    def _drop_diverged(self) -> None:
+        """Form the groups again, of the members that have not diverged."""
+
+    @abstractmethod
+    def _weights(self) -> Arrays:
+        """Return what the members that have not diverged are made of, with an axis for them."""
+
+    @abstractmethod
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of `_weights` without the axis for members."""
+
+    @abstractmethod
+    def _place(self, numbers: Sequence[int], state: Arrays) -> None:
+        """Form the groups of these members, with the weights of a state."""
+
+    @abstractmethod
+    def _descend(self, group: G, batches: Mapping[int, Any], step: int) -> None:
+        """Do a step of this epoch on the samples that `_batches` gives each seed."""
+
+    @abstractmethod
+    def _evaluate(self, group: G) -> None:
+        """Measure loss and accuracy on all samples."""
+
+    # --- one epoch of a group -------------------------------------------------------------------
+
+    @property
+    def _evaluates(self) -> bool:
+        return self.epoch % self._every == 0 or self.epoch == self._epochs
+
+    def _finish_epoch(self, group: G, paused: Callable[[], bool]) -> bool:
+        if self.epoch:
+            seeds = {self.members[number].seed for number in group.numbers}
+            batches = {seed: self._batches(seed) for seed in seeds}
+            for step in range(self._steps[group.numbers[0]], self.steps_per_epoch):
+                if paused():
+                    return False
+                self._descend(group, batches, step)
+                self._steps[group.numbers] = step + 1
+        if self._evaluates:
+            self._evaluate(group)
+        return True
+
+    def _batches(self, seed: int) -> Sequence[Tensor | slice]:
+        """Return the samples of each of this epoch's steps."""
+        if self._batch == self._n:
+            return [slice(None)]  # of which indexing makes no copy
+        order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
+        return torch.split(order.to(self._like.device), self._batch)
+
+
+def _require(state: Arrays, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise `StateError` unless a state has arrays of the expected shapes."""
+    for name, shape in expected.items():
+        if name not in state or state[name].shape != shape:
+            raise StateError(f"a state of another ensemble: its {name} is not {shape}")
