@@ -41,6 +41,15 @@ from ntk_conditioning.plotting.names import (
     dataset_order,
     depth_colors,
 )
+from ntk_conditioning.plotting.networks import (
+    draw_accuracies,
+    draw_metric,
+    epoch_axis,
+    network_color,
+    network_label,
+    networks_of,
+    scale_handles,
+)
 from ntk_conditioning.plotting.style import (
     DOUBLE_COLUMN,
     NOTE,
@@ -77,14 +86,21 @@ __all__ = [
     "degree_axis",
     "depth_axis",
     "depth_colors",
+    "draw_accuracies",
     "draw_curve",
+    "draw_metric",
+    "epoch_axis",
     "label_line_ends",
     "legend_below",
     "line_handle",
     "mark_lower_bounds",
     "mark_off_scale",
+    "network_color",
+    "network_label",
+    "networks_of",
     "plain_log",
     "save_figure",
+    "scale_handles",
     "spread",
     "use_style",
 ]

@@ -17,7 +17,6 @@ from torch.nn.utils import skip_init
 from ntk_conditioning.activations import Activation
 from ntk_conditioning.architectures import Normalization
 
-
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 #: A layer whose weights are not drawn by torch, to be drawn here.
