@@ -13,9 +13,11 @@ NTK are relative to its diagonal. All bounds hold at infinite width.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from ntk_conditioning.theory import DomainError
 
@@ -90,6 +92,80 @@ def ntk_kappa_bound_b(depth: ArrayLike, n: int, delta: float, mu: float) -> Arra
     layers = np.asarray(depth, dtype=np.float64)
     bound = 1 + 2 * n / delta * np.exp(-layers / 2 * math.log1p(mu / 2))
     return np.where(layers >= 4 * separating_depth(delta, mu), bound, math.nan)
+
+
+@dataclass(frozen=True)
+class NormReLU:
+    """NormReLU_c(z) = λ(c) (max(z - c, 0) + b(c)), normalised; ``c`` is the kink (Eq. (4)).
+
+    >>> sigma = NormReLU(-1.5975)
+    >>> round(sigma.scale, 4), round(sigma.offset, 4), round(sigma.non_linearity, 4)
+    (1.05, -1.6209, 0.0156)
+    """
+
+    c: float
+
+    @property
+    def offset(self) -> float:
+        """b(c) = (1 - Φ(c)) c - φ(c), Section 7."""
+        return float(special.ndtr(-self.c) * self.c - _density(self.c))
+
+    @property
+    def scale(self) -> float:
+        """λ(c), Section 7."""
+        c, above, density = self.c, special.ndtr(-self.c), _density(self.c)
+        below = special.ndtr(c)
+        variance = above * below * c**2 + (above - below) * density * c + above - density**2
+        return float(variance**-0.5)
+
+    @property
+    def non_linearity(self) -> float:
+        """μ = 1 - λ(c)² (1 - Φ(c))², Appendix C.4."""
+        return float(1 - (self.scale * special.ndtr(-self.c)) ** 2)
+
+    def mean(self, gamma: ArrayLike) -> Array:
+        """Return a_0 = E σ(√γ z), Appendix I.1."""
+        root = np.sqrt(gamma)
+        h = self.c / root
+        hinge = root * _density(h) - special.ndtr(-h) * self.c
+        return np.asarray(self.scale * (hinge + self.offset))
+
+    def length_map(self, gamma: ArrayLike) -> Array:
+        """Return σ̂_l(γ) = E σ(√γ z)², Appendix I.1.
+
+        >>> NormReLU(-1.5975).length_map([0.5, 1.0]).round(5)
+        array([0.53999, 1.     ])
+        """
+        c, b, root = self.c, self.offset, np.sqrt(gamma)
+        h = c / root
+        square = (c**2 + root**2 - 2 * c * b) * special.ndtr(-h)
+        square += (2 * b - c) * root * _density(h) + b**2
+        return np.asarray(self.scale**2 * square)
+
+    def length_map_slope(self, gamma: ArrayLike) -> Array:
+        """Return the derivative of σ̂_l by γ, Appendix I.1."""
+        root = np.sqrt(gamma)
+        h = self.c / root
+        return np.asarray(self.scale**2 * (special.ndtr(-h) + self.offset / root * _density(h)))
+
+    def bias(self, gamma: ArrayLike) -> Array:
+        """Return a_0² / σ̂_l(γ), Appendix I.1."""
+        return np.asarray(self.mean(gamma) ** 2 / self.length_map(gamma))
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """α⁻ = 2 σ̂_l(1/2) - 1 and α⁺ = 1 - σ̂_l'(1), at which norms tend to 1 (Appendix I.1)."""
+        return float(2 * self.length_map(0.5) - 1), float(1 - self.length_map_slope(1.0))
+
+    @property
+    def unresolved_separation(self) -> float:
+        """δ' of Theorem 59, what the biases of all layers add up to at most."""
+        below, above = self.rates
+        return max(float(self.bias(0.5)) / below, float(self.bias(2.0)) / above)
+
+
+def _density(z: ArrayLike) -> Array:
+    return np.asarray(np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi))
 
 
 def _check(delta: float, mu: float) -> None:
