@@ -241,13 +241,11 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
                 problems.append(
                     f"{at(*prefix, 'datasets', index)}: unknown dataset {name!r}; {advice}"
                 )
-        for index, name in enumerate(values["activations"]):
-            if not known.is_activation(name):
-                advice = did_you_mean(name, known.activations)
-                problems.append(
-                    f"{at(*prefix, 'activations', index)}: unknown activation {name!r}; {advice}"
-                )
+        problems += _activation_errors((*prefix, "activations"), values["activations"], known, at)
 
+    problems += _activation_errors(
+        ("activation_constants",), config["activation_constants"], known, at
+    )
     problems += _training_errors(config, known, at)
     used = used_datasets(config)
     for name in config["overrides"]:
@@ -294,14 +292,20 @@ def used_datasets(config: Config) -> list[str]:
     )
 
 
+def _activation_errors(
+    place: tuple[str, ...], names: Sequence[str], known: Known, at: Any
+) -> Iterator[str]:
+    for index, name in enumerate(names):
+        if not known.is_activation(name):
+            advice = did_you_mean(name, known.activations)
+            yield f"{at(*place, index)}: unknown activation {name!r}; {advice}"
+
+
 def _training_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
     """Yield lines for networks that cannot be trained."""
     for experiment, values in config["training"].items():
         place = ("training", experiment)
-        for index, name in enumerate(values["activations"]):
-            if not known.is_activation(name):
-                advice = did_you_mean(name, known.activations)
-                yield f"{at(*place, 'activations', index)}: unknown activation {name!r}; {advice}"
+        yield from _activation_errors((*place, "activations"), values["activations"], known, at)
         if values["loss"] == "cross_entropy" and values["outputs"] == "scalar":
             yield (
                 f"{at(*place, 'outputs')}: cross_entropy needs an output for each class; give "

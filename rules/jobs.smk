@@ -147,9 +147,9 @@ def other_jobs():
         yield "describe_dataset", False, costs.description(n=n, d=d), sheet
     for figure in config["figures"]:
         yield "render_figure", False, costs.LIGHT, figure_files(figure)
-    kinds = {"precision": "measure_precision", "statements": "measure_statements"}
+    measured = ["activations", "precision", "statements"]
     for table in TABLES:
-        kind = kinds.get(table, "aggregate_*")
+        kind = f"measure_{table}" if table in measured else "aggregate_*"
         yield kind, False, costs.LIGHT, [f"results/{RUN}/tables/{table}.parquet"]
 
 

@@ -13,6 +13,7 @@ TABLES = [
     "activation_study",
     "datasets",
     "precision",  # of rules/precision.smk
+    "activations",  # of rules/activations.smk
     "statements",  # of rules/claims.smk
     "claims",
     "training",

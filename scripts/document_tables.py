@@ -9,6 +9,7 @@ from pathlib import Path
 from cli import Parser, run_main
 
 from ntk_conditioning.files import write_text
+from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
@@ -25,6 +26,7 @@ TABLES = (
     ANGLES,
     DATASETS,
     PRECISION,
+    ACTIVATIONS,
     TRAINING,
     TRAINING_KERNELS,
     LEARNING_RATES,

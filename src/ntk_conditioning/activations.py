@@ -223,6 +223,24 @@ def base_name(name: str) -> str:
     return _NORMRELU if kink and abs(float(kink[1])) <= _FURTHEST_KINK else name
 
 
+def normalized_name(name: str) -> str:
+    """Return the name of an activation's normalised variant, which may be itself.
+
+    >>> normalized_name("relu")
+    'normalized_relu'
+    """
+    return _NORMALIZED + plain_name(name)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of the activation that a name is a normalised variant of, or the name.
+
+    >>> plain_name("normalized_normrelu--1")
+    'normrelu--1'
+    """
+    return name.removeprefix(_NORMALIZED)
+
+
 def is_known(name: str) -> bool:
     """Return whether `get` would find an activation of this name.
 

@@ -198,6 +198,11 @@ def test_the_projects_own_configs_have_no_mistakes():
             "did you mean 'liu2023relu/fig2_conditioning_vs_depth'?",
         ),
         (
+            {"activation_constants": ["relu", "norm_relu"]},
+            "mine.yaml: activation_constants[1]: unknown activation 'norm_relu'; did you mean "
+            "'normrelu'?",
+        ),
+        (
             {"activation_study": {"activations": ["swish"]}},
             "mine.yaml: activation_study.activations[0]: unknown activation 'swish'; known: ",
         ),

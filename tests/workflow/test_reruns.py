@@ -35,6 +35,7 @@ DATASHEETS = {"describe_dataset": DRAWS, "aggregate_datasets": 1}
 TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles": 1}
 STUDY = {"aggregate_activation_study": 1}
 PRECISION = {"measure_precision": 1}
+CONSTANTS = {"measure_activations": 1}
 # Trained are digits and speech at 2 depths, digits with the code's scale and gradient descent on
 # the sphere; the last two take their learning rates from the kernel where training begins.
 TRAININGS = 2 * 2 + 1 + 1
@@ -69,6 +70,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | TABLES
         | STUDY
         | PRECISION
+        | CONSTANTS
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES

@@ -32,6 +32,7 @@ class Pace:
 DEFAULTS: Mapping[str, Pace] = {
     "prepare_dataset": Pace(1.5, 1e10),
     "describe_dataset": Pace(1.9, 4e10),
+    "measure_activations": Pace(6.0, 4e10),
     "measure_precision": Pace(20.0, 4e10),
     "compute_spectrum": Pace(2.4, 4e10),
     "compute_infinite_spectrum": Pace(0.8, 3.3e10),

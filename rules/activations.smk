@@ -1,0 +1,24 @@
+# Activations: the constants that decide what depth does.
+#
+# Needs: config activation_constants; no data. Makes: results/{run}/tables/activations.parquet
+
+OWN_ACTIVATIONS = sorted(
+    {file for name in config["activation_constants"] for file in plugins(name)}
+)
+
+
+rule measure_activations:
+    """Measure Hermite coefficients, non-linearity and fixed points of activations."""
+    output:
+        "results/{run}/tables/activations.parquet",
+    log:
+        "logs/{run}/measure_activations.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        activations=config["activation_constants"],
+        plugins=[f"--activation-file={file}" for file in OWN_ACTIVATIONS],
+        code=code("scripts/measure_activations.py", *OWN_ACTIVATIONS),
+    shell:
+        "python scripts/measure_activations.py --activations {params.activations:q}"
+        " {params.plugins:q} --output {output:q} 2> {log:q}"

@@ -1,0 +1,79 @@
+"""Measure activations: Hermite coefficients, how far from affine they are, where duals tend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cli import Parser, logger, run_main
+
+from ntk_conditioning import activations, tables
+from ntk_conditioning.activations import Activation
+from ntk_conditioning.fixed_points import fixed_point
+from ntk_conditioning.hermite import expansion
+from ntk_conditioning.length_map import length_map_slope
+from ntk_conditioning.tables.activations import ACTIVATIONS
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument(
+        "--activations", nargs="+", required=True, help="names, each also normalised"
+    )
+    parser.add_argument(
+        "--activation-file",
+        action="append",
+        default=[],
+        type=Path,
+        help="Python file that registers activations; may be repeated",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    for path in args.activation_file:
+        activations.load_plugin(path)
+    names = dict.fromkeys([*args.activations, *map(activations.normalized_name, args.activations)])
+    found = [activations.get(name) for name in names]
+    log.info("device cpu, float64, %d activations", len(found))
+    rows = [row(sigma) for sigma in found]
+    tables.write(args.output, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
+    return 0
+
+
+def row(sigma: Activation) -> dict[str, Any]:
+    """Return a row of the table."""
+    found, point, gain = expansion(sigma), fixed_point(sigma), sigma.gain
+    mean = float(found.coefficients[0])
+    return {
+        "activation": sigma.name,
+        "base": activations.plain_name(sigma.name),
+        "normalized": sigma.name != activations.plain_name(sigma.name),
+        "mean": mean,
+        "gain": gain,
+        "deviation": (found.bend + float(found.coefficients[1]) ** 2) ** 0.5,
+        "kinks": list(sigma.kinks),
+        "kink": sigma.hinge and sigma.hinge.kink,
+        "scale": sigma.hinge and sigma.hinge.scale,
+        "offset": sigma.hinge and sigma.hinge.offset,
+        "coefficients": (gain * found.coefficients).tolist(),
+        "coefficient_error": float(gain * found.errors.max()),
+        "tail": found.tail,
+        "a_1": float(gain * found.coefficients[1]),
+        "non_linearity": found.non_linearity,
+        "non_affinity": found.non_affinity,
+        "non_linearity_error": found.error,
+        "fixed_point": point.rho,
+        "fixed_point_error": point.error,
+        "slope_at_fixed_point": point.slope,
+        "slope_at_one": point.slope_at_one,
+        "length_map_slope": float(length_map_slope(sigma, 1.0)),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
