@@ -234,7 +234,8 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
 
     problems = []
     study = config["activation_study"]
-    for prefix, values in (((), config), (("activation_study",), study)):
+    for name in ("", "activation_study", "bounds_study"):
+        prefix, values = ((name,), config[name]) if name else ((), config)
         for index, name in enumerate(values["datasets"]):
             if name not in known.catalogue:
                 advice = did_you_mean(name, known.catalogue)
@@ -247,6 +248,7 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
         ("activation_constants",), config["activation_constants"], known, at
     )
     problems += _training_errors(config, known, at)
+    problems += _bounds_errors(config["bounds_study"], known, at)
     used = used_datasets(config)
     for name in config["overrides"]:
         if name not in used:
@@ -286,6 +288,7 @@ def used_datasets(config: Config) -> list[str]:
             [
                 *config["datasets"],
                 *config["activation_study"]["datasets"],
+                *config["bounds_study"]["datasets"],
                 *(name for values in config["training"].values() for name in values["datasets"]),
             ]
         )
@@ -400,6 +403,24 @@ def _module_errors(experiment: str, values: Config, known: Known, at: Any) -> It
             yield (
                 f"{at(*place, 'criterion')}: {name} has no test samples; give a test_share, or "
                 "another criterion"
+            )
+
+
+def _bounds_errors(study: Config, known: Known, at: Any) -> Iterator[str]:
+    """Yield lines for datasets that bounds on the unit sphere cannot be compared on."""
+    for index, name in enumerate(study["datasets"]):
+        if name not in known.catalogue:
+            continue  # which is told already
+        if known.catalogue[name]["scaling"] != "unit_norm":
+            yield (
+                f"{at('bounds_study', 'datasets', index)}: {name} is not on the unit sphere; take "
+                "a dataset with scaling unit_norm"
+            )
+        available, samples = known.samples.get(name), study["samples"]
+        if samples != "all" and available is not None and samples > available:
+            yield (
+                f"{at('bounds_study', 'samples')}: {samples} is more than the {available} samples "
+                f"of {name}; use all"
             )
 
 

@@ -145,6 +145,9 @@ def other_jobs():
         n, d = SIZES.samples(cell.split("/")[0])
         sheet = [f"results/{RUN}/datasheets/{cell}"]
         yield "describe_dataset", False, costs.description(n=n, d=d), sheet
+    for dataset in config["bounds_study"]["datasets"]:
+        compared = [cell for cell in bounds_cells() if f"/{dataset}/" in cell]
+        yield "compute_bounds", False, SIZES.bounds(dataset), compared
     for figure in config["figures"]:
         yield "render_figure", False, costs.LIGHT, figure_files(figure)
     measured = ["activations", "precision", "statements"]

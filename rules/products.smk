@@ -3,10 +3,22 @@
 # Needs: common.smk. Makes: input and parameter functions, CATEGORIES and PAGES; no rules.
 
 
+def bounds_cells():
+    """Return the comparisons with bounds of every dataset and activation of their study."""
+    study = config["bounds_study"]
+    return expand(
+        "results/{run}/bounds/{dataset}/{activation}.parquet",
+        run=RUN,
+        dataset=study["datasets"],
+        activation=study["activations"],
+    )
+
+
 def cell_files():
     """Return every cell of the run."""
     spectra = cells.spectrum_cells([MAIN_GRID, STUDY_GRID])
     return [
+        *bounds_cells(),
         *expand("results/{run}/spectra/{cell}", run=RUN, cell=spectra),
         *expand(
             "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
@@ -66,9 +78,10 @@ def target_name(figure):
 CATEGORIES = {
     "claims": "1 Claims",
     "liu2023relu": "2 Liu and Hui (2023)",
-    "beyond": "3 Beyond the papers",
-    "tables": "4 Data and tables",
-    "run": "5 The run",
+    "agarwal2021deep": "3 Agarwal, Awasthi and Kale (2021)",
+    "beyond": "4 Beyond the papers",
+    "tables": "5 Data and tables",
+    "run": "6 The run",
 }
 PAGES = ["datasets", "conditioning", "learning_rates", "run"]
 

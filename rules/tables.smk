@@ -12,6 +12,7 @@ TABLES = [
     "angles",
     "activation_study",
     "datasets",
+    "bounds",  # of rules/bounds.smk
     "precision",  # of rules/precision.smk
     "activations",  # of rules/activations.smk
     "statements",  # of rules/claims.smk

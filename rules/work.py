@@ -76,6 +76,16 @@ class Sizes:
             kernel=kernel,
         )
 
+    def bounds(self, dataset: str) -> Work:
+        """Return the work of comparing kernels with bounds on one dataset."""
+        study, (n, d) = self.config["bounds_study"], self.samples(dataset)
+        return costs.bounds(
+            n=n if study["samples"] == "all" else study["samples"],
+            d=d,
+            depths=study["depths"],
+            activations=len(study["activations"]),
+        )
+
     def training(
         self, experiment: str, dataset: str, model: str, activation: str, depth: int
     ) -> Work:

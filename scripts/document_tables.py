@@ -11,6 +11,7 @@ from cli import Parser, run_main
 from ntk_conditioning.files import write_text
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
@@ -25,6 +26,7 @@ TABLES = (
     CONDITIONING,
     ANGLES,
     DATASETS,
+    BOUNDS,
     PRECISION,
     ACTIVATIONS,
     TRAINING,

@@ -43,6 +43,8 @@ _ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
 _CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
 # Numbers that a hidden unit keeps of every sample until the gradient has passed.
 _HELD = 6
+# The same, where all samples have one norm.
+_ONE_NORM = 4000
 # Passes over the factored gradients that scale and round them, which only read the memory.
 _ROUNDING = 40
 
@@ -204,6 +206,13 @@ def infinite_spectrum(
     copies = 2 * threads if whole else 2
     needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=copies)
     return Work(flops, needed + 8 * n * d + (0 if closed_form else TORCH))
+
+
+def bounds(*, n: int, d: int, depths: Sequence[int], activations: int) -> Work:
+    """Return the work of compute_bounds: for each activation n²/2 pairs through the layers."""
+    pairs = n**2 / 2 * (_ANGLE + max(depths) * _ONE_NORM)
+    flops = activations * (pairs + 2 * len(depths) * _EIGENVALUES * n**3)
+    return Work(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
 
 
 def min_angle(

@@ -25,6 +25,8 @@ _DATASET_COLORS = {
     "librispeech_sample": "#6611CC",
     "cifar10": "#882255",
     "digits_sphere": "#992E00",
+    "patches_sphere": "#00614A",
+    "synthetic_sphere": "#004C7A",
 }
 _ACTIVATION_COLORS = {
     "relu": "#332288",
@@ -45,6 +47,8 @@ _DATASET_LABELS = {
     "synthetic10": "Synthetic (10-d)",
     "digits": "Digits",
     "digits_sphere": "Digits on the sphere",
+    "patches_sphere": "Patches on the sphere",
+    "synthetic_sphere": "Random on the sphere",
     "patches": "Patches",
     "mnist": "MNIST",
     "fashion_mnist": "f-MNIST",

@@ -1,0 +1,83 @@
+"""Compare kernels of infinite width along depth with the bounds of agarwal2021deep."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from cli import (
+    Parser,
+    UsageError,
+    limit_threads,
+    logger,
+    positive_integer,
+    positive_integer_or_all,
+    run_main,
+    seed,
+    threads_argument,
+)
+
+from ntk_conditioning import activations, bounds, tables
+from ntk_conditioning.blocks import draw_blocks
+from ntk_conditioning.prepared import load_prepared
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.bounds import BOUNDS
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    if len(args.outputs) != len(args.activations):
+        raise UsageError(
+            f"{len(args.outputs)} outputs for {len(args.activations)} activations; give as many"
+        )
+    limit_threads(args.threads)
+    for path in args.activation_file:
+        activations.load_plugin(path)
+    x = load_prepared(args.data).x
+    (block,) = draw_blocks(
+        len(x), size=args.samples, count=1, generator=generator(args.seed, "blocks")
+    )
+    log.info("device cpu, float64, infinite width, %d samples", len(block))
+    for name, output in zip(args.activations, args.outputs, strict=True):
+        found = bounds.compare(x[block], depths=args.depths, activation=name)
+        labels = {"dataset": args.dataset, "activation": name}
+        rows = [labels | asdict(comparison) for comparison in found]
+        tables.write(output, BOUNDS, tables.from_rows(BOUNDS, rows))
+        log.info("%s: %d depths", name, len(args.depths))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
+    parser.add_argument("--dataset", required=True, help="name written into the tables")
+    parser.add_argument("--activations", nargs="+", required=True, help="names of activations")
+    parser.add_argument(
+        "--activation-file",
+        type=Path,
+        action="append",
+        default=[],
+        help="Python file that registers activations; may be repeated",
+    )
+    parser.add_argument(
+        "--depths", type=positive_integer, nargs="+", required=True, help="numbers of hidden layers"
+    )
+    parser.add_argument(
+        "--samples", type=positive_integer_or_all, required=True, help="samples drawn, or all"
+    )
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the draw")
+    threads_argument(parser)
+    parser.add_argument(
+        "--outputs", type=Path, nargs="+", required=True, help="a table (.parquet) per activation"
+    )
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
