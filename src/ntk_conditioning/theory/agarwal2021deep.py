@@ -181,7 +181,7 @@ def _slow_bound(depth: float, mu: float) -> float:
     return float(brentq(layers, 1e-300, 0.5, xtol=1e-300, rtol=1e-12))
 
 
-# --- NormReLU: Section 7, Appendix I.1 -------------------------------------------------------------
+# --- NormReLU: Section 7, Appendix I.1 ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
