@@ -120,7 +120,9 @@ TRAINING_GRIDS = [
     cells.TrainingGrid(
         experiment=name,
         depths={
-            dataset: values["overrides"].get(dataset, {}).get("depths", values["depths"])
+            dataset: values["overrides"]
+            .get(dataset, {})
+            .get("depths", values["depths"])
             for dataset in values["datasets"]
         },
         models=values["models"],

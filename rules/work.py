@@ -118,7 +118,7 @@ class Sizes:
         }
         if not architectures.MODELS[model].by_modules:
             return costs.training(**sizes)
-        return costs.module_training(model, **sizes, image=self.image(dataset))
+        return costs.module_training(model, **sizes, seeds=seeds, image=self.image(dataset))
 
     def training_kernel(
         self, experiment: str, dataset: str, model: str, activation: str, depth: int

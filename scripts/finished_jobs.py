@@ -157,6 +157,7 @@ def work_of(rule: str, place: Sequence[str], run: Path) -> Work:
 def training_work(rows: Sequence[dict[str, Any]], *, loaded: int) -> Work:
     """Return the work that was done: networks that diverged count for the epochs until then."""
     row, epochs = rows[0], sorted({row["epoch"] for row in rows})
+    seeds = len({own["seed"] for own in rows})
     trained = sum(not own["diverged"] and own["epoch"] < epochs[-1] for own in rows)
     sizes = {
         **{key: row[key] for key in ("n", "d", "width", "depth", "n_test")},
@@ -166,10 +167,10 @@ def training_work(rows: Sequence[dict[str, Any]], *, loaded: int) -> Work:
         "batch": row["batch_size"],
         "evaluate_every": epochs[1],
         "loaded": loaded,
-        "draws": len({own["seed"] for own in rows}) if row["n"] < loaded else 0,
+        "draws": seeds if row["n"] < loaded else 0,
         "dtype_bytes": np.dtype(row["dtype"]).itemsize,
     }
     if not MODELS[row["model"]].by_modules:
         return costs.training(**sizes)
     image = None if row["image"] == "none" else tuple(map(int, row["image"].split()))
-    return costs.module_training(row["model"], **sizes, image=image)
+    return costs.module_training(row["model"], **sizes, seeds=seeds, image=image)

@@ -18,7 +18,7 @@ from cli import positive_integer_or_all as integer_or_all
 from training_checkpoints import TrainingCheckpoints
 from training_data import Labelled, labelled_samples, point, point_parser
 from training_loop import train
-from training_networks import descent_arguments, make_ensemble, sees_images
+from training_networks import descent_arguments, make_ensemble, sees_images, turns
 
 from ntk_conditioning import activations, learning_rates, tables
 from ntk_conditioning.architectures import MODELS
@@ -79,14 +79,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         activations.load_plugin(path)
     rates = rates_to_try(args)
     samples, test, classes = labelled_samples(args)
-    ensemble = make_ensemble(args, rates, samples, test, classes=classes, device=device)
-    checkpoints = args.checkpoints and TrainingCheckpoints(args, program=__file__)
-    stopped = train(args, ensemble, checkpoints)
-    if stopped is not None:
-        return 128 + stopped
-    first = args.seeds[0]
-    write(args, ensemble, samples[first], test[first] if test else None, classes=classes)
-    if checkpoints:
+    rows: list[dict[str, Any]] = []
+    kept: list[TrainingCheckpoints] = []
+    for own in turns(args, rates, samples, classes=classes):
+        ensemble = make_ensemble(own, rates, samples, test, classes=classes, device=device)
+        checkpoints = own.checkpoints and TrainingCheckpoints(own, program=__file__)
+        kept += [checkpoints] if checkpoints else []
+        stopped = train(own, ensemble, checkpoints)
+        if stopped is not None:
+            return 128 + stopped
+        if checkpoints and own.seeds[-1] != args.seeds[-1]:
+            checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
+        rows += curves(args, ensemble, samples, test, classes=classes)
+        del ensemble
+    tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
+    for checkpoints in kept:
         checkpoints.forget()
     return 0
 
@@ -106,16 +113,16 @@ def rates_to_try(args: argparse.Namespace) -> list[float]:
     return sorted(rates)
 
 
-def write(
+def curves(
     args: argparse.Namespace,
     ensemble: Training[Any],
-    samples: Labelled,
-    test: Labelled | None,
+    samples: dict[int, Labelled],
+    test: dict[int, Labelled] | None,
     *,
     classes: int,
-) -> None:
-    """Write the curves."""
-    n, d = samples.x.shape
+) -> list[dict[str, Any]]:
+    """Return the rows of an ensemble's curves."""
+    n, d = samples[args.seeds[0]].x.shape
     labels = {
         **point(args),
         "width": args.width,
@@ -130,7 +137,7 @@ def write(
         "augmentation": args.augmentation,
         "mixed_precision": args.mixed_precision,
         "n": n,
-        "n_test": 0 if test is None else len(test.x),
+        "n_test": len(test[args.seeds[0]].x) if test else 0,
         "d": d,
         "image": " ".join(map(str, args.image)) if sees_images(args) else "none",
         "classes": classes,
@@ -139,7 +146,7 @@ def write(
     }
     every = args.evaluate_every
     epochs = [e for e in range(args.epochs + 1) if e % every == 0 or e == args.epochs]
-    rows = (
+    return [
         row
         for number, member in enumerate(ensemble.members)
         for row in curve_rows(
@@ -151,8 +158,7 @@ def write(
             diverged=int(ensemble.diverged[number]),
             epochs=epochs,
         )
-    )
-    tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
+    ]
 
 
 if __name__ == "__main__":

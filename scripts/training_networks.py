@@ -12,7 +12,7 @@ from cli import Parser, UsageError, logger, not_negative, positive_integer, posi
 from training_data import Labelled
 
 from ntk_conditioning import activations
-from ntk_conditioning.architectures import MODELS, depth_problem
+from ntk_conditioning.architectures import MODELS, depth_problem, seeds_in_turn, sizes
 from ntk_conditioning.training import (
     Architecture,
     Augmentation,
@@ -44,6 +44,35 @@ def descent_arguments(parser: Parser) -> None:
     add("--mixed-precision", action="store_true", help="products of bfloat16, by autocast")
 
 
+def turns(
+    args: argparse.Namespace,
+    rates: Sequence[float],
+    samples: dict[int, Labelled],
+    *,
+    classes: int,
+) -> list[argparse.Namespace]:
+    """Return the arguments of the ensembles that are trained one after the other.
+
+    Most trainings are one; of large networks there are several, of some seeds each.
+    """
+    n, d = next(iter(samples.values())).x.shape
+    require_possible(args, n=n, d=d)
+    if not MODELS[args.model].by_modules:
+        return [args]
+    outputs = classes if args.outputs == "classes" else 1
+    shape = {"d": d, "width": args.width, "depth": args.depth, "image": args.image}
+    weights = sizes(args.model, **shape, outputs=outputs).weights
+    most = seeds_in_turn(weights * len(rates))
+    if most >= len(args.seeds):
+        return [args]
+    found = []
+    for first in range(0, len(args.seeds), most):
+        folder = args.checkpoints and args.checkpoints / f"seed-{args.seeds[first]}"
+        own = {"seeds": args.seeds[first : first + most], "checkpoints": folder}
+        found.append(argparse.Namespace(**vars(args) | own))
+    return found
+
+
 def make_ensemble(
     args: argparse.Namespace,
     rates: Sequence[float],
@@ -56,8 +85,6 @@ def make_ensemble(
     """Return the networks at initialisation, with their samples on the device."""
     model, dtype = MODELS[args.model], getattr(torch, args.dtype)
     n, d = next(iter(samples.values())).x.shape
-    batch = n if args.batch_size == "all" else min(args.batch_size, n)
-    require_possible(args, n=n, d=d, batch=batch)
     images = sees_images(args)
     placed: dict[int, Part] = {}
 
@@ -70,11 +97,17 @@ def make_ensemble(
         return placed[id(labelled)]
 
     members = [Member(seed, rate) for seed in args.seeds for rate in rates]
+    samples = {seed: samples[seed] for seed in args.seeds}
+    test = test and {seed: test[seed] for seed in args.seeds}
     activation = activations.get(args.activation)
     loss = make_loss(args.loss, outputs=args.outputs, classes=classes, dtype=dtype, device=device)
     parts = {seed: part(labelled) for seed, labelled in samples.items()}
     tests = test and {seed: part(labelled) for seed, labelled in test.items()}
-    course = {"epochs": args.epochs, "batch": batch, "evaluate_every": args.evaluate_every}
+    course = {
+        "epochs": args.epochs,
+        "batch": args.batch_size,
+        "evaluate_every": args.evaluate_every,
+    }
     ensemble: Training[Any]
     together = False
     if model.by_modules:
@@ -133,7 +166,7 @@ def descent(args: argparse.Namespace) -> Descent:
     )
 
 
-def require_possible(args: argparse.Namespace, *, n: int, d: int, batch: int) -> None:
+def require_possible(args: argparse.Namespace, *, n: int, d: int) -> None:
     """Raise `UsageError` for networks, images or batches that do not go together."""
     model = MODELS[args.model]
     if not model.by_modules and descent(args) != PLAIN:
@@ -150,6 +183,7 @@ def require_possible(args: argparse.Namespace, *, n: int, d: int, batch: int) ->
         raise UsageError(f"--image: {shape} is not the {d} features of a sample")
     if args.mixed_precision and args.dtype != "float32":
         raise UsageError(f"--mixed-precision needs --dtype float32, not {args.dtype}")
+    batch = n if args.batch_size == "all" else args.batch_size
     if model.normalization == "batch" and n % batch == 1:
         raise UsageError(
             f"--batch-size {batch}: an epoch of {n} samples ends with a step of one, which has no "

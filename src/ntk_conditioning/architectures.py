@@ -125,3 +125,20 @@ def sizes(
             convolve(width << stage)
     top = channels * outputs
     return Sizes(weights + top, products + top, first, units)
+
+
+#: Weights of all networks that are in training at once, as far as one seed's are not more: with
+#: momentum 4 GB of float32.
+TURN = 2**29
+
+
+def seeds_in_turn(weights: float) -> int:
+    """Return how many seeds train side by side, of which each has so many weights.
+
+    The others wait for their turn. So even the largest networks fit into a GPU, however many seeds
+    there are.
+
+    >>> seeds_in_turn(10 * 461872), seeds_in_turn(288_000_000), seeds_in_turn(10**9)
+    (116, 1, 1)
+    """
+    return max(1, int(TURN // weights))

@@ -29,7 +29,7 @@ def merged(base: dict, overlay: dict) -> dict:
 
 def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
     """Return the lines that an overlay's mistakes give, with the package's own vocabulary."""
-    from ntk_conditioning import activations, datasets
+    from ntk_conditioning import activations, architectures, datasets
 
     config = merged(base, overlay)
     try:
@@ -41,6 +41,8 @@ def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
             figures=FIGURES,
             activations=activations,
             known_shape=datasets.known_shape,
+            known_image=datasets.known_image,
+            architectures=architectures,
         )
     except ValueError as error:
         return str(error).splitlines()
@@ -49,7 +51,7 @@ def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
 
 def test_the_projects_own_configs_have_no_mistakes():
     assert lines({}) == []
-    for name in ("ci", "laptop", "paper"):
+    for name in ("ci", "cifar10", "laptop", "paper"):
         assert lines(read_yaml(ROOT / f"config/{name}.yaml")) == []
 
 
@@ -103,6 +105,44 @@ def test_the_projects_own_configs_have_no_mistakes():
         (
             {"training": {"fig3": {"epoch": 3}}},
             "mine.yaml: unknown key 'training.fig3.epoch'; did you mean 'epochs'?",
+        ),
+        (
+            {"training": {"fig3": {"momentum": 0.9}}},
+            "mine.yaml: training.fig3.momentum: mlp is trained by plain gradient descent; leave it "
+            "at 0, or take mlp to an experiment of its own",
+        ),
+        (
+            {"training": {"resnet": {"depths": [8, 12]}}},
+            "config.yaml: training.resnet.models[0]: resnet has depths 6 n + 2, such as 8, 14, 20, "
+            "32, 110, not 12; correct depths",
+        ),
+        (
+            {"training": {"resnet": {"datasets": ["librispeech_sample"], "test_share": 0.5}}},
+            "mine.yaml: training.resnet.datasets[0]: resnets need images, and of "
+            "librispeech_sample no image shape is known; give its catalogue entry image: [height, ",
+        ),
+        (
+            {"training": {"deep_fc": {"learning_rates": "auto"}}},
+            "config.yaml: training.deep_fc.models[0]: critical learning rates are known of mlp "
+            "only; give fc a list of learning_rates, there or in training.deep_fc.overrides.fc",
+        ),
+        (
+            {"training": {"deep_fc": {"test_share": 0}}},
+            "config.yaml: training.deep_fc.criterion: patches has no test samples; give a "
+            "test_share, or another criterion",
+        ),
+        (
+            {"training": {"deep_fc": {"test_share": 1}}},
+            "mine.yaml: training.deep_fc.test_share: 1 is too large; it must be below 1",
+        ),
+        (
+            {"training": {"deep_fc": {"overrides": {"fc": {"samples": 100}}}}},
+            "mine.yaml: training.deep_fc.overrides.fc.samples: fc is a model, and its exceptions "
+            "are of batch_size, epochs, learning_rates; give samples for a dataset",
+        ),
+        (
+            {"training": {"deep_fc": {"mixed_precision": True, "dtype": "float64"}}},
+            "mine.yaml: training.deep_fc.mixed_precision: needs dtype float32, not float64",
         ),
         ({"depths": [1, 1.5]}, "mine.yaml: depths[1]: 1.5 is not a whole number"),
         ({"depths": [1.0]}, "mine.yaml: depths[0]: 1.0 is not a whole number"),

@@ -315,6 +315,7 @@ def module_training(
     depth: int,
     classes: int,
     networks: float,
+    seeds: int,
     epochs: int,
     batch: int,
     image: tuple[int, int, int] | None = None,
@@ -327,8 +328,9 @@ def module_training(
 ) -> Work:
     """Return the work of train_network where torch's modules are trained, a ``model`` by its name.
 
-    As `training`, with what narrow networks spend besides products: on hidden units, on weights
-    that a step moves, and on starting each layer's operations.
+    The networks of ``seeds`` take turns, see `architectures.seeds_in_turn`. As `training`, with
+    what narrow networks spend besides products: on hidden units, on weights that a step moves, and
+    on starting each layer's operations.
     """
     size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
     images = architectures.MODELS[model].needs_images
@@ -342,7 +344,8 @@ def module_training(
     rows = min(batch, n)
     hidden = dtype_bytes * max(_HELD * rows, 4 * min(1000, n)) * (size.units + d)
     # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
-    weights = dtype_bytes * size.weights * (4 * networks + 2 * threads)
+    side_by_side = networks / seeds * architectures.seeds_in_turn(size.weights * networks / seeds)
+    weights = dtype_bytes * size.weights * (4 * min(networks, side_by_side) + 2 * threads)
     return Work(
         networks * (trained + evaluated + moved) * dtype_bytes / 8,
         TORCH + kept + placed + threads * hidden + weights,

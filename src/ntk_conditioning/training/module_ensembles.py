@@ -112,8 +112,14 @@ class ModuleEnsemble(Training[_Trained]):
     def _drop_diverged(self) -> None:
         self._groups = [group for group in self._groups if self.diverged[group.number] < 0]
 
+    def _going_on(self, state: Arrays) -> list[int]:
+        # When all is done only the metrics are kept: large networks take turns, see
+        # `architectures.seeds_in_turn`, and the weights of all would fill a disk.
+        return [] if state["epoch"] > self._epochs else super()._going_on(state)
+
     def _weights(self) -> Arrays:
-        kept = [_tensors(group) for group in self._groups if self.diverged[group.number] < 0]
+        numbers = self._going_on({"epoch": np.array(self.epoch), "diverged": self.diverged})
+        kept = [_tensors(group) for group in self._groups if group.number in numbers]
         return {
             name: np.stack([tensors[name].numpy(force=True) for tensors in kept])
             if kept

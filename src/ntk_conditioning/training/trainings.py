@@ -154,7 +154,7 @@ class Training(ABC, Generic[G]):
         expected: dict[str, tuple[int, ...]] = {"epoch": (), "steps": members, "diverged": members}
         expected |= {name: values.shape for name, values in self.metrics.items()}
         _require(state, expected)
-        active = np.flatnonzero(state["diverged"] < 0).tolist()
+        active = self._going_on(state)
         expected |= {name: (len(active), *shape) for name, shape in self._shapes().items()}
         _require(state, expected)
         for name in state.keys() - expected.keys():
@@ -164,6 +164,10 @@ class Training(ABC, Generic[G]):
         self.metrics = {name: state[name].copy() for name in self.METRICS}
         self._steps = state["steps"].copy()
         self._place(active, state)
+
+    def _going_on(self, state: Arrays) -> list[int]:
+        """Return the members whose weights a state has."""
+        return [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
 
     # --- what networks of a kind do -------------------------------------------------------------
 
