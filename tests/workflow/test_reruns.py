@@ -48,7 +48,7 @@ TRAINING_KERNELS = {
     "aggregate_training_kernels": 1,
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
-ALL_FIGURES = {"render_figure": 9}
+ALL_FIGURES = {"render_figure": 11}
 CLAIMS = {"check_claims": 1}  # of most tables
 STATEMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is

@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 9
+    assert planned["render_figure"] == 11
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -52,6 +52,8 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "liu2023relu/fig2_conditioning_vs_depth",
             "liu2023relu/fig3_training_curves",
             "liu2023relu/fig4_g",
+            "agarwal2021deep/fig2_normrelu_vs_selu",
+            "agarwal2021deep/fig6_length_map_and_bias",
             "beyond/convergence_vs_kappa",
             "beyond/spectrum_decay",
             "beyond/activations",
@@ -59,7 +61,7 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "beyond/separation_limit",
         )
     }
-    assert len(figures) == 18
+    assert len(figures) == 22
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)
