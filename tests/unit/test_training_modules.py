@@ -1,0 +1,337 @@
+"""Ensembles of modules: torch's own descent, pauses without a trace, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import MultiStepLR
+
+from ntk_conditioning import activations
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training import (
+    Descent,
+    Member,
+    ModuleEnsemble,
+    Part,
+    StateError,
+    make_loss,
+    make_network,
+)
+from ntk_conditioning.training.augmentation import PADDING, crop_flip, draw_moves
+
+IMAGE = (6, 5, 2)
+MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
+FULL = Descent(
+    momentum=0.9, weight_decay=1e-3, decay_at=(1, 2), decay_factor=0.5, augmentation="crop_flip"
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def part(seed: int, n: int, classes: int = 3, dtype: torch.dtype = torch.float64) -> Part:
+    chance = np.random.default_rng(seed)
+    x = torch.from_numpy(chance.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
+    return Part(x, torch.from_numpy(chance.permutation(n) % classes))
+
+
+def make(
+    name: str = "fc_batch_norm",
+    members: Any = MEMBERS,
+    *,
+    depth: int | None = None,
+    width: int = 4,
+    n: int = 11,
+    n_test: int = 7,
+    epochs: int = 3,
+    batch: Any = 4,
+    activation: str = "selu",
+    dtype: torch.dtype = torch.float64,
+    loss: tuple[Any, Any] = ("cross_entropy", "classes"),
+    **options: Any,
+) -> ModuleEnsemble:
+    own_loss = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
+    network = partial(
+        make_network,
+        name,
+        d=60,
+        image=IMAGE,
+        depth=depth or (8 if name.startswith("resnet") else 2),
+        width=width,
+        activation=activations.get(activation),
+        outputs=own_loss.outputs,
+        dtype=dtype,
+    )
+    seeds = {member.seed for member in members}
+    return ModuleEnsemble(
+        network,
+        own_loss,
+        members,
+        {seed: part(seed, n, dtype=dtype) for seed in seeds},
+        {seed: part(100 + seed, n_test, dtype=dtype) for seed in seeds},
+        **{"epochs": epochs, "batch": batch} | options,
+    )
+
+
+def after(asked: int) -> Callable[[], bool]:
+    """Return a question that is answered with no so many times, and then with yes."""
+    answers = iter([False] * asked)
+    return lambda: next(answers, True)
+
+
+def finish(ensemble: ModuleEnsemble) -> ModuleEnsemble:
+    while not ensemble.finished:
+        assert ensemble.advance()
+    return ensemble
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+# --- descent --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [("cross_entropy", "classes"), ("square", "scalar")])
+def test_training_is_that_of_a_loop_as_one_writes_it(loss):
+    """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
+    descent = Descent(momentum=0.9, weight_decay=1e-2, decay_at=(1, 3), decay_factor=0.3)
+    (member,) = members = [Member(5, 0.1)]
+    ensemble = make("fc_layer_norm", members, epochs=4, loss=loss, descent=descent)
+    data = part(5, 11)
+    outputs = 1 if loss[1] == "scalar" else 3
+    network = make_network(
+        "fc_layer_norm",
+        generator(5, "init"),
+        d=60,
+        image=IMAGE,
+        depth=2,
+        width=4,
+        activation=activations.get("selu"),
+        outputs=outputs,
+        dtype=torch.float64,
+    )
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2)
+    schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
+    codes = torch.linspace(-1, 1, 3, dtype=torch.float64)
+
+    def mean_loss(rows: Any) -> torch.Tensor:
+        f, y = network(data.x[rows])[0], data.y[rows]
+        if loss[0] == "cross_entropy":
+            return nn.functional.cross_entropy(f, y)
+        return (f[:, 0] - codes[y]).square().mean() / 2
+
+    ensemble.advance()
+    for epoch in range(1, 5):
+        assert schedule.get_last_lr()[0] == pytest.approx(0.1 * _factor_in(ensemble), rel=1e-14)
+        for rows in np.split(generator(5, "batch", epoch).permutation(11), [4, 8]):
+            optimizer.zero_grad()
+            mean_loss(rows).backward()
+            norm = sum(p.grad.square().sum().item() for p in network.parameters()) ** 0.5
+            optimizer.step()
+        schedule.step()
+        ensemble.advance()
+        found = {name: values[epoch, 0] for name, values in ensemble.metrics.items()}
+        expected = mean_loss(slice(None)).item()
+        assert found["train_loss"] == pytest.approx(expected, rel=1e-12)
+        assert found["gradient_norm"] == pytest.approx(norm, rel=1e-10)
+    assert member.rate == 0.1
+
+
+def _factor_in(ensemble: ModuleEnsemble) -> float:
+    return ensemble.rate_factor()
+
+
+def test_a_step_is_what_a_hand_computes():
+    """One hidden unit with the identity: f = v (w x), the square loss of a single sample."""
+    ensemble = make(
+        "fc",
+        [Member(1, 0.1)],
+        depth=1,
+        width=1,
+        n=1,
+        epochs=2,
+        activation="linear",
+        loss=("square", "scalar"),
+    )
+    before = ensemble.state()
+    w, v = before["network.body.1.weight"][0], before["network.head.weight"][0, 0, 0]
+    x, y = part(1, 1).x.flatten().numpy(), -1.0  # class 0 of three
+    error = v * (w @ x)[0] - y
+    assert ensemble.advance()
+    assert ensemble.advance()
+    found = ensemble.state()
+    np.testing.assert_allclose(found["network.body.1.weight"][0, 0], w[0] - 0.1 * error * v * x)
+    np.testing.assert_allclose(found["network.head.weight"][0, 0, 0], v - 0.1 * error * w[0] @ x)
+    np.testing.assert_allclose(found["network.head.bias"][0, 0], -0.1 * error)
+
+
+@pytest.mark.parametrize("name", ["fc", "resnet_batch_norm", "resnet_fixup"])
+def test_networks_learn_samples_by_heart(name):
+    ensemble = finish(make(name, [Member(1, 0.03)], epochs=30, descent=Descent(momentum=0.9)))
+    losses, accuracies = (ensemble.metrics[f"train_{m}"][:, 0] for m in ("loss", "accuracy"))
+    assert losses[0] > 0.9
+    assert losses[-1] < 0.1
+    assert accuracies[-1] == 1
+
+
+# --- pauses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fc_batch_norm", "resnet_batch_norm", "resnet_fixup"])
+def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
+    """At every step: weights, momentum, running statistics and metrics, in float32."""
+    options = {"dtype": torch.float32, "descent": FULL, "members": MEMBERS[:3]}
+    whole, parts = make(name, **options), make(name, **options)
+    for _ in range(3):  # short of the end, when weights are no more
+        assert whole.advance()
+    while parts.epoch < 3:
+        parts.advance(after(2))
+        state = parts.state()
+        parts = make(name, **options)
+        parts.restore(state)
+    assert_same(whole.state(), parts.state())
+    assert any(name.startswith("momentum.") for name in whole.state())
+    assert whole.state()["network.head.weight"].any()
+    assert_same(finish(whole).state(), finish(parts).state())
+
+
+def test_of_a_training_that_is_done_only_metrics_are_kept():
+    ensemble = finish(make())
+    state = ensemble.state()
+    assert len(state["network.head.weight"]) == 0
+    again = make()
+    again.restore(state)
+    assert again.finished
+    assert_same(again.metrics, ensemble.metrics)
+
+
+def test_members_do_not_feel_each_other():
+    together = finish(make("resnet_batch_norm", descent=FULL))
+    for number, member in enumerate(MEMBERS):
+        alone = finish(make("resnet_batch_norm", [member], descent=FULL))
+        for name, values in alone.metrics.items():
+            np.testing.assert_array_equal(values[:, 0], together.metrics[name][:, number])
+
+
+def test_one_that_diverges_stops_and_changes_no_other():
+    wild = (MEMBERS[0], Member(1, 1e9), MEMBERS[1])
+    options = {"loss": ("square", "classes"), "epochs": 5, "name": "fc"}
+    ensemble = make(members=wild, **options)
+    while ensemble.diverged[1] < 0:
+        ensemble.advance()
+    state = ensemble.state()
+    assert len(state["network.head.weight"]) == 2
+    again = make(members=wild, **options)
+    again.restore(state)
+    assert_same(finish(again).metrics, finish(ensemble).metrics)
+    assert ensemble.diverged.tolist()[::2] == [-1, -1]
+    lost = ensemble.diverged[1]
+    assert 0 < lost <= 5
+    usual = finish(make(members=MEMBERS[:2], **options))
+    for name, values in usual.metrics.items():
+        np.testing.assert_array_equal(values, ensemble.metrics[name][:, ::2])
+        assert np.isnan(ensemble.metrics[name][lost:, 1]).all()
+
+
+def test_a_state_of_other_networks_is_refused():
+    with pytest.raises(StateError, match=r"network\.body\.1\.weight is not"):
+        make(width=5).restore(make().state())
+    with pytest.raises(StateError, match="this one has no momentum"):
+        make().restore(make(descent=FULL).state())
+
+
+# --- augmentation ---------------------------------------------------------------------------------
+
+
+def test_crops_and_mirror_images_are_those_of_a_loop():
+    x = part(0, 40).x
+    moves = draw_moves(3, 2, 40)
+    found = crop_flip(x, torch.from_numpy(moves))
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
+    for image, own, (top, left, mirrored) in zip(found.numpy(), padded, moves, strict=True):
+        expected = own[:, top : top + 6, left : left + 5]
+        np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
+
+
+def test_moves_follow_from_seed_and_epoch_and_are_spread_evenly():
+    moves = draw_moves(3, 2, 20_000)
+    np.testing.assert_array_equal(moves, draw_moves(3, 2, 20_000))
+    for other in (draw_moves(4, 2, 20_000), draw_moves(3, 1, 20_000)):
+        assert (moves == other).all(1).mean() < 0.02
+    for column, choices in zip(moves.T, (9, 9, 2), strict=True):
+        counts = np.bincount(column, minlength=choices)
+        assert len(counts) == choices
+        # five standard deviations of a binomial count
+        expected = 20_000 / choices
+        assert abs(counts - expected).max() < 5 * expected**0.5
+
+
+def test_augmentation_changes_the_training_and_not_what_is_measured():
+    plain, moved = make(), make(descent=Descent(augmentation="crop_flip"))
+    for name, values in finish(plain).metrics.items():
+        other = finish(moved).metrics[name]
+        np.testing.assert_array_equal(values[0], other[0])
+        assert not np.allclose(values[1:], other[1:])
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
+    """Also where samples are evaluated in parts."""
+    from ntk_conditioning.training import module_ensembles
+
+    monkeypatch.setattr(module_ensembles, "EVALUATED", 3)
+    ensemble = make("resnet_batch_norm", MEMBERS[:1])
+    ensemble.advance()
+    network = make_network(
+        "resnet_batch_norm",
+        generator(1, "init"),
+        d=60,
+        image=IMAGE,
+        depth=8,
+        width=4,
+        activation=activations.get("selu"),
+        outputs=3,
+        dtype=torch.float64,
+    ).eval()
+    with torch.no_grad():
+        f, u = network(part(101, 7).x)
+    cosines = [
+        nn.functional.cosine_similarity(u[i], u[j], dim=0).item()
+        for i in range(7)
+        for j in range(7)
+        if i != j
+    ]
+    metrics = {name: values[0, 0] for name, values in ensemble.metrics.items()}
+    assert metrics["test_dot_product"] == pytest.approx(np.mean(cosines), rel=1e-12)
+    labels = part(101, 7).y
+    expected = nn.functional.cross_entropy(f, labels).item()
+    assert metrics["test_loss"] == pytest.approx(expected, rel=1e-12)
+    assert metrics["test_accuracy"] == (f.argmax(1) == labels).double().mean().item()
+
+
+def test_mixed_precision_is_near_to_single_and_another():
+    """bfloat16 has 8 bits: some percent after an epoch."""
+    losses = [
+        finish(
+            make("fc", epochs=1, dtype=torch.float32, descent=Descent(mixed_precision=mixed))
+        ).metrics["train_loss"]
+        for mixed in (False, True)
+    ]
+    assert not np.array_equal(*losses)
+    np.testing.assert_allclose(*losses, rtol=0.05)
