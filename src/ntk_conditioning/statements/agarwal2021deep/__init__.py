@@ -1,0 +1,51 @@
+"""The experiments of Agarwal, Awasthi & Kale 2021, "A deep conditioning treatment of neural …"."""
+
+from __future__ import annotations
+
+from ntk_conditioning.statements.agarwal2021deep import (
+    correlations,
+    depth,
+    descent,
+    interpolation,
+    kernels,
+    normalization,
+    normrelu,
+    norms,
+    random_layers,
+    relu_features,
+    unequal_norms,
+)
+
+EXPERIMENTS = (
+    normalization.same_output,
+    normalization.proof,
+    correlations.normalized_maps,
+    correlations.convexity,
+    correlations.fixed_points,
+    depth.convergence,
+    depth.slow_convergence,
+    kernels.eigenvalue_bound,
+    kernels.assumption_b,
+    kernels.schoenberg,
+    kernels.neural_tangent,
+    norms.convergence,
+    norms.shape,
+    norms.hermite_basis,
+    norms.shifted_relu,
+    unequal_norms.one_layer,
+    unequal_norms.near_norm_one,
+    unequal_norms.many_layers,
+    normrelu.many_layers,
+    normrelu.bias,
+    descent.top_layer,
+    descent.all_layers,
+    descent.features,
+    descent.stochastic,
+    random_layers.decay,
+    random_layers.scaling,
+    random_layers.concentration,
+    interpolation.covariance,
+    interpolation.excess_risk,
+    relu_features.smallest_eigenvalue,
+    relu_features.good_event,
+)

@@ -1,0 +1,110 @@
+"""One layer of infinite width as a map of correlations, and as a map of squared norms.
+
+The paper writes σ̂ for the first, on samples of norm 1, and σ̂_l for the second. Both take gain · σ,
+so that E σ(z)² = 1 (Eq. (8)), and come from `duals`: closed forms or quadrature over pairs, not the
+Hermite series by which the paper argues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from ntk_conditioning import activations
+from ntk_conditioning.activations import Activation, gaussian_rule
+from ntk_conditioning.duals import angle_of, dual
+
+Array = NDArray[np.float64]
+
+
+class CorrelationMap:
+    """σ̂ of an activation, by name or itself; of samples of norm 1.
+
+    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
+    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29).
+    """
+
+    def __init__(self, activation: Activation | str) -> None:
+        if isinstance(activation, str):
+            activation = activations.get(activation)
+        self._dual = dual(activation, np.ones(1))
+        z, weights = gaussian_rule(activation.kinks)
+        values = activation.gain * activation.values(z)
+        self.a0, self.a1 = float(values @ weights), float(values @ (z * weights))
+        self.mu = 1 - self.a1**2
+        self.mu_tilde = self.mu - self.a0**2
+
+    def deficits(self, w: ArrayLike) -> tuple[Array, Array]:
+        """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ)/σ̂'(1) at ρ = 1 - ``w``, right for tiny w too."""
+        w = np.asarray(w, dtype=np.float64)
+        flat = w.reshape(-1, 1)
+        one = slice(0, 1)
+        after, falls = self._dual.deficits(one, one, flat, angle_of(flat))
+        return after.reshape(w.shape), falls.reshape(w.shape)
+
+    def __call__(self, rho: ArrayLike) -> Array:
+        """Return σ̂(ρ)."""
+        return 1 - self.deficits(1 - np.asarray(rho, dtype=np.float64))[0]
+
+    def slope(self, rho: ArrayLike) -> Array:
+        """Return σ̂'(ρ)."""
+        return self.slope_at_one * (1 - self.deficits(1 - np.asarray(rho, dtype=np.float64))[1])
+
+    @cached_property
+    def slope_at_one(self) -> float:
+        """σ̂'(1) = E σ'(z)²."""
+        return float(self._dual.slopes[0])
+
+    def iterated(self, rho: ArrayLike, depth: int) -> Array:
+        """Return σ̂^(L)(ρ), the correlations after ``depth`` layers."""
+        w = 1 - np.asarray(rho, dtype=np.float64)
+        for _ in range(depth):
+            w, _ = self.deficits(w)
+        return np.asarray(1 - w)
+
+    @cached_property
+    def fixed_point(self) -> float:
+        """The smallest ρ in [0, 1] with σ̂(ρ) = ρ, by a root finder."""
+        if abs(float(self(0.0))) < 1e-12:
+            return 0.0
+        # σ̂ is convex and σ̂(1) = 1: there is one below 1 if and only if the slope at 1 exceeds 1
+        if self.slope_at_one <= 1 + 1e-9:
+            return 1.0
+        return float(brentq(lambda rho: float(self(rho)) - rho, 0.0, 1 - 1e-6, xtol=1e-14))
+
+
+def length_map(activation: Activation | str) -> Callable[[ArrayLike], Array]:
+    """Return σ̂_l, which takes squared norms γ > 0 (n,) to E σ(√γ z)², by quadrature."""
+    sigma = activations.get(activation) if isinstance(activation, str) else activation
+
+    def after(gamma: ArrayLike) -> Array:
+        gamma = np.asarray(gamma, dtype=np.float64)
+        squares = [sigma.expectation(np.square, q=float(each)) for each in gamma.flat]
+        return sigma.gain**2 * np.array(squares).reshape(gamma.shape)
+
+    return after
+
+
+def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
+    """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
+
+    ``q`` and ``q2`` are squared norms and ``rho`` correlations, all (n,). By Gauss and Hermite's
+    rule over both variables: right to 1e-9 for squared norms up to 4.
+    """
+    sigma = activations.get(activation)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    u, v = np.meshgrid(nodes, nodes)
+    mass = np.outer(weights, weights) / (2 * np.pi)
+    near = mass.ravel() > 1e-17  # corners that weigh nothing
+    u, v, mass = u.ravel()[near], v.ravel()[near], mass.ravel()[near]
+    found = []
+    for first, second, cosine in np.broadcast(q, q2, rho):
+        one = sigma.values(np.sqrt(first) * u)
+        two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
+        squares = (one**2 @ mass) * (two**2 @ mass)
+        found.append((one * two) @ mass / np.sqrt(squares))
+    return np.array(found)
