@@ -1,8 +1,9 @@
-"""The experiments of Agarwal, Awasthi & Kale 2021, "A deep conditioning treatment of neural …"."""
+"""The experiments of Agarwal, Awasthi & Kale 2021, "A deep conditioning treatment"."""
 
 from __future__ import annotations
 
 from ntk_conditioning.statements.agarwal2021deep import (
+    activations,
     correlations,
     depth,
     descent,
@@ -17,6 +18,10 @@ from ntk_conditioning.statements.agarwal2021deep import (
 )
 
 EXPERIMENTS = (
+    activations.closed_forms,
+    activations.non_linearity,
+    activations.normrelu,
+    activations.lengths,
     normalization.same_output,
     normalization.proof,
     correlations.normalized_maps,
