@@ -814,9 +814,25 @@ def processes() -> Iterator[Processes]:
     started.close()
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
-def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, processes, kills):
-    options = {"epochs": 10 * kills, "checkpoint_epochs": 1, "width": 32}
+#: With momentum, running statistics and augmentation.
+MODULES = {
+    "model": "fc_batch_norm",
+    "depth": 2,
+    "width": 4,
+    "image": (2, 2, 1),
+    "augmentation": "crop_flip",
+    "momentum": 0.9,
+    "decay_at": (4, 20),
+}
+
+
+@pytest.mark.parametrize(
+    ("kills", "network"),
+    [(8, {"width": 32}), pytest.param(30, {"width": 32}, marks=pytest.mark.slow), (5, MODULES)],
+    ids=["few", "many", "modules"],
+)
+def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, processes, kills, network):
+    options = {"epochs": 10 * kills, "checkpoint_epochs": 1} | network
     output = folder / "out/depth-1.parquet"
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")

@@ -40,9 +40,11 @@ CONSTANTS = {"measure_activations": 1}
 # the sphere; the last two take their learning rates from the kernel where training begins.
 TRAININGS = 2 * 2 + 1 + 1
 RELATIVE = 2
+# Of torch's modules, without kernels: two normalisations, and one network of each other experiment.
+DEEP = 2 + 5
 WHOLE = 2  # digits and digits_sphere, of which training takes its own samples
 SELECTION = {"select_learning_rates": 1}
-TRAINING = {"train_network": TRAININGS, "aggregate_training": 1} | SELECTION
+TRAINING = {"train_network": TRAININGS + DEEP, "aggregate_training": 1} | SELECTION
 TRAINING_KERNELS = {
     "compute_training_kernel": TRAININGS,
     "aggregate_training_kernels": 1,
