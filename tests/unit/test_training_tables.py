@@ -18,6 +18,7 @@ from ntk_conditioning.tables.training import (
     POINT_KEYS,
     TRAINING,
     TRAINING_KERNELS,
+    SelectionError,
     curve_rows,
     epochs_to,
     select_rates,
@@ -343,3 +344,54 @@ def test_each_loss_has_rates_in_ascending_order():
     for factors in learning_rates.AUTO.values():
         assert sorted(set(factors)) == list(factors)
     assert max(learning_rates.AUTO["square"]) <= 1  # beyond it gradient descent diverges
+
+
+# --- networks of torch's modules ------------------------------------------------------------------
+
+
+def judged(accuracies: Mapping[tuple[int, float], float | None], **point: Any) -> pa.Table:
+    """Return curves with these test accuracies at the end; without a loss where one diverged."""
+    rows = []
+    for (seed, rate), accuracy in accuracies.items():
+        lost = accuracy is not None and np.isnan(accuracy)
+        metrics = {"train_loss": [2.0, NAN if lost else 1.0]}
+        if accuracy is not None:
+            metrics["test_accuracy"] = [0.1, accuracy]
+        rows += curve_rows(
+            LABELS | {"model": "fc"} | point,
+            seed=seed,
+            rate=rate,
+            steps_per_epoch=2,
+            metrics=metrics,
+            diverged=1 if lost else -1,
+            epochs=range(2),
+        )
+    return tables.from_rows(TRAINING, rows)
+
+
+def test_the_highest_test_accuracy_may_decide_and_no_kernel_is_needed():
+    found = judged({(1, 0.1): 0.5, (1, 0.2): 0.8, (5, 0.1): 0.9, (5, 0.2): 0.7, (1, 0.4): NAN})
+    no_kernels = tables.from_rows(TRAINING_KERNELS, [])
+    (row,) = select_rates(found, no_kernels, {"fig3": ("test_accuracy", 0.1)}).to_pylist()
+    assert (row["learning_rate"], row["criterion"]) == (0.2, "test_accuracy")
+    assert row["score"] == pytest.approx(0.75, rel=1e-15)
+    assert (row["critical_learning_rate"], row["kappa"]) == (None, None)
+    assert (row["rates"], row["diverged_rates"], row["edge"]) == (3, 1, "none")
+    by_loss = select_rates(found, no_kernels, FINAL).to_pylist()[0]
+    assert (by_loss["learning_rate"], by_loss["score"]) == (0.1, 1.0)
+
+
+def test_without_test_samples_no_test_accuracy_decides():
+    with pytest.raises(SelectionError, match=r"fig3/digits/fc/relu/2: no test samples"):
+        select_rates(
+            judged({(1, 0.1): None}),
+            tables.from_rows(TRAINING_KERNELS, []),
+            {"fig3": ("test_accuracy", 0.1)},
+        )
+
+
+def test_an_mlp_without_its_kernel_is_still_an_error():
+    with pytest.raises(SelectionError, match="training kernels lacks it"):
+        select_rates(
+            judged({(1, 0.1): 0.5}, model="mlp"), tables.from_rows(TRAINING_KERNELS, []), FINAL
+        )

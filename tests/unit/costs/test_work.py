@@ -25,7 +25,7 @@ from ntk_conditioning import (
     shifted_relu,
     smallest_angle,
 )
-from ntk_conditioning.costs import Model
+from ntk_conditioning.costs import DEFAULTS, Model
 from ntk_conditioning.networks import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
@@ -173,6 +173,45 @@ def test_defaults_are_near_to_what_was_measured(name):
     kind, work, megabytes, seconds = MEASURED[name]
     assert 1.1e6 * megabytes < work.memory < 3e6 * megabytes + 1e9
     assert 0.7 < Model().seconds(kind, work) / seconds < 1.4
+
+
+def test_modules_take_what_they_were_measured_to():
+    """Seconds of a core, networks of depth 8 to 32 for an epoch; a factor of two."""
+    images = {
+        "d": 3072,
+        "image": (32, 32, 3),
+        "classes": 10,
+        "networks": 1,
+        "seeds": 1,
+        "epochs": 1,
+    }
+    measured = [
+        ("fc_layer_norm", {"n": 1600, "n_test": 400, "depth": 32, "width": 512}, 2.5),
+        ("fc_batch_norm", {"n": 400, "n_test": 100, "depth": 8, "width": 2000}, 2.6),
+        ("resnet_batch_norm", {"n": 1600, "n_test": 400, "depth": 8, "width": 4}, 1.4),
+        ("resnet", {"n": 800, "n_test": 100, "depth": 8, "width": 8}, 1.5),
+        ("resnet_batch_norm", {"n": 100, "n_test": 100, "depth": 32, "width": 16}, 1.9),
+    ]
+    rate = DEFAULTS["train_network"].rate
+    for model, sizes, seconds in measured:
+        work = costs.module_training(model, **images, **sizes, batch=100)
+        assert 0.5 < work.flops / rate / seconds < 2
+
+
+def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
+    sizes = {"n": 5000, "d": 3072, "width": 3000, "depth": 64, "classes": 10, "epochs": 3}
+    one, ten = (
+        costs.module_training("fc", **sizes, networks=2 * seeds, seeds=seeds, batch=128)
+        for seeds in (1, 10)
+    )
+    assert one.memory == ten.memory > 4 * 0.57e9 * 4 * 2
+    assert ten.flops == pytest.approx(10 * one.flops)
+    narrow = sizes | {"width": 100}
+    one, ten = (
+        costs.module_training("fc", **narrow, networks=2 * seeds, seeds=seeds, batch=128)
+        for seeds in (1, 10)
+    )
+    assert one.memory < ten.memory
 
 
 COUNTS = st.integers(1, 5000)
