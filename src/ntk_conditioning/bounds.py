@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 # How far norms may be from 1.
 UNIT = 1e-9
+# What decays counts until it is this many times its error.
+RESOLVED = 100
 # What is said of normalised activations only.
 NORMALISED = (
     "l_0",
@@ -74,6 +76,41 @@ class Comparison:
     distance: float | None
     distance_error: float | None
     distance_bound: float | None
+    correlation_rate: float | None = None
+    excess_rate: float | None = None
+
+    def after(self, previous: Comparison | None) -> Comparison:
+        """Return this comparison with the rates at which its kernel came from a shallower one.
+
+        They are logarithms of factors per layer, of what was at most 1/2 before; None unless both
+        depths resolve it.
+        """
+        if previous is None:
+            return self
+        layers = self.depth - previous.depth
+        return replace(
+            self,
+            correlation_rate=_rate(
+                (previous.correlation_max, previous.correlation_error),
+                (self.correlation_max, self.correlation_error),
+                layers,
+            ),
+            excess_rate=_rate(
+                (previous.excess, previous.excess_error), (self.excess, self.excess_error), layers
+            ),
+        )
+
+
+Measured = tuple[float | None, float | None]
+
+
+def _rate(before: Measured, after: Measured, layers: int) -> float | None:
+    (value, error), (later, later_error) = before, after
+    if value is None or error is None or later is None or later_error is None or value > 0.5:
+        return None
+    if later < RESOLVED * later_error:
+        return None
+    return math.log(later / value) / layers
 
 
 def compare(
@@ -87,9 +124,12 @@ def compare(
     """
     sigma = activations.get(activation) if isinstance(activation, str) else activation
     setting = _Setting(x, sigma)
-    for kernels in layerwise.along_depth(x, depths=depths, activation=sigma):
-        yield setting.row("nngp", kernels.depth, kernels.nngp)
-        yield setting.row("infinite_ntk", kernels.depth, kernels.ntk)
+    shallower: dict[str, Comparison] = {}
+    for found in layerwise.along_depth(x, depths=depths, activation=sigma):
+        for kernel, correlations in (("nngp", found.nngp), ("infinite_ntk", found.ntk)):
+            row = setting.row(kernel, found.depth, correlations)
+            yield row.after(shallower.get(kernel))
+            shallower[kernel] = row
 
 
 class _Setting:
@@ -111,7 +151,8 @@ class _Setting:
         found = expansion(activation, count=2)
         mean = float(abs(found.coefficients[0]))
         self.mean = mean * activation.gain if mean > found.errors[0] else 0.0
-        self.mu, self.mu_tilde = found.non_linearity, found.non_affinity
+        affine = found.non_linearity <= found.error  # which the theorems refuse
+        self.mu, self.mu_tilde = 0.0 if affine else found.non_linearity, found.non_affinity
         self.fixed = fixed_point(activation)
 
     def row(self, kernel: str, depth: int, found: Correlations) -> Comparison:

@@ -59,5 +59,11 @@ BOUNDS = Table(
         _bound("distance", "largest |K_ij - fixed_point|, i != j, of `nngp`"),
         _bound("distance_error", "bound on its error, of entries and of the fixed point"),
         _bound("distance_bound", "bound on it where the mean is not 0, Lemmas 35 and 36"),
+        _bound(
+            "correlation_rate",
+            "logarithm of a layer's factor on correlation_max, since the depth before; missing if "
+            "that was above 1/2, or this is below 100 times its error",
+        ),
+        _bound("excess_rate", "the same of the excess"),
     ),
 )
