@@ -41,7 +41,6 @@ EXPERIMENTS = (
     unequal_norms.near_norm_one,
     unequal_norms.many_layers,
     normrelu.many_layers,
-    normrelu.bias,
     descent.top_layer,
     descent.all_layers,
     descent.features,

@@ -17,10 +17,10 @@ from ntk_conditioning.statements.fits import exponent
 Array = NDArray[np.float64]
 
 SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)
-LAYERS = 2000
+LAYERS = 1000
 SETTLED = 1e-12
 """Correlations are iterated until they change by less; rounding moves them by that."""
-EPSILONS = (0.4, 0.1, 0.03, 0.01, 3e-3)
+EPSILONS = (0.4, 0.1, 0.03, 0.01, 5e-3)
 STEPS_OF_RHO = 21
 
 #: σ = (h_0 + √2 h_1 + h_2) / 2, with which σ̂(ρ) = (1 + ρ)²/4: smooth, of slope 1 at ρ = 1.

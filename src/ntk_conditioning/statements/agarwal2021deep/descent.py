@@ -31,7 +31,7 @@ SIZES = (16, 64)
 FEW = (4, 8, 16)
 MANY = (8, 16, 32, 64)
 ACTIVATION = "normalized_relu"
-STEPS = 30
+STEPS, MANY_STEPS = 30, 1000
 RESOLVED = 1e-24
 """Losses below are rounding, relative to the first."""
 REPLICATES = 64
@@ -165,7 +165,7 @@ def _problem(
 def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
     """Return the loss before and after each step of the update rule, by v itself."""
     losses = []
-    for _ in range(STEPS + 1):
+    for _ in range(MANY_STEPS + 1):
         residual = phi @ v - y
         losses.append(np.mean(residual**2))
         v = v - step * 2 / len(y) * (phi.T @ residual)

@@ -1,22 +1,22 @@
-"""One layer of infinite width as a map of correlations, and as a map of squared norms.
+"""One layer of infinite width as a map of correlations.
 
-The paper writes σ̂ for the first, on samples of norm 1, and σ̂_l for the second. Both take gain · σ,
-so that E σ(z)² = 1 (Eq. (8)), and come from `duals`: closed forms or quadrature over pairs, not the
-Hermite series by which the paper argues.
+The paper writes σ̂ for it, on samples of norm 1. It takes gain · σ, so that E σ(z)² = 1 (Eq. (8)),
+and comes from `duals`: closed forms or quadrature over pairs, not the Hermite series by which the
+paper argues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from ntk_conditioning import activations
-from ntk_conditioning.activations import Activation, gaussian_rule
+from ntk_conditioning.activations import Activation
 from ntk_conditioning.duals import angle_of, dual
+from ntk_conditioning.fixed_points import fixed_point
+from ntk_conditioning.hermite import expansion
 
 Array = NDArray[np.float64]
 
@@ -25,16 +25,16 @@ class CorrelationMap:
     """σ̂ of an activation, by name or itself; of samples of norm 1.
 
     ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
-    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29).
+    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄.
     """
 
     def __init__(self, activation: Activation | str) -> None:
         if isinstance(activation, str):
             activation = activations.get(activation)
         self._dual = dual(activation, np.ones(1))
-        z, weights = gaussian_rule(activation.kinks)
-        values = activation.gain * activation.values(z)
-        self.a0, self.a1 = float(values @ weights), float(values @ (z * weights))
+        self.fixed_point = fixed_point(activation).rho
+        first = expansion(activation, count=2).coefficients
+        self.a0, self.a1 = (activation.gain * float(each) for each in first)
         self.mu = 1 - self.a1**2
         self.mu_tilde = self.mu - self.a0**2
 
@@ -65,28 +65,6 @@ class CorrelationMap:
         for _ in range(depth):
             w, _ = self.deficits(w)
         return np.asarray(1 - w)
-
-    @cached_property
-    def fixed_point(self) -> float:
-        """The smallest ρ in [0, 1] with σ̂(ρ) = ρ, by a root finder."""
-        if abs(float(self(0.0))) < 1e-12:
-            return 0.0
-        # σ̂ is convex and σ̂(1) = 1: there is one below 1 if and only if the slope at 1 exceeds 1
-        if self.slope_at_one <= 1 + 1e-9:
-            return 1.0
-        return float(brentq(lambda rho: float(self(rho)) - rho, 0.0, 1 - 1e-6, xtol=1e-14))
-
-
-def length_map(activation: Activation | str) -> Callable[[ArrayLike], Array]:
-    """Return σ̂_l, which takes squared norms γ > 0 (n,) to E σ(√γ z)², by quadrature."""
-    sigma = activations.get(activation) if isinstance(activation, str) else activation
-
-    def after(gamma: ArrayLike) -> Array:
-        gamma = np.asarray(gamma, dtype=np.float64)
-        squares = [sigma.expectation(np.square, q=float(each)) for each in gamma.flat]
-        return sigma.gain**2 * np.array(squares).reshape(gamma.shape)
-
-    return after
 
 
 def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning import activations
-from ntk_conditioning.activations import gaussian_rule
 from ntk_conditioning.duals import angle_of, dual
 from ntk_conditioning.statements import Measurement, Setting
-from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap, length_map
+from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
 from ntk_conditioning.theory.agarwal2021deep import correlation_bound
 
 Array = NDArray[np.float64]
@@ -25,8 +24,8 @@ NORMS = np.array([0.5, 1.0, 2.0])
 """Squared norms of samples, all pairs of which are taken."""
 SEPARATIONS = (0.02, 0.05, 0.2, 1.0, 1.9)
 EPSILONS = (1e-2, 1e-4)
-EQUAL, SETTLED = 50, 250
-"""Layers after which squared norms are 1 up to 2e-4, and up to rounding."""
+EQUAL = 50
+"""Layers after which squared norms are 1 up to 2e-4."""
 BEYOND = 500
 """Layers after L̂ at which bounds are compared."""
 
@@ -70,22 +69,3 @@ def _deficits(layer: CorrelationMap, layers: int) -> Array:
         else:
             path.append(layer.deficits(path[-1])[0])
     return np.array(path)
-
-
-def bias(setting: Setting) -> Iterator[Measurement]:
-    """Measure a_0 at norm 1, which the text before Theorem 59 puts at 1, and the sums of the bias.
-
-    ``bias_sum`` is Σ_l bias(k̄^l(x, x)) from the squared norm ``at``; the proof bounds the larger
-    one, over α, by δ'.
-    """
-    layer = CorrelationMap(NAME)
-    yield Measurement("normrelu_a0", layer.a0, printed=1.0, corrected=0.0, activation=NAME)
-    sigma, after = activations.get(NAME), length_map(NAME)
-    for start in (0.5, 2.0):
-        gamma, total = start, 0.0
-        for _ in range(SETTLED):
-            z, weights = gaussian_rule(tuple(kink / math.sqrt(gamma) for kink in sigma.kinks))
-            square = float(after(gamma))
-            total += float(sigma.values(math.sqrt(gamma) * z) @ weights) ** 2 / square
-            gamma = square
-        yield Measurement("bias_sum", total, printed=DELTA, activation=NAME, at=start)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ntk_conditioning import activations
-from ntk_conditioning.activations import Activation, gaussian_mean, gaussian_nodes
+from ntk_conditioning.activations import Activation
+from ntk_conditioning.length_map import length_map, length_map_slope
 from ntk_conditioning.statements import Measurement, Setting
-from ntk_conditioning.statements.agarwal2021deep.maps import length_map
 
 Array = NDArray[np.float64]
 
@@ -36,9 +36,7 @@ VARIANCES = (2.1, 2.5, 2.9, 3.5)
 def contraction(activation: str) -> float:
     """Return α_σ of Theorem 37, by quadrature of both of its expectations."""
     sigma = activations.get(activation)
-    z = gaussian_nodes()
-    half = float(length_map(sigma)(0.5))
-    slope = sigma.gain**2 * float(gaussian_mean(sigma.values(z) * sigma.slopes(z) * z))
+    half, slope = float(length_map(sigma, 0.5)), float(length_map_slope(sigma, 1.0))
     return min(2 * half - 1, 1 - slope)
 
 
@@ -50,11 +48,11 @@ def convergence(setting: Setting) -> Iterator[Measurement]:
     for name in CONVEX_CONCAVE:
         alpha = contraction(name)
         yield Measurement("alpha", alpha, activation=name)
-        after = length_map(name)
+        sigma = activations.get(name)
         for start in STARTS:
             gamma = start
             for depth in range(1, max(setting.depths) + 1):
-                gamma = float(after(gamma))
+                gamma = float(length_map(sigma, gamma))
                 if depth in setting.depths:
                     shrunk = (1 - alpha) ** depth
                     common: dict[str, Any] = {"activation": name, "depth": depth, "at": start}
@@ -73,12 +71,12 @@ def shape(setting: Setting) -> Iterator[Measurement]:
     (σ'(z) z)² - σ(z) σ'(z) z: it prints >= 0 and then shows <= 0.
     """
     for name in NAMED:
-        values = length_map(name)(GAMMA)
+        sigma = activations.get(name)
+        values = length_map(sigma, GAMMA)
         slopes = np.diff(values) / np.diff(GAMMA)
         bends = np.diff(slopes) / slopes[:-1]
         yield Measurement("length_slope_min", float(slopes.min()), activation=name)
         yield Measurement("length_bend_max", float(bends.max()), activation=name)
-        sigma = activations.get(name)
         zero = float(sigma.values(np.zeros(1))[0])
         yield Measurement("activation_at_zero", abs(zero), printed=0.0, activation=name)
         z = np.linspace(-4, 4, 401)
@@ -115,15 +113,14 @@ def shifted_relu(setting: Setting) -> Iterator[Measurement]:
     Poole et al.'s setting of any variance. With one fixed point, the largest distance from 1 after
     many layers is measured too, and the least slope of the map.
     """
-    after = length_map(SHIFTED)
     common: dict[str, Any] = {"activation": SHIFTED.name}
     scale = SHIFTED.gain**2
     yield Measurement("length_fixed_points", _fixed_points(1.0), at=scale, **common)
-    slopes = np.diff(after(GAMMA)) / np.diff(GAMMA)
+    slopes = np.diff(length_map(SHIFTED, GAMMA)) / np.diff(GAMMA)
     yield Measurement("shifted_slope_min", float(slopes.min()), **common)
     gamma = GAMMA[::40]
     for _ in range(400):
-        gamma = after(gamma)
+        gamma = length_map(SHIFTED, gamma)
     yield Measurement("shifted_distance", float(np.abs(gamma - 1).max()), depth=400, **common)
     for variance in VARIANCES:
         count = _fixed_points(variance / scale)
@@ -132,10 +129,9 @@ def shifted_relu(setting: Setting) -> Iterator[Measurement]:
 
 def _fixed_points(factor: float) -> float:
     """Count the γ at which ``factor`` times the length map meets γ, each found as a root."""
-    after = length_map(SHIFTED)
 
     def rise(log: float) -> float:
-        return factor * float(after(math.exp(log))) / math.exp(log) - 1
+        return factor * float(length_map(SHIFTED, math.exp(log))) / math.exp(log) - 1
 
     grid = np.linspace(math.log(1e-3), math.log(1e9), 250)  # 1 is not among them
     signs = np.sign([rise(float(log)) for log in grid])

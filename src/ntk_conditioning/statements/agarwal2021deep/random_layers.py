@@ -41,7 +41,7 @@ def decay(setting: Setting) -> Iterator[Measurement]:
     hang together for a few layers.
     """
     for kind, (name, scale) in KINDS.items():
-        sizes, means = [], []
+        sizes, means, limit = [], [], _limit(name, scale)
         for width in WIDTHS:
             paths = np.concatenate(
                 [
@@ -56,7 +56,7 @@ def decay(setting: Setting) -> Iterator[Measurement]:
             size, mean = float(np.abs(deep).mean()), float(each.mean())
             error = float(each.std() / math.sqrt(len(each)))
             common: dict[str, Any] = {"activation": name, "width": width, "depth": LAYERS}
-            yield Measurement(f"{kind}_mean_size", size, **common)
+            yield Measurement(f"{kind}_mean_size", size, float(limit[SETTLED]), **common)
             yield Measurement(f"{kind}_mean_over_error", abs(mean) / error, **common)
             yield Measurement(f"{kind}_mean", abs(mean), **common)
             sizes.append(size)
@@ -65,7 +65,7 @@ def decay(setting: Setting) -> Iterator[Measurement]:
         yield Measurement(
             f"{kind}_decay",
             _factor(early),
-            corrected=_factor(_limit(name, scale)),
+            corrected=_factor(limit),
             activation=name,
             width=WIDTHS[-1],
         )

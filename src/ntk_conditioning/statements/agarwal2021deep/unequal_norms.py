@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import activations
 from ntk_conditioning.activations import gaussian_mean, gaussian_nodes
+from ntk_conditioning.length_map import length_map
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.agarwal2021deep.maps import (
     CorrelationMap,
     correlation_of,
-    length_map,
 )
 from ntk_conditioning.statements.agarwal2021deep.norms import contraction
 from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separating_depth
@@ -56,7 +56,7 @@ def nonlinearity(activation: str, gamma: Array) -> Array:
     sigma = activations.get(activation)
     z = gaussian_nodes()
     a1 = gaussian_mean(z * sigma.values(np.sqrt(gamma)[:, None] * z))
-    return np.asarray(1 - sigma.gain**2 * a1**2 / length_map(sigma)(gamma))
+    return np.asarray(1 - sigma.gain**2 * a1**2 / length_map(sigma, gamma))
 
 
 def near_norm_one(setting: Setting) -> Iterator[Measurement]:
@@ -98,7 +98,7 @@ def many_layers(setting: Setting) -> Iterator[Measurement]:
 
 def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tuple[Array, Array]:
     """Return correlations (L, pairs) and squared norms (L, pairs, 2) after 0, 1, … layers."""
-    after = length_map(name)
+    sigma = activations.get(name)
     norms, rhos = [np.array(PAIRS)], [np.full(len(PAIRS), rho)]
     for _ in range(last):
         q, q2 = norms[-1].T
@@ -106,5 +106,5 @@ def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tupl
             rhos.append(correlation_of(name, q, q2, rhos[-1]))
         else:
             rhos.append(layer(rhos[-1]))
-        norms.append(after(norms[-1]))
+        norms.append(length_map(sigma, norms[-1]))
     return np.array(rhos), np.array(norms)
