@@ -7,18 +7,26 @@ import pytest
 import torch
 
 from ntk_conditioning import activations, empirical, infinite
-from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.networks import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 
 WIDTHS = (64, 128, 256, 512, 1024)
 SEEDS = range(32)
 
 
+def embedding_gram(mlp: MLP, x: torch.Tensor) -> torch.Tensor:
+    """Return the Gram matrix of the last hidden layer, whose limit is the NNGP."""
+    alpha = x
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        alpha = mlp.scale(layer) * mlp.activation.function(alpha @ weight.T)
+    return alpha @ alpha.T
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "erf", "selu", "normrelu"])
-def test_empirical_kernel_converges_like_one_over_the_root_of_the_width(activation):
+def test_empirical_kernels_converge_like_one_over_the_root_of_the_width(activation):
     """Inputs of unequal norms, depth 2; root mean square of the relative error over seeds."""
     x = generator(1, "data").standard_normal((8, 6)) / np.sqrt(6)
-    limit = infinite.ntk(x, depth=2, activation=activation)
+    limits = [kernel(x, depth=2, activation=activation) for kernel in (infinite.ntk, infinite.nngp)]
     errors = []
     for width in WIDTHS:
         squares = []
@@ -30,9 +38,15 @@ def test_empirical_kernel_converges_like_one_over_the_root_of_the_width(activati
                 activation=activations.get(activation),
                 generator=generator(seed, "init"),
             )
-            k = empirical.ntk(mlp, torch.from_numpy(x)).numpy()
-            squares.append(np.sum((k - limit) ** 2) / np.sum(limit**2))
-        errors.append(np.sqrt(np.mean(squares)))
-    slope, _ = np.polyfit(np.log(WIDTHS), np.log(errors), 1)
-    assert slope == pytest.approx(-0.5, abs=0.15)
-    assert errors[-1] < 0.1
+            rows = torch.from_numpy(x)
+            kernels = empirical.ntk(mlp, rows).numpy(), embedding_gram(mlp, rows).numpy()
+            squares.append(
+                [
+                    np.sum((kernel - limit) ** 2) / np.sum(limit**2)
+                    for kernel, limit in zip(kernels, limits, strict=True)
+                ]
+            )
+        errors.append(np.sqrt(np.mean(squares, axis=0)))
+    slopes, _ = np.polyfit(np.log(WIDTHS), np.log(errors), 1)
+    assert slopes == pytest.approx([-0.5, -0.5], abs=0.15)
+    assert errors[-1].max() < 0.1
