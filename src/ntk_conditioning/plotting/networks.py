@@ -96,7 +96,7 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
                     draw_metric(ax, own, f"{part}_accuracy", color=network_color(network))
             epoch_axis(ax, here)
             ax.set_title(f"{dataset_label(dataset)}, depth {depth}: {part}")
-            ax.set_ylim(top=1.02)
+            ax.set_ylim(0, 1.02)
         left.set_ylabel("accuracy")
     legend_below(figure, network_handles(networks), scale_handles(curves))
     return figure
