@@ -30,7 +30,6 @@ EXPERIMENTS = (
     depth.convergence,
     depth.slow_convergence,
     kernels.eigenvalue_bound,
-    kernels.assumption_b,
     kernels.schoenberg,
     kernels.neural_tangent,
     norms.convergence,

@@ -1,4 +1,4 @@
-"""Kernels of several samples: Lemma 23, Schoenberg's theorem, Eq. (7) and Assumption B."""
+"""Kernels of several samples: Lemma 23, Schoenberg's theorem and Eq. (7)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
 Array = NDArray[np.float64]
 
 N = 24
-RATIOS = (0.5, 1.0, 2.0, 8.0)
-"""Dimension over samples; below 1 the Gram matrix is singular."""
+RATIOS = (1.0, 2.0, 8.0)
+"""Dimension over samples."""
 ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
 TERMS = 9
 """Terms of a power series that are looked at."""
@@ -33,7 +33,7 @@ def eigenvalue_bound(setting: Setting) -> Iterator[Measurement]:
     for name in ACTIVATIONS:
         layer = CorrelationMap(name)
         for seed in setting.seeds:
-            for ratio in RATIOS[1:]:
+            for ratio in RATIOS:
                 gram = _gram(seed, round(ratio * N))
                 delta = float(np.linalg.eigvalsh(gram)[0])
                 for depth in setting.depths:
@@ -48,18 +48,6 @@ def eigenvalue_bound(setting: Setting) -> Iterator[Measurement]:
                         seed=seed,
                         at=ratio,
                     )
-
-
-def assumption_b(setting: Setting) -> Iterator[Measurement]:
-    """Measure the smallest eigenvalue of the Gram matrix of random samples on the sphere.
-
-    Section 3.3 calls Assumption B easily satisfied if n >= d; ``at`` is d/n.
-    """
-    for seed in setting.seeds:
-        for ratio in RATIOS:
-            d = round(ratio * N)
-            least = float(np.linalg.eigvalsh(_gram(seed, d))[0])
-            yield Measurement("gram_lambda_min", least, n=N, d=d, seed=seed, at=ratio)
 
 
 def _gram(seed: int, d: int) -> Array:

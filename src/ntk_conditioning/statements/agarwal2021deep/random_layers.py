@@ -27,8 +27,8 @@ START = 0.7
 WIDTHS = (32, 128, 512)
 LAYERS, SETTLED = 64, 32
 """Layers of a network, and after how many the correlations no longer remember the start."""
-UNITS = 2**17
-"""Units of all networks of a width and seed together."""
+UNITS = 2**14
+"""Of a layer of all networks that are drawn at a time."""
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 """Activations, and the norm of what a layer gives the next; erf(3z) is far from linear."""
 
@@ -140,16 +140,14 @@ def _paths(
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation."""
     sigma = activations.get(name)
-    networks = max(4, UNITS // width // 8)
+    networks = max(4, UNITS // width)
     rho = np.full(networks, start)
     path = [rho]
     for _ in range(layers):
         u, v = draws.standard_normal((2, networks, width))
         across = np.sqrt(np.maximum(1 - rho**2, 0))
-        one, two = (
-            sigma.values(scale * u),
-            sigma.values(scale * (rho[:, None] * u + across[:, None] * v)),
-        )
+        v = rho[:, None] * u + across[:, None] * v
+        one, two = sigma.values(scale * u), sigma.values(scale * v)
         products = np.einsum("nm,nm->n", one, two)
         squares = np.einsum("nm,nm->n", one, one) * np.einsum("nm,nm->n", two, two)
         rho = np.clip(products / np.sqrt(squares), -1, 1)  # rounding may leave the range
