@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ import yaml
 from docutils.core import publish_parts
 from matplotlib.mathtext import MathTextParser
 
-from ntk_conditioning import captions, tables
+from ntk_conditioning import bounds, captions, tables
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_conditioning.tables.training import (
@@ -314,7 +316,29 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "activations": ["relu", "linear", "normalized_tanh", "swish"],
     }
     study = {**axes, "depths": [0, 1, 3, 12]}
-    return {"folder": folder, **axes, "activation_study": study}
+    shallow = write_bounds(
+        folder,
+        dims={"synthetic_sphere": 40, "elsewhere": 5},  # without Assumption B there
+        activations=["normrelu", "tanh", "normalized_relu", "erf", "relu"],
+        depths=[1, 8, 64, 512],
+    )
+    return {"folder": folder, **axes, "activation_study": study, "bounds_study": shallow}
+
+
+def write_bounds(
+    folder: Path, *, dims: dict[str, int], activations: Sequence[str], depths: Sequence[int]
+) -> dict[str, Any]:
+    """Write the comparisons with bounds of 12 random samples in some dimensions; return the study."""
+    rows = []
+    for dataset, d in dims.items():
+        x = np.random.default_rng(0).standard_normal((12, d))
+        x /= np.linalg.norm(x, axis=1)[:, None]
+        for name in activations:
+            labels = {"dataset": dataset, "activation": name}
+            found = bounds.compare(x, depths=depths, activation=name)
+            rows += [labels | asdict(comparison) for comparison in found]
+    tables.write(folder / "bounds.parquet", BOUNDS, tables.from_rows(BOUNDS, rows))
+    return {"datasets": list(dims), "activations": list(activations), "depths": list(depths)}
 
 
 @pytest.fixture(scope="module")
@@ -344,6 +368,9 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "folder": folder,
         **axes,
         "activation_study": {**axes, "depths": [1]},
+        "bounds_study": write_bounds(
+            folder, dims={"own_data": 2}, activations=["relu"], depths=[1]
+        ),
     }
 
 

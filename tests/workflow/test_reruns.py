@@ -36,13 +36,16 @@ TABLES = {"aggregate_spectra": 1, "aggregate_conditioning": 1, "aggregate_angles
 STUDY = {"aggregate_activation_study": 1}
 PRECISION = {"measure_precision": 1}
 CONSTANTS = {"measure_activations": 1}
+BOUNDS = {"compute_bounds": 2, "aggregate_bounds": 1}
 # Trained are digits and speech at 2 depths, digits with the code's scale and gradient descent on
 # the sphere; the last two take their learning rates from the kernel where training begins.
 TRAININGS = 2 * 2 + 1 + 1
 RELATIVE = 2
 # Of torch's modules, without kernels: two normalisations, and one network of each other experiment.
 DEEP = 2 + 5
-WHOLE = 2  # digits and digits_sphere, of which training takes its own samples
+# Training takes its own samples of digits and digits_sphere, the study of bounds of the latter and
+# of another one.
+WHOLE = 3
 SELECTION = {"select_learning_rates": 1}
 TRAINING = {"train_network": TRAININGS + DEEP, "aggregate_training": 1} | SELECTION
 TRAINING_KERNELS = {
@@ -50,7 +53,7 @@ TRAINING_KERNELS = {
     "aggregate_training_kernels": 1,
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
-ALL_FIGURES = {"render_figure": 11}
+ALL_FIGURES = {"render_figure": 18}
 CLAIMS = {"check_claims": 1}  # of most tables
 STATEMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
@@ -73,6 +76,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | STUDY
         | PRECISION
         | CONSTANTS
+        | BOUNDS
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES
@@ -209,7 +213,7 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
 
 def test_one_more_seed_leaves_the_other_draws_alone(rerun):
     before = {path: digest(path) for path in rerun.files("results/ci/data*/**/*")}
-    # archive, JSON and table row; of what is only trained on, no table row
+    # archive, JSON and table row; of what is whole for a study of its own, no table row
     assert len(before) == DRAWS * 3 + WHOLE * 2
     rerun.edit("config/ci.yaml", "seeds: [1, 32]", "seeds: [1, 7, 32]")
     outputs = rerun.planned_outputs(*CI)

@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 11
+    assert planned["render_figure"] == 18
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -52,8 +52,15 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "liu2023relu/fig2_conditioning_vs_depth",
             "liu2023relu/fig3_training_curves",
             "liu2023relu/fig4_g",
+            "agarwal2021deep/bounds_vs_exact",
+            "agarwal2021deep/fig1_accuracy_and_dot_products",
             "agarwal2021deep/fig2_normrelu_vs_selu",
+            "agarwal2021deep/fig3_fully_connected",
+            "agarwal2021deep/fig4_resnet",
+            "agarwal2021deep/fig5_fixup",
             "agarwal2021deep/fig6_length_map_and_bias",
+            "agarwal2021deep/fig7_normrelu_vs_selu_fully_connected",
+            "agarwal2021deep/fig8_normrelu_vs_selu_resnet",
             "beyond/convergence_vs_kappa",
             "beyond/spectrum_decay",
             "beyond/activations",
@@ -61,7 +68,7 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "beyond/separation_limit",
         )
     }
-    assert len(figures) == 22
+    assert len(figures) == 36
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)
