@@ -26,7 +26,8 @@ def sizes(n: int | None = 60000, d: int | None = 784, **changes) -> work.Sizes:
         config,
         lambda dataset: (n, d),
         lambda key, dataset: config[key],
-        lambda key, experiment, dataset: experiments[experiment][key],
+        lambda key, experiment, dataset, model: experiments[experiment][key],
+        lambda dataset: (28, 28, 1),
     )
 
 
@@ -54,7 +55,7 @@ def test_time_grows_with_depth_seeds_and_epochs():
     for epochs in (100, 200):
         training = json.loads(json.dumps(CONFIG["training"]))
         training["fig3"]["epochs"] = epochs
-        one = sizes(training=training).training("fig3", "mnist", "relu", 4)
+        one = sizes(training=training).training("fig3", "mnist", "mlp", "relu", 4)
         times.append(work.minutes("train_network", one, attempt=1))
     assert times[1] == pytest.approx(2 * times[0], rel=0.05)
 
@@ -162,7 +163,7 @@ def test_jobs_run_through_another_engine_with_the_same_resources(clone):
 def test_the_estimate_is_of_what_is_left_and_says_how_far_off_it_was(clone, finished):
     done = clone.run("estimate", "--quiet", "all", "--configfile", "config/paper.yaml")
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
-    assert int(rows["train_network"][0]) == 63
+    assert int(rows["train_network"][0]) == 63 + 18  # of mlp, and of torch's modules
     assert float(rows["train_network"][1]) > 1000  # core-hours, without a GPU
     assert "there are no benchmarks to fit" in done.stdout
     on_gpus = clone.run(
