@@ -159,10 +159,10 @@ def spectrum(
             needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
         else:
             factor_map = 0.0
-            passes = _passes(m, d, width, depth)
+            passes, length = _passes(m, d, width, depth), factors
             if embeddings:
-                factors, passes = width, passes / 2
-            kernel = passes + m**2 * factors
+                passes, length, factors = passes / 2, width, d + width
+            kernel = passes + m**2 * length
             kernel = kernel * dtype_bytes / 8 + _conditioning(m, whole)
             copies = threads * (2 if dtype_bytes == 8 else 5) if whole else 1
             row = dtype_bytes * factors

@@ -87,12 +87,14 @@ def test_work_of_a_training_is_that_of_its_products(depth):
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("m", [512, 20000])
-def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads):
+@pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
+def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kernel):
     mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
-    args = SimpleNamespace(full_spectrum_below=2048, threads=threads, memory_gb=1.0)
+    args = SimpleNamespace(kernel=kernel, full_spectrum_below=2048, threads=threads, memory_gb=1.0)
     needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
     sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
-    found = costs.spectrum(**sizes, kernel_size=m, dtype_bytes=itemsize, threads=threads)
+    sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads}
+    found = costs.spectrum(**sizes, embeddings=kernel == "empirical_nngp")
     assert needed + 8 * m * 784 <= found.memory <= 2 * needed + 10**9
 
 
