@@ -25,8 +25,8 @@ _DATASET_COLORS = {
     "librispeech_sample": "#6611CC",
     "cifar10": "#882255",
     "digits_sphere": "#992E00",
-    "patches_sphere": "#00614A",
-    "synthetic_sphere": "#004C7A",
+    "patches_sphere": "#96C369",
+    "synthetic_sphere": "#001E69",
 }
 _ACTIVATION_COLORS = {
     "relu": "#332288",
