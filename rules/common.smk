@@ -103,9 +103,10 @@ MAIN_GRID = cells.Grid(
     seeds=config["seeds"],
     drawn=[*filter(is_drawn, config["datasets"])],
 )
+# By name, so that the order in which a config lists them is no reason to run anything again.
 EXPERIMENTS = {
-    name: configuration.training_defaults(SCHEMA) | values
-    for name, values in config["training"].items()
+    name: configuration.training_defaults(SCHEMA) | config["training"][name]
+    for name in sorted(config["training"])
 }
 
 

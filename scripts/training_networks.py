@@ -132,7 +132,7 @@ def make_ensemble(
     log.info(
         "device %s, %s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
         device,
-        f"{args.dtype} and bfloat16" if args.mixed_precision else args.dtype,
+        f"{args.dtype}, products of bfloat16" if args.mixed_precision else args.dtype,
         "together" if together else "one by one",
         len(members),
         len(args.seeds),

@@ -207,6 +207,17 @@ def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int
     assert code == 0
 
 
+#: The networks of agarwal2021deep's experiments.
+DEEP = {
+    "deep_normalized": [("fc_batch_norm", "relu"), ("fc_layer_norm", "relu")],
+    "deep_fc": [("fc", "normrelu"), ("fc", "selu")],
+    "resnet_normalized": [("resnet_batch_norm", "relu"), ("resnet_layer_norm", "relu")],
+    "resnet": [("resnet", "normrelu"), ("resnet", "selu")],
+    "fixup": [("resnet_fixup", "relu")],
+    "fixup_normrelu": [("resnet", "normrelu")],
+}
+
+
 def write_training(
     folder: Path,
     *,
@@ -218,31 +229,38 @@ def write_training(
     seeds: Sequence[int],
     rates: Sequence[float],
     diverging: Callable[[int, float], bool],
+    deep: Sequence[str] = (),
 ) -> None:
     """Write the tables of trainings on the datasets of three experiments.
 
     Losses fall with rate and depth. A network for whose depth and rate ``diverging`` is true has
     none after the first epoch, and of the deepest with the second lowest rate only the first seed
-    diverges.
+    diverges. The experiments of `DEEP` are on the datasets ``deep``.
     """
     rows, kernels, epochs = [], [], [0, 2, 4, 5]
     experiments = {"fig3": fig3, "fig3_code": code, "gradient_descent": descent}
     points = [
-        {"experiment": name, "dataset": dataset, "activation": activation, "depth": depth}
+        {"experiment": name, "dataset": dataset, "model": "mlp", "activation": activation}
         for name, datasets in experiments.items()
         for dataset in datasets
         for activation in activations
-        for depth in depths
     ]
-    for point, seed in product(points, seeds):
-        point |= {"model": "mlp"}
+    points += [
+        {"experiment": name, "dataset": dataset, "model": model, "activation": activation}
+        for dataset in deep
+        for name, networks in DEEP.items()
+        for model, activation in networks
+    ]
+    for point, depth, seed in product(points, depths, seeds):
+        point |= {"depth": depth}
         square = point["experiment"] == "gradient_descent"
-        depth = point["depth"]
+        tested = point["model"] != "mlp"
         known = {"n": 20, "n_train": 20, "width": 8, "lambda_max": 40.0, "lambda_min": 0.5}
-        kernels.append(
-            {**point, "seed": seed, **known, "kappa": 80.0, "critical_learning_rate": 1.0}
-            | ({"kappa": None, "lambda_min": None} if depth == 0 else {})
-        )
+        if not tested:
+            kernels.append(
+                {**point, "seed": seed, **known, "kappa": 80.0, "critical_learning_rate": 1.0}
+                | ({"kappa": None, "lambda_min": None} if depth == 0 else {})
+            )
         for rate in rates[:1] if square else rates:
             partly = depth == depths[-1] and rate in rates[1:2] and seed == seeds[0]
             gone = (diverging(depth, rate) or partly) and not square
@@ -251,11 +269,16 @@ def write_training(
                 name: np.array([*curve[:1], *[np.nan if gone else v for v in curve[1:]]])
                 for name in ("train_loss", "train_accuracy", "gradient_norm")
             }
-            metrics |= {name: np.full(4, np.nan) for name in ("test_loss", "test_accuracy")}
+            shares = 1 - metrics["train_loss"] / 8 if tested else np.full(4, np.nan)
+            metrics |= {name: shares for name in ("test_accuracy", "test_dot_product")}
+            metrics |= {"test_loss": np.full(4, np.nan)}
             labels = {**point, "width": 8, "input_scale": "none", "batch_size": 20}
             labels |= {"loss": "square" if square else "cross_entropy"}
             labels |= {"outputs": "scalar" if square else "classes", "dtype": "float32"}
             labels |= {"n": 20, "n_test": 0, "d": 5, "classes": 3, "tf32": False}
+            labels |= {"momentum": 0.0, "weight_decay": 0.0, "decay_at": "none"}
+            labels |= {"decay_factor": 0.1, "augmentation": "none", "image": "none"}
+            labels |= {"mixed_precision": False}
             spread = {
                 name: dict(zip(epochs, values, strict=True)) for name, values in metrics.items()
             }
@@ -272,7 +295,8 @@ def write_training(
     tables.write(folder / "training.parquet", TRAINING, training)
     table = tables.from_rows(TRAINING_KERNELS, kernels)
     tables.write(folder / "training_kernels.parquet", TRAINING_KERNELS, table)
-    chosen = select_rates(training, table, dict.fromkeys(experiments, ("final_loss", 0.1)))
+    rules = dict.fromkeys([*experiments, *DEEP], ("final_loss", 0.1))
+    chosen = select_rates(training, table, rules)
     tables.write(folder / "learning_rates.parquet", LEARNING_RATES, chosen)
 
 
@@ -310,6 +334,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         seeds=[1, 32],
         rates=[0.1, 0.2, 0.4, 0.8],
         diverging=lambda depth, rate: depth * rate > 3,
+        deep=["patches", "elsewhere"],
     )
     axes = {
         "datasets": ["synthetic", "fashion_mnist"],
@@ -362,6 +387,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         seeds=[7],
         rates=[0.1],
         diverging=lambda depth, rate: True,
+        deep=["own_data"],
     )
     axes = {"datasets": ["own_data"], "activations": ["linear"]}
     return {

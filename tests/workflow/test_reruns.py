@@ -59,7 +59,7 @@ STATEMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
-    "compute_spectrum": (1, 32),
+    "compute_spectrum/empirical_ntk": (1, 32),
     "compute_infinite_spectrum/infinite_ntk": (1, 32),
     "compute_min_angle": (1, 32),
     "compute_infinite_min_angle": (1, 32),
@@ -138,7 +138,7 @@ def append(clone, file: str) -> None:
             | PRECISION
             | RELATIVE_TRAINING
             | STATEMENTS
-            | {"render_figure": 6},
+            | {"render_figure": 12},
         ),
         (
             "src/ntk_conditioning/empirical.py",
@@ -147,12 +147,12 @@ def append(clone, file: str) -> None:
             | PRECISION
             | RELATIVE_TRAINING
             | STATEMENTS
-            | {"render_figure": 6},
+            | {"render_figure": 12},
         ),
         ("src/ntk_conditioning/infinite.py", None),
-        ("src/ntk_conditioning/training/ensembles.py", TRAINING | CLAIMS | {"render_figure": 2}),
-        ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | CLAIMS | {"render_figure": 2}),
-        ("scripts/select_learning_rates.py", SELECTION | CLAIMS | {"render_figure": 2}),
+        ("src/ntk_conditioning/training/ensembles.py", TRAINING | CLAIMS | {"render_figure": 8}),
+        ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | CLAIMS | {"render_figure": 8}),
+        ("scripts/select_learning_rates.py", SELECTION | CLAIMS | {"render_figure": 8}),
         (
             "scripts/compute_min_angle.py",
             {"compute_min_angle": ROWS, "aggregate_angles": 1} | CLAIMS | {"render_figure": 1},

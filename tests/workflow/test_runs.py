@@ -151,7 +151,7 @@ class TestDraws:
         uneven = self.samples(finished, "digits_sphere/seed-1")
         assert len(set(np.bincount(uneven["y"]))) > 1
         assert self.samples(finished, "synthetic/all")["x"].shape == (2000, 5)
-        assert len(finished.files("results/ci/datasets/*/*.npz")) == 6 + 2  # of training
+        assert len(finished.files("results/ci/datasets/*/*.npz")) == 6 + 3  # of training and bounds
 
     def test_another_run_draws_the_same(self, finished, clone):
         targets = [

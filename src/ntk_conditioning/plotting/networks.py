@@ -19,7 +19,7 @@ from ntk_conditioning.plotting.curves import (
     line_handle,
 )
 from ntk_conditioning.plotting.names import activation_colors, activation_label, dataset_label
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,10 +79,15 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
     ``curves`` has the rows of the table `training` that are to be drawn: one rate per network.
     """
     rows = sorted(curves.groupby(["dataset", "depth"]).groups)
+    if not rows:
+        figure, ax = plt.subplots(figsize=(DOUBLE_COLUMN, 1.2))
+        ax.set_axis_off()
+        ax.text(0.5, 0.5, "every network diverged at every rate", ha="center", **NOTE)
+        return figure
     figure, axes = plt.subplots(
         len(rows),
         2,
-        figsize=(DOUBLE_COLUMN, 0.7 + 2.1 * len(rows)),
+        figsize=(DOUBLE_COLUMN, min(0.7 + 2.1 * len(rows), PAGE)),
         squeeze=False,
         sharey="row",
     )
