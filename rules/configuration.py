@@ -43,6 +43,10 @@ _Validator = jsonschema.validators.extend(
 )
 
 
+# libyaml's, where PyYAML was built with it: papers' claims are thousands of lines.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def read_yaml(path: str | Path) -> Any:
     """Return the content of a YAML file.
 
@@ -50,7 +54,7 @@ def read_yaml(path: str | Path) -> Any:
         ValueError: one line with the file and the position, if it cannot be read.
     """
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_LOADER)
     except FileNotFoundError as error:
         raise ValueError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
