@@ -2,10 +2,6 @@
 #
 # Needs: config activation_constants; no data. Makes: results/{run}/tables/activations.parquet
 
-OWN_ACTIVATIONS = sorted(
-    {file for name in config["activation_constants"] for file in plugins(name)}
-)
-
 
 rule measure_activations:
     """Measure Hermite coefficients, non-linearity and fixed points of activations."""
@@ -17,8 +13,11 @@ rule measure_activations:
         "../envs/environment.yaml"
     params:
         activations=config["activation_constants"],
-        plugins=[f"--activation-file={file}" for file in OWN_ACTIVATIONS],
-        code=code("scripts/measure_activations.py", *OWN_ACTIVATIONS),
+        plugins=plugin_options(*config["activation_constants"]),
+        code=code(
+            "scripts/measure_activations.py",
+            *plugins(*config["activation_constants"]),
+        ),
     shell:
         "python scripts/measure_activations.py --activations {params.activations:q}"
         " {params.plugins:q} --output {output:q} 2> {log:q}"

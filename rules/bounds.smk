@@ -9,9 +9,6 @@
 
 
 BOUNDS_STUDY = config["bounds_study"]
-BOUNDS_PLUGINS = sorted(
-    {file for name in BOUNDS_STUDY["activations"] for file in plugins(name)}
-)
 
 
 rule compute_bounds:
@@ -40,8 +37,10 @@ rule compute_bounds:
         depths=BOUNDS_STUDY["depths"],
         samples=BOUNDS_STUDY["samples"],
         seed=BOUNDS_STUDY["seed"],
-        plugins=[f"--activation-file={file}" for file in BOUNDS_PLUGINS],
-        code=code("scripts/compute_bounds.py", *BOUNDS_PLUGINS),
+        plugins=plugin_options(*BOUNDS_STUDY["activations"]),
+        code=code(
+            "scripts/compute_bounds.py", *plugins(*BOUNDS_STUDY["activations"])
+        ),
     shell:
         "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
         " --activations {params.activations} {params.plugins:q} --depths {params.depths}"

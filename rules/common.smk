@@ -153,10 +153,15 @@ wildcard_constraints:
     figure="[a-z0-9_]+/[a-z0-9_]+",
 
 
-def plugins(activation):
-    """Return the files that register an activation; none for one of the package's own."""
-    own = activations.base_name(activation) in BUILTIN_ACTIVATIONS
+def plugins(*names):
+    """Return the files that register activations; none if all are the package's own."""
+    own = {activations.base_name(name) for name in names} <= BUILTIN_ACTIVATIONS
     return [] if own else config["activation_files"]
+
+
+def plugin_options(*names):
+    """Return the files that register activations as options."""
+    return [f"--activation-file={file}" for file in plugins(*names)]
 
 
 @functools.cache
@@ -200,4 +205,4 @@ def job_seeds(wildcards, output):
 
 def activation_options(wildcards):
     """Return the files of an activation of the user's own as options."""
-    return [f"--activation-file={file}" for file in plugins(wildcards.activation)]
+    return plugin_options(wildcards.activation)

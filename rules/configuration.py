@@ -353,7 +353,12 @@ MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
 
 #: Keys that mean nothing to the networks that are trained without torch's modules.
 MODULE_KEYS = (
-    *("momentum", "weight_decay", "decay_at", "decay_factor", "augmentation", "mixed_precision"),
+    "momentum",
+    "weight_decay",
+    "decay_at",
+    "decay_factor",
+    "augmentation",
+    "mixed_precision",
 )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import cell_checkpoints
 import numpy as np
+from activation_files import activation_files_argument, load_activation_files
 from cell_checkpoints import Checkpoints
 from cli import Parser, UsageError, limit_threads, logger, seed, threads_argument
 from numpy.typing import NDArray
@@ -64,13 +65,7 @@ def cell_parser(description: str | None) -> Parser:
     )
     parser.add_argument("--dataset", required=True, help="name written into the table")
     parser.add_argument("--activation", required=True, help="name of the activation")
-    parser.add_argument(
-        "--activation-file",
-        type=Path,
-        action="append",
-        default=[],
-        help="Python file that registers activations; may be repeated",
-    )
+    activation_files_argument(parser)
     parser.add_argument(
         "--depths", type=seed, nargs="+", required=True, help="numbers of hidden layers"
     )
@@ -138,8 +133,7 @@ def each_cell(args: argparse.Namespace, table: Table, *, program: str) -> Iterat
 def load_activation(args: argparse.Namespace) -> Activation:
     """Return the activation of a cell, with the process limited to its threads."""
     limit_threads(args.threads)
-    for path in args.activation_file:
-        activations.load_plugin(path)
+    load_activation_files(args)
     return activations.get(args.activation)
 
 

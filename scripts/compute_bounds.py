@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from activation_files import activation_files_argument, load_activation_files
 from cli import (
     Parser,
     UsageError,
@@ -20,7 +21,7 @@ from cli import (
     threads_argument,
 )
 
-from ntk_conditioning import activations, bounds, tables
+from ntk_conditioning import bounds, tables
 from ntk_conditioning.blocks import draw_blocks
 from ntk_conditioning.prepared import load_prepared
 from ntk_conditioning.seeds import generator
@@ -37,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{len(args.outputs)} outputs for {len(args.activations)} activations; give as many"
         )
     limit_threads(args.threads)
-    for path in args.activation_file:
-        activations.load_plugin(path)
+    load_activation_files(args)
     x = load_prepared(args.data).x
     (block,) = draw_blocks(
         len(x), size=args.samples, count=1, generator=generator(args.seed, "blocks")
@@ -58,13 +58,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
     parser.add_argument("--dataset", required=True, help="name written into the tables")
     parser.add_argument("--activations", nargs="+", required=True, help="names of activations")
-    parser.add_argument(
-        "--activation-file",
-        type=Path,
-        action="append",
-        default=[],
-        help="Python file that registers activations; may be repeated",
-    )
+    activation_files_argument(parser)
     parser.add_argument(
         "--depths", type=positive_integer, nargs="+", required=True, help="numbers of hidden layers"
     )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
+from activation_files import load_activation_files
 from cli import limit_threads, logger, run_main
 from training_data import point, point_parser, training_samples
 
@@ -28,8 +29,7 @@ MOST_SAMPLES = 1024
 def main(argv: Sequence[str] | None = None) -> int:
     args = point_parser(__doc__).parse_args(argv)
     limit_threads(args.threads)
-    for path in args.activation_file:
-        activations.load_plugin(path)
+    load_activation_files(args)
     activation = activations.get(args.activation)
     rows = []
     log.info("device cpu, float64, depth %d, width %d", args.depth, args.width)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from activation_files import activation_files_argument, load_activation_files
 from cli import Parser, logger, run_main
 
 from ntk_conditioning import activations, tables
@@ -25,18 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--activations", nargs="+", required=True, help="names, each also normalised"
     )
-    parser.add_argument(
-        "--activation-file",
-        action="append",
-        default=[],
-        type=Path,
-        help="Python file that registers activations; may be repeated",
-    )
+    activation_files_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    for path in args.activation_file:
-        activations.load_plugin(path)
+    load_activation_files(args)
     names = dict.fromkeys([*args.activations, *map(activations.normalized_name, args.activations)])
     found = [activations.get(name) for name in names]
     log.info("device cpu, float64, %d activations", len(found))

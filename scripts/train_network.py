@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from activation_files import load_activation_files
 from cell_device import device_argument, torch_device
 from cli import UsageError, limit_threads, positive_integer, positive_number, run_main, share
 from cli import positive_integer_or_all as integer_or_all
@@ -20,7 +21,7 @@ from training_data import Labelled, labelled_samples, point, point_parser
 from training_loop import train
 from training_networks import descent_arguments, make_ensemble, sees_images, turns
 
-from ntk_conditioning import activations, learning_rates, tables
+from ntk_conditioning import learning_rates, tables
 from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
 from ntk_conditioning.training import Training
@@ -75,8 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
-    for path in args.activation_file:
-        activations.load_plugin(path)
+    load_activation_files(args)
     rates = rates_to_try(args)
     samples, test, classes = labelled_samples(args)
     rows: list[dict[str, Any]] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from activation_files import activation_files_argument
 from cli import (
     Parser,
     UsageError,
@@ -49,13 +50,7 @@ def point_parser(description: str | None) -> Parser:
     add("--dataset", required=True, help="name written into the table")
     add("--model", choices=MODELS, default="mlp", help="kind of network")
     add("--activation", required=True, help="name of the activation")
-    add(
-        "--activation-file",
-        type=Path,
-        action="append",
-        default=[],
-        help="Python file that registers activations; may be repeated",
-    )
+    activation_files_argument(parser)
     add("--depth", type=seed, required=True, help="number of hidden layers")
     add(
         "--width",

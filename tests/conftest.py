@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -16,6 +17,17 @@ hypothesis.settings.register_profile(
     "project", deadline=None, derandomize=True, max_examples=50, database=None
 )
 hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, as programs do that train, whatever tests before have set."""
+    import torch  # heavy, and most tests do without
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

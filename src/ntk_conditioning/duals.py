@@ -63,6 +63,19 @@ def dual(activation: Activation, q: Array) -> Dual:
     return QuadratureDual(activation, q)
 
 
+def pair_deficits(layer: Dual, w: Array) -> tuple[Array, Array]:
+    """Return w' and h of pairs with 1 - cos θ = ``w``, an array of any shape.
+
+    All samples have the one variance that the dual was made for.
+
+    >>> pair_deficits(dual(activations.get("relu"), np.ones(1)), np.array([0.0, 1.0]))[0].round(6)
+    array([0.      , 0.68169])
+    """
+    one, flat = slice(0, 1), w.reshape(-1, 1)
+    after, slopes = layer.deficits(one, one, flat, angle_of(flat))
+    return after.reshape(w.shape), slopes.reshape(w.shape)
+
+
 def dual_error(activation: Activation | str, *, q: Array | float) -> float:
     """Return the largest error of the dual's cosines seen for samples of variances ``q``.
 

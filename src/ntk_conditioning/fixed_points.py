@@ -7,14 +7,13 @@ cosines converge at the rate of the slope there (Theorem 11).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
 
 from ntk_conditioning.activations import Activation
-from ntk_conditioning.duals import Dual, dual
+from ntk_conditioning.duals import Dual, dual, pair_deficits
 from ntk_conditioning.hermite import expansion
 
 # A slope at 1 that is as near to 1 is 1, as of every leaky ReLU.
@@ -61,6 +60,5 @@ def fixed_point(activation: Activation) -> FixedPoint:
 
 def _deficits(layer: Dual, w: float) -> tuple[float, float]:
     """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
-    one, theta = slice(0, 1), 2 * math.asin(math.sqrt(w / 2))
-    next_w, h = layer.deficits(one, one, np.full((1, 1), w), np.full((1, 1), theta))
+    next_w, h = pair_deficits(layer, np.array(w))
     return next_w.item(), h.item()

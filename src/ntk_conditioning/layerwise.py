@@ -24,7 +24,7 @@ from scipy.spatial.distance import squareform
 
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
-from ntk_conditioning.duals import Dual, angle_of, dual
+from ntk_conditioning.duals import dual, pair_deficits
 from ntk_conditioning.infinite import EQUAL_NORMS, SamplesError, layer_at
 
 Array = NDArray[np.float64]
@@ -34,8 +34,6 @@ EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 8 * EPS
 # Pairs that go through a layer together: a few arrays of them fit the second-level cache.
 PART = 2**14
-
-_ONE = slice(0, 1)
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class _Walk:
         closest, own = self.w[-1], ROUNDING + self._layer.error
         for part in (slice(top, top + PART) for top in range(0, len(self.w), PART)):
             w, e = self.w[part], self.e[part]
-            self.w[part], h = _deficits(self._layer, w)
+            self.w[part], h = pair_deficits(self._layer, w)
             self.e[part] = share * self.w[part] + (1 - share) * (e + h - e * h)
         near, far = float(h[-1]), float(self.e[-1])
         error = min(1.0, below * (1 - near)) * self._error + own
@@ -154,12 +152,6 @@ class _Walk:
             Correlations(1 - self.w[:-1], self._error),
             Correlations(1 - self.e[:-1], self._ntk_error),
         )
-
-
-def _deficits(layer: Dual, w: Array) -> tuple[Array, Array]:
-    """Return w' and h (k,) of pairs of the one norm that a dual was made for."""
-    after, h = layer.deficits(_ONE, _ONE, w[:, None], angle_of(w)[:, None])
-    return after[:, 0], h[:, 0]
 
 
 def _one_square(x: Array) -> float:

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding, check, read_paper
+from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from ntk_conditioning.statements import Setting
 from ntk_conditioning.statements.papers import UnknownPaperError, measure
+from tests.statements import KEYS, findings_on, measured
 
-PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 SETTING = Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32, 111])
 
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return pd.DataFrame(asdict(each) for each in measure("liu2023relu", SETTING))
+    return measured("liu2023relu", SETTING)
 
 
 @pytest.fixture(scope="module")
 def findings(table: pd.DataFrame) -> Mapping[str, Finding]:
-    paper = read_paper("liu2023relu", yaml.safe_load(PAPER.read_text(encoding="utf-8")))
-    return {
-        claim.name: check(claim, {"statements": table})
-        for claim in paper.claims
-        if claim.table == "statements"
-    }
+    return findings_on("liu2023relu", table)
 
 
 def test_every_measurement_is_a_number_of_its_own(table: pd.DataFrame):
     assert np.isfinite(table["value"]).all()
-    keys = ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
-    assert not table.duplicated(keys).any()
+    assert not table.duplicated(KEYS).any()
 
 
 def test_every_misprint_fails_and_what_corrects_it_holds(findings: Mapping[str, Finding]):

@@ -4,52 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
 from ntk_conditioning import activations
-from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding, check, read_paper
+from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from ntk_conditioning.duals import dual
 from ntk_conditioning.networks import draw_weights
 from ntk_conditioning.statements import Setting
 from ntk_conditioning.statements.agarwal2021deep import interpolation, norms, random_layers
 from ntk_conditioning.statements.agarwal2021deep.depth import EPSILONS
 from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap, correlation_of
-from ntk_conditioning.statements.papers import measure
+from tests.statements import KEYS, content_of, findings_on, measured
 
-PAPER = Path(__file__).parents[2] / "papers" / "agarwal2021deep.yaml"
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])
 
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return pd.DataFrame(asdict(each) for each in measure("agarwal2021deep", SETTING))
+    return measured("agarwal2021deep", SETTING)
 
 
 @pytest.fixture(scope="module")
 def findings(table: pd.DataFrame) -> Mapping[str, Finding]:
-    paper = read_paper("agarwal2021deep", yaml.safe_load(PAPER.read_text(encoding="utf-8")))
-    return {
-        claim.name: check(claim, {"statements": table})
-        for claim in paper.claims
-        if claim.table == "statements"
-    }
+    return findings_on("agarwal2021deep", table)
 
 
 def test_every_measurement_is_a_number_of_its_own(table: pd.DataFrame):
     assert np.isfinite(table["value"]).all()
-    keys = ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
-    assert not table.duplicated(keys).any()
+    assert not table.duplicated(KEYS).any()
 
 
 def test_every_misprint_fails_and_every_theorem_holds_somewhere(findings: Mapping[str, Finding]):
-    paper = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
+    paper = content_of("agarwal2021deep")
     kinds = {claim["name"]: claim["kind"] for claim in paper["claims"]}
     printed = [name for name in findings if name.endswith("_printed")]
     assert len(printed) == 22

@@ -35,6 +35,8 @@ from ntk_conditioning.training import (
 )
 from ntk_conditioning.training.losses import Loss
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES = (
     ("cross_entropy", "classes"),
     ("square", "classes"),
@@ -45,15 +47,6 @@ MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.
 DIVERGES = Member(5, 1e6)
 #: With which it does within two epochs; a ReLU network may die instead.
 DIVERGENT: dict[str, Any] = {"loss": SQUARE, "activation": "leaky_relu-0.2"}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """As the program does, whatever tests before have set."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def part(seed: int, n: int, d: int, classes: int, dtype: torch.dtype) -> Part:

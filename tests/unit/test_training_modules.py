@@ -24,6 +24,9 @@ from ntk_conditioning.training import (
     make_network,
 )
 from ntk_conditioning.training.augmentation import PADDING, crop_flip, draw_moves
+from ntk_conditioning.training.models import Network
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE = (6, 5, 2)
 MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
@@ -32,18 +35,25 @@ FULL = Descent(
 )
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def part(seed: int, n: int, classes: int = 3, dtype: torch.dtype = torch.float64) -> Part:
     chance = np.random.default_rng(seed)
     x = torch.from_numpy(chance.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
     return Part(x, torch.from_numpy(chance.permutation(n) % classes))
+
+
+def single(name: str, *, seed: int, depth: int, outputs: int = 3) -> Network:
+    """Return a network as a seed's members of `make` begin with."""
+    return make_network(
+        name,
+        generator(seed, "init"),
+        d=60,
+        image=IMAGE,
+        depth=depth,
+        width=4,
+        activation=activations.get("selu"),
+        outputs=outputs,
+        dtype=torch.float64,
+    )
 
 
 def make(
@@ -113,17 +123,7 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
     ensemble = make("fc_layer_norm", members, epochs=4, loss=loss, descent=descent)
     data = part(5, 11)
     outputs = 1 if loss[1] == "scalar" else 3
-    network = make_network(
-        "fc_layer_norm",
-        generator(5, "init"),
-        d=60,
-        image=IMAGE,
-        depth=2,
-        width=4,
-        activation=activations.get("selu"),
-        outputs=outputs,
-        dtype=torch.float64,
-    )
+    network = single("fc_layer_norm", seed=5, depth=2, outputs=outputs)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2)
     schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
     codes = torch.linspace(-1, 1, 3, dtype=torch.float64)
@@ -298,17 +298,7 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     monkeypatch.setattr(module_ensembles, "EVALUATED", 3)
     ensemble = make("resnet_batch_norm", MEMBERS[:1])
     ensemble.advance()
-    network = make_network(
-        "resnet_batch_norm",
-        generator(1, "init"),
-        d=60,
-        image=IMAGE,
-        depth=8,
-        width=4,
-        activation=activations.get("selu"),
-        outputs=3,
-        dtype=torch.float64,
-    ).eval()
+    network = single("resnet_batch_norm", seed=1, depth=8, outputs=3).eval()
     with torch.no_grad():
         f, u = network(part(101, 7).x)
     cosines = [

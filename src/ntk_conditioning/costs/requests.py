@@ -14,10 +14,12 @@ _HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
 def memory_mb(work: Work, attempt: int = 1) -> int:
     """Return the memory that a job asks a scheduler for, in units of 10^6 bytes.
 
+    It is never 0, by which Slurm understands all that a node has.
+
     >>> memory_mb(Work(0.0, 1e9)), memory_mb(Work(0.0, 1e9), attempt=2)
     (1250, 2500)
     """
-    return math.ceil(_HEADROOM * work.memory / 1e6) * attempt
+    return max(1, math.ceil(_HEADROOM * work.memory / 1e6)) * attempt
 
 
 def minutes(

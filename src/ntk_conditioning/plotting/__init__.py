@@ -47,7 +47,6 @@ from ntk_conditioning.plotting.networks import (
     epoch_axis,
     network_color,
     network_label,
-    networks_of,
     scale_handles,
 )
 from ntk_conditioning.plotting.style import (
@@ -97,7 +96,6 @@ __all__ = [
     "mark_off_scale",
     "network_color",
     "network_label",
-    "networks_of",
     "plain_log",
     "save_figure",
     "scale_handles",

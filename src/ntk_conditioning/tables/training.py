@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ import pyarrow as pa
 from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import Column, Table, from_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 POINT = (
     Column("experiment", pa.string(), "name of the experiment in the config"),
@@ -314,6 +317,15 @@ def _mean(values: Sequence[float]) -> float | None:
 def _geometric_mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.exp(np.mean(np.log(known)))) if values and len(known) == len(values) else None
+
+
+def at_best_rates(curves: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the training ``curves`` that are at the learning ``rates`` selected.
+
+    Both are the tables as frames. Networks that diverged at every rate have none.
+    """
+    keys = [*POINT_KEYS, "learning_rate"]
+    return curves.merge(rates[keys], on=keys)
 
 
 def curve_rows(

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import brentq
 
+from ntk_conditioning.activations import Hinge, normrelu
 from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]
@@ -197,16 +199,19 @@ class NormReLU:
 
     @property
     def offset(self) -> float:
-        """b(c) = (1 - Φ(c)) c - φ(c), Section 7."""
-        return float(special.ndtr(-self.c) * self.c - _density(self.c))
+        """b(c), Section 7."""
+        return self._hinge.offset
 
     @property
     def scale(self) -> float:
         """λ(c), Section 7."""
-        c, above, density = self.c, special.ndtr(-self.c), _density(self.c)
-        below = special.ndtr(c)
-        variance = above * below * c**2 + (above - below) * density * c + above - density**2
-        return float(variance**-0.5)
+        return self._hinge.scale
+
+    @cached_property
+    def _hinge(self) -> Hinge:
+        hinge = normrelu(self.c).hinge
+        assert hinge is not None
+        return hinge
 
     @property
     def non_linearity(self) -> float:

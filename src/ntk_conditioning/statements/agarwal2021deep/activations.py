@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
-from ntk_conditioning.duals import dual
+from ntk_conditioning.duals import dual, pair_deficits
 from ntk_conditioning.hermite import expand, expansion
 from ntk_conditioning.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.statements import Measurement, Setting
@@ -105,11 +105,10 @@ def closed_forms(setting: Setting) -> Iterator[Measurement]:
 
 def non_linearity(setting: Setting) -> Iterator[Measurement]:
     """Measure μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)), Appendix C.4, by duals, beside its definition."""
-    one, right_angle = slice(0, 1), np.full((1, 1), math.pi / 2)
     for name in activations.names():
         sigma = activations.get(name)
         layer = dual(sigma, np.ones(1))
-        w, h = layer.deficits(one, one, np.ones((1, 1)), right_angle)
+        w, h = pair_deficits(layer, np.ones(1))  # at a right angle
         slope = float(layer.slopes[0]) * (1 - h.item())
         spread = float(layer.variances[0]) * w.item()
         yield Measurement(

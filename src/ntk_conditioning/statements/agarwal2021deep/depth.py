@@ -13,6 +13,7 @@ from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.agarwal2021deep.correlations import NORMALIZED, UNCENTRED
 from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.theory.agarwal2021deep import convergence_depth
 
 Array = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ def convergence(setting: Setting) -> Iterator[Measurement]:
             distance = part.max(axis=1)
             yield Measurement("deep_distance", float(distance[-1]), activation=name, at=delta)
             if layer.a0 > 1e-9 and slope < 1 - 1e-9:
-                first = _first_layer(layer, delta)
+                first = convergence_depth(delta, at, layer.mu_tilde, layer.a0**2)
                 base = max(1 - layer.mu_tilde * (1 - at) / 2, slope)
                 beyond = distance[first:]
                 bound = np.maximum(base ** np.arange(len(beyond)) * (1 + at) / 2, SETTLED)
@@ -67,15 +68,6 @@ def _path(layer: CorrelationMap, rho: Array) -> Array:
         if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
             break
     return np.asarray(1 - np.array(w))
-
-
-def _first_layer(layer: CorrelationMap, delta: float) -> int:
-    """Return L_0 of Lemma 35."""
-    gap = 1 - layer.fixed_point
-    near = 0.0
-    if gap:
-        near = math.log(gap / (2 * delta)) / math.log1p(layer.mu_tilde * gap / 2)
-    return max(math.ceil(near), math.ceil(1 / layer.a0**2))
 
 
 def _rate(distance: Array) -> float:

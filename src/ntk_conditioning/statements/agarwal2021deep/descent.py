@@ -22,6 +22,7 @@ from ntk_conditioning.networks import MLP, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.statements.samples import on_sphere
 
 Array = NDArray[np.float64]
 
@@ -155,8 +156,7 @@ def _problem(
 ) -> tuple[MLP, Array, Array]:
     """Return a network at its start, samples on the sphere and standard normal targets."""
     draws = generator(seed, "data")
-    x = draws.standard_normal((n, D))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x = on_sphere(draws, n, D)
     init = generator(seed, "init")
     mlp = init_mlp(D, depth=depth, width=WIDTH, activation=activation, generator=init)
     return mlp, x, draws.standard_normal(n)

@@ -18,6 +18,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.statements.samples import on_sphere
 from ntk_conditioning.theory.agarwal2021deep import separating_depth
 
 Array = NDArray[np.float64]
@@ -121,9 +122,8 @@ def _excess_risks(
     Lemma 55's on the first, 2 v*ᵀBv* of the targets without noise and 2 εᵀCε of the noise.
     """
     draws = generator(seed, "data")
-    x, fresh = (draws.standard_normal((count, D)) for count in (n, TESTS))
+    x, fresh = (on_sphere(draws, count, D) for count in (n, TESTS))
     noise = draws.choice([-NOISE, NOISE], size=n)
-    x, fresh = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, fresh))
     best, best_fresh = (SIGNAL * math.sqrt(D) * rows[:, 0] for rows in (x, fresh))
     gram = x @ x.T
     np.fill_diagonal(gram, 1.0)

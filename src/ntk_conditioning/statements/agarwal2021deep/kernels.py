@@ -13,6 +13,7 @@ from ntk_conditioning import infinite
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
+from ntk_conditioning.statements.samples import on_sphere
 
 Array = NDArray[np.float64]
 
@@ -52,8 +53,7 @@ def eigenvalue_bound(setting: Setting) -> Iterator[Measurement]:
 
 def _gram(seed: int, d: int) -> Array:
     """Return the correlations (N, N) of random samples in ``d`` dimensions."""
-    x = generator(seed, "data").standard_normal((N, d))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x = on_sphere(generator(seed, "data"), N, d)
     gram: Array = x @ x.T
     np.fill_diagonal(gram, 1.0)
     return gram

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ntk_conditioning import activations
 from ntk_conditioning.activations import Activation
-from ntk_conditioning.duals import angle_of, dual
+from ntk_conditioning.duals import dual, pair_deficits
 from ntk_conditioning.fixed_points import fixed_point
 from ntk_conditioning.hermite import expansion
 
@@ -40,11 +40,7 @@ class CorrelationMap:
 
     def deficits(self, w: ArrayLike) -> tuple[Array, Array]:
         """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ)/σ̂'(1) at ρ = 1 - ``w``, right for tiny w too."""
-        w = np.asarray(w, dtype=np.float64)
-        flat = w.reshape(-1, 1)
-        one = slice(0, 1)
-        after, falls = self._dual.deficits(one, one, flat, angle_of(flat))
-        return after.reshape(w.shape), falls.reshape(w.shape)
+        return pair_deficits(self._dual, np.asarray(w, dtype=np.float64))
 
     def __call__(self, rho: ArrayLike) -> Array:
         """Return σ̂(ρ)."""

@@ -13,6 +13,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.statements.samples import on_sphere
 
 Array = NDArray[np.float64]
 
@@ -63,8 +64,7 @@ def good_event(setting: Setting) -> Iterator[Measurement]:
     """
     for seed in setting.seeds:
         draws = generator(seed, "data")
-        x = draws.standard_normal((N, D))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        x = on_sphere(draws, N, D)
         delta = 1 - float(np.abs(x @ x.T - np.eye(N)).max())
         edge, theta = math.sqrt(delta) / (10 * N), math.sqrt(delta) / (5 * N)
         sd = math.sqrt(1 - theta**2)

@@ -25,6 +25,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import Conditioning, conditioning, conditioning_from_factor
 from ntk_conditioning.statements import Measurement, Setting
 from ntk_conditioning.statements.fits import exponent
+from ntk_conditioning.statements.samples import on_sphere
 from ntk_conditioning.theory import liu2023relu as theory
 
 Array = NDArray[np.float64]
@@ -95,8 +96,7 @@ def _exponent(found: list[Measurement], *, largest: float) -> Iterator[Measureme
 
 def _samples(seed: int, angle: float) -> Array:
     """Return samples (N, D) on the sphere, the first two at an angle."""
-    rows = generator(seed, "data").standard_normal((N, D))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = on_sphere(generator(seed, "data"), N, D)
     across = rows[1] - (rows[1] @ rows[0]) * rows[0]
     across /= np.linalg.norm(across)
     rows[1] = math.cos(angle) * rows[0] + math.sin(angle) * across
