@@ -1,0 +1,173 @@
+"""Inner products of the gradients of all neurons of a layer, and the angles between them.
+
+The gradient of a pre-activation z_i of layer l, by the weights up to that layer, has as many
+entries as there are weights. Its inner products with the other neurons of the layer need none of
+them: with c the layer's input of length m, W its weights and P_0 the inner products of the
+gradients of c,
+
+    P = |c|²/m I + W P_0 W^T / m,     P_0 = S P' S,
+
+where P' is P of the neurons that feed the layer and S the diagonal matrix of their sigma'(z)
+(liu2022transition, Eqs. (11) and (23)). A layer costs two products of its size for each sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+
+from ntk_conditioning.assembly.networks import Assembly, layers
+from ntk_conditioning.errors import UserError
+
+Vector = NDArray[np.float64]
+
+#: Where Lanczos stops: the error of a norm is about the square of it.
+TOLERANCE = 1e-4
+#: Matrices up to this size have their norm from all eigenvalues.
+FULL_SPECTRUM = 64
+
+
+class ZeroGradientError(UserError):
+    """A neuron's gradient is zero, so that it has no angle."""
+
+
+@torch.no_grad()
+def gradient_products(
+    assembly: Assembly, x: Tensor, other: Assembly | None = None
+) -> Iterator[Tensor]:
+    """Yield, for each hidden layer, <grad z_i, grad z_j> (m_l, m_l) at one sample ``x`` (d,).
+
+    With ``other``, the same architecture at other weights, the second gradient is taken there.
+    """
+    pair = [assembly] if other is None else [assembly, other]
+    found = [layers(each, x[None]) for each in pair]
+    (inputs, sums), (inputs2, sums2) = found[0], found[-1]
+    slope = assembly.activation.derivative
+    within = x.new_empty(0, 0)  # of the neurons that feed the layer, the last of them first
+    for layer in range(1, len(assembly.weights)):
+        scale = assembly.scale(layer)
+        weight, weight2 = (scale * each.weights[layer - 1] for each in (pair[0], pair[-1]))
+        shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
+        m, fed = len(weight), len(within)
+        across = weight[:, :fed] @ within
+        products = across @ weight2[:, :fed].T
+        products.diagonal().add_(shared)
+        yield products
+        if layer == len(assembly.weights) - 1:
+            return
+        s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
+        if not assembly.dense:
+            within = s.T * products * s2
+            continue
+        wider = x.new_empty(m + fed, m + fed)
+        wider[:m, :m] = s.T * products * s2
+        wider[:m, m:] = s.T * across
+        wider[m:, :m] = within @ weight2[:, :fed].T * s2
+        wider[m:, m:] = within
+        within = wider
+
+
+@dataclass(frozen=True)
+class LayerAngles:
+    """The gradients of a hidden layer's neurons: means over samples, largest of all samples.
+
+    ``cos_mean`` is the mean of |cos| over all pairs i != j (Eq. 22), ``cos_rms`` the root of its
+    mean square, ``cos_above`` the share of pairs above a level. ``cos_norm`` is the spectral norm
+    of the cosines' matrix, which Eq. (18) takes to be 1; ``jacobian_norm`` that of the inner
+    products of the gradients of a_l (Lemma 3); ``gradient_max`` the largest |grad z_i|².
+    """
+
+    layer: int
+    width: int
+    fan_in: int
+    cos_mean: float
+    cos_rms: float
+    cos_max: float
+    cos_above: float
+    cos_norm: float
+    jacobian_norm: float
+    gradient_max: float
+
+
+def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
+    """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
+
+    ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
+
+    Raises:
+        ZeroGradientError: if a neuron has gradient 0.
+    """
+    _, sums = layers(assembly, x)
+    slopes = [assembly.activation.derivative(z.detach()) for z in sums[:-1]]
+    samples: list[list[dict[str, float]]] = [[] for _ in slopes]
+    for k, sample in enumerate(x):
+        for layer, products in enumerate(gradient_products(assembly, sample)):
+            if len(products) > 1:
+                samples[layer].append(_angles(products, slopes[layer][k], level))
+    return [
+        LayerAngles(
+            layer + 1,
+            assembly.hidden[layer],
+            assembly.fan_ins[layer],
+            **{key: _over_samples(key, [one[key] for one in found]) for key in found[0]},
+        )
+        for layer, found in enumerate(samples)
+        if found
+    ]
+
+
+def _over_samples(key: str, values: Sequence[float]) -> float:
+    if key == "cos_rms":
+        return float(np.sqrt(np.mean(np.square(values))))
+    return float(np.mean(values) if key in ("cos_mean", "cos_above") else np.max(values))
+
+
+def _angles(products: Tensor, slopes: Tensor, level: float) -> dict[str, float]:
+    squared = products.diagonal().clone()
+    if not bool((squared > 0).all()):
+        raise ZeroGradientError(
+            f"neuron {int(torch.argmin(squared)) + 1} of a layer has gradient 0 at a sample, and "
+            "no angle; take an activation that does not vanish"
+        )
+    m = len(products)
+    jacobian = spectral_norm(slopes[:, None] * products * slopes)
+    lengths = squared.sqrt()
+    cosines = products / lengths / lengths[:, None]
+    cosines.fill_diagonal_(1.0)
+    norm = spectral_norm(cosines)
+    cosines.fill_diagonal_(0.0).abs_()
+    pairs = m * (m - 1)
+    return {
+        "cos_mean": float(cosines.sum()) / pairs,
+        "cos_rms": float(torch.linalg.vector_norm(cosines)) / pairs**0.5,
+        "cos_max": float(cosines.max()),
+        "cos_above": float((cosines > level).sum()) / pairs,
+        "cos_norm": norm,
+        "jacobian_norm": jacobian,
+        "gradient_max": float(squared.max()),
+    }
+
+
+def spectral_norm(matrix: Tensor) -> float:
+    """Return the largest absolute eigenvalue of a symmetric matrix (m, m)."""
+    m = len(matrix)
+    if not bool(torch.triu(matrix, diagonal=1).any()):
+        return float(matrix.diagonal().abs().max())
+    if m <= FULL_SPECTRUM:
+        return float(torch.linalg.eigvalsh(matrix).abs().max())
+
+    def times(v: Vector) -> Vector:
+        product: Vector = (matrix @ torch.from_numpy(v).to(matrix)).cpu().numpy()
+        return product
+
+    # A fixed start: the same matrix gives the same bytes.
+    start = np.random.default_rng(0).standard_normal(m)
+    operator = LinearOperator((m, m), matvec=times, dtype=np.float64)
+    value = eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE, return_eigenvectors=False)
+    return float(abs(value[0]))
