@@ -38,9 +38,7 @@ rule compute_bounds:
         samples=BOUNDS_STUDY["samples"],
         seed=BOUNDS_STUDY["seed"],
         plugins=plugin_options(*BOUNDS_STUDY["activations"]),
-        code=code(
-            "scripts/compute_bounds.py", *plugins(*BOUNDS_STUDY["activations"])
-        ),
+        code=code("scripts/compute_bounds.py", *plugins(*BOUNDS_STUDY["activations"])),
     shell:
         "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
         " --activations {params.activations} {params.plugins:q} --depths {params.depths}"

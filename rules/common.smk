@@ -5,6 +5,7 @@
 #        subject are in samples.smk, experiments.smk and products.smk.
 
 import functools
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -145,6 +146,7 @@ wildcard_constraints:
     dataset="[a-z0-9_]+",
     draw=r"all|test|seed-\d+",
     activation="[a-z0-9_.-]+",
+    architecture="[a-z0-9_]+",
     depth=r"\d+",
     seed=r"\d+",
     experiment="[a-z0-9_]+",

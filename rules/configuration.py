@@ -25,6 +25,9 @@ class Layer:
     values: Config
 
 
+#: Studies of the networks in architectures.
+ASSEMBLY_STUDIES = ("orthogonality_study", "linearity_study")
+
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
 
@@ -238,7 +241,7 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
 
     problems = []
     study = config["activation_study"]
-    for name in ("", "activation_study", "bounds_study"):
+    for name in ("", "activation_study", "bounds_study", *ASSEMBLY_STUDIES):
         prefix, values = ((name,), config[name]) if name else ((), config)
         for index, name in enumerate(values["datasets"]):
             if name not in known.catalogue:
@@ -253,6 +256,7 @@ def grid_errors(config: Config, known: Known, layers: Sequence[Layer]) -> list[s
     )
     problems += _training_errors(config, known, at)
     problems += _bounds_errors(config["bounds_study"], known, at)
+    problems += _assembly_errors(config, known, at)
     used = used_datasets(config)
     for name in config["overrides"]:
         if name not in used:
@@ -293,6 +297,7 @@ def used_datasets(config: Config) -> list[str]:
                 *config["datasets"],
                 *config["activation_study"]["datasets"],
                 *config["bounds_study"]["datasets"],
+                *(name for study in ASSEMBLY_STUDIES for name in config[study]["datasets"]),
                 *(name for values in config["training"].values() for name in values["datasets"]),
             ]
         )
@@ -430,6 +435,38 @@ def _bounds_errors(study: Config, known: Known, at: Any) -> Iterator[str]:
             yield (
                 f"{at('bounds_study', 'samples')}: {samples} is more than the {available} samples "
                 f"of {name}; use all"
+            )
+
+
+def _assembly_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
+    """Yield lines for networks and samples that the studies of assemblies cannot have."""
+    for study in ASSEMBLY_STUDIES:
+        values = config[study]
+        for index, name in enumerate(values["architectures"]):
+            where = at(study, "architectures", index)
+            if name not in config["architectures"]:
+                advice = did_you_mean(name, config["architectures"])
+                yield f"{where}: unknown architecture {name!r}; {advice}"
+            elif "m" not in config["architectures"][name]["hidden"]:
+                yield f"{where}: {name} has no width m that could vary; put m into its hidden"
+        for index, name in enumerate(values["datasets"]):
+            if name not in known.catalogue:
+                continue  # which is told already
+            if known.catalogue[name]["reader"] == "gaussian":
+                yield (
+                    f"{at(study, 'datasets', index)}: {name} has no labels, and the study needs "
+                    "two classes; remove it"
+                )
+            available = known.samples.get(name)
+            if available is not None and values["samples"] > available:
+                yield (
+                    f"{at(study, 'samples')}: {values['samples']} is more than the {available} "
+                    f"samples of {name}; take fewer"
+                )
+        if values.get("expansions", 1) > values["samples"]:
+            yield (
+                f"{at(study, 'expansions')}: {values['expansions']} is more than the "
+                f"{values['samples']} samples of the study; take fewer"
             )
 
 

@@ -99,6 +99,25 @@ def training_minutes(kind):
     )
 
 
+def assembly_memory(study):
+    """Return a function that gives the memory of a study's job, in MB."""
+    return lambda wildcards, attempt: work.memory_mb(
+        SIZES.assembly(study, wildcards.dataset, wildcards.architecture), attempt
+    )
+
+
+def assembly_minutes(study):
+    """Return a function that gives the time limit of a study's job, in minutes."""
+    kind = f"measure_{study}"
+    gpu = gives_gpu(kind)
+    return lambda wildcards, attempt: work.minutes(
+        kind,
+        SIZES.assembly(study, wildcards.dataset, wildcards.architecture),
+        attempt,
+        gpu=gpu,
+    )
+
+
 def cell_jobs():
     """Yield rule, work and outputs of the jobs that compute cells."""
     folders = {"spectrum": "spectra", "min_angle": "angles"}
@@ -148,6 +167,17 @@ def other_jobs():
     for dataset in config["bounds_study"]["datasets"]:
         compared = [cell for cell in bounds_cells() if f"/{dataset}/" in cell]
         yield "compute_bounds", False, SIZES.bounds(dataset), compared
+    for study in ("orthogonality", "linearity"):
+        values = config[f"{study}_study"]
+        kind = f"measure_{study}"
+        for dataset, architecture in itertools.product(
+            values["datasets"], values["architectures"]
+        ):
+            amount = SIZES.assembly(study, dataset, architecture)
+            for activation in values["activations"]:
+                place = f"/{dataset}/{architecture}/{activation}/"
+                measured = [cell for cell in assembly_cells(study) if place in cell]
+                yield kind, gives_gpu(kind), amount, measured
     for figure in config["figures"]:
         yield "render_figure", False, costs.LIGHT, figure_files(figure)
     measured = ["activations", "precision", "statements"]

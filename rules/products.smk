@@ -14,11 +14,43 @@ def bounds_cells():
     )
 
 
+def assembly_cells(study):
+    """Return the cells of a study of assemblies of neurons, orthogonality or linearity."""
+    values = config[f"{study}_study"]
+    return expand(
+        "results/{run}/{study}/{dataset}/{architecture}/{activation}/width-{width}.parquet",
+        run=RUN,
+        study=study,
+        dataset=values["datasets"],
+        architecture=values["architectures"],
+        activation=values["activations"],
+        width=values["widths"],
+    )
+
+
+def assembly_options(study):
+    """Return a function that gives a network's architecture and plugins as options."""
+
+    def options(wildcards):
+        architecture = config["architectures"][wildcards.architecture]
+        classes = config[f"{study}_study"]["classes"]
+        return [
+            *["--hidden", *map(str, architecture["hidden"])],
+            *(["--dense"] if architecture.get("dense") else []),
+            *(["--classes", *map(str, classes)] if classes else []),
+            *plugin_options(wildcards.activation),
+        ]
+
+    return options
+
+
 def cell_files():
     """Return every cell of the run."""
     spectra = cells.spectrum_cells([MAIN_GRID, STUDY_GRID])
     return [
         *bounds_cells(),
+        *assembly_cells("orthogonality"),
+        *assembly_cells("linearity"),
         *expand("results/{run}/spectra/{cell}", run=RUN, cell=spectra),
         *expand(
             "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
@@ -79,9 +111,10 @@ CATEGORIES = {
     "claims": "1 Claims",
     "liu2023relu": "2 Liu and Hui (2023)",
     "agarwal2021deep": "3 Agarwal, Awasthi and Kale (2021)",
-    "beyond": "4 Beyond the papers",
-    "tables": "5 Data and tables",
-    "run": "6 The run",
+    "liu2022transition": "4 Liu, Zhu and Belkin (2022)",
+    "beyond": "5 Beyond the papers",
+    "tables": "6 Data and tables",
+    "run": "7 The run",
 }
 PAGES = ["datasets", "conditioning", "learning_rates", "run"]
 

@@ -13,6 +13,9 @@ TABLES = [
     "activation_study",
     "datasets",
     "bounds",  # of rules/bounds.smk
+    "orthogonality",  # of rules/assemblies.smk, as the next two
+    "linearity",
+    "width_slopes",
     "precision",  # of rules/precision.smk
     "activations",  # of rules/activations.smk
     "statements",  # of rules/claims.smk

@@ -86,6 +86,27 @@ class Sizes:
             activations=len(study["activations"]),
         )
 
+    def assembly(self, study: str, dataset: str, architecture: str) -> Work:
+        """Return the work of a study of assemblies of neurons, all widths of one architecture."""
+        values, described = self.config[f"{study}_study"], self.config["architectures"]
+        n, d = self.samples(dataset)
+        total = Work(0.0, 0.0)
+        for width in values["widths"]:
+            total += costs.assembly(
+                study,
+                [width if m == "m" else m for m in described[architecture]["hidden"]],
+                dense=described[architecture].get("dense", False),
+                n=values["samples"],
+                d=d,
+                loaded=n,
+                seeds=len(values["seeds"]),
+                steps=values["steps"],
+                expansions=values.get("expansions", 0),
+                radii=len(values.get("radii", ())),
+                directions=values.get("directions", 0),
+            )
+        return total
+
     def training(
         self, experiment: str, dataset: str, model: str, activation: str, depth: int
     ) -> Work:

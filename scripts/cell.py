@@ -120,7 +120,7 @@ def each_cell(args: argparse.Namespace, table: Table, *, program: str) -> Iterat
     kept = Checkpoints(args, program=program) if args.checkpoints else None
     loaded = None
     for ((number, file), depth), output in cells:
-        checkpoint = kept and kept.path(file, depth=depth, seed=number)
+        checkpoint = kept and kept.path(file, place=_place(depth, number), depth=depth, seed=number)
         if checkpoint and cell_checkpoints.is_kept(checkpoint, table):
             cell_checkpoints.place(checkpoint, output)
             log.info("%s: kept", _name(depth, number))
@@ -145,6 +145,10 @@ def depth_list(depths: Iterable[int]) -> str:
     """
     names = [str(depth) for depth in depths]
     return f"depth{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _place(depth: int, number: int | None) -> str:
+    return f"depth-{depth}/seed-{'none' if number is None else number}"
 
 
 def _name(depth: int, number: int | None) -> str:

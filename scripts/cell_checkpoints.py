@@ -35,6 +35,7 @@ APART = (
     "outputs",
     "seeds",
     "threads",
+    "widths",
 )
 
 
@@ -56,15 +57,16 @@ class Checkpoints:
         }
         self._data: dict[Path, str] = {}
 
-    def path(self, data: Path, *, depth: int, seed: int | None) -> Path:
-        """Return where a cell is kept; the name holds a digest of all that it depends on."""
+    def path(self, data: Path, *, place: str, **own: object) -> Path:
+        """Return where a cell is kept; the name holds a digest of all that it depends on.
+
+        ``place`` is its name without that digest, ``own`` what only this cell depends on.
+        """
         if data not in self._data:
             self._data[data] = sha256(data)
-        own = {"data": self._data[data], "depth": depth, "seed": seed}
-        text = json.dumps(self._common | own, sort_keys=True)
+        text = json.dumps(self._common | own | {"data": self._data[data]}, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        name = "none" if seed is None else seed
-        return self._folder / f"depth-{depth}" / f"seed-{name}-{digest}.parquet"
+        return self._folder / f"{place}-{digest}.parquet"
 
 
 def is_kept(path: Path, table: Table) -> bool:

@@ -16,10 +16,13 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
+from ntk_conditioning.tables.linearity import LINEARITY
+from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_conditioning.tables.statements import STATEMENTS
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
+from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
 TABLES = (
     SPECTRA,
@@ -27,6 +30,9 @@ TABLES = (
     ANGLES,
     DATASETS,
     BOUNDS,
+    ORTHOGONALITY,
+    LINEARITY,
+    WIDTH_SLOPES,
     PRECISION,
     ACTIVATIONS,
     TRAINING,

@@ -34,6 +34,7 @@ from ntk_conditioning.tables.training import (
     curve_rows,
     select_rates,
 )
+from tests import assemblies
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -347,7 +348,38 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         activations=["normrelu", "tanh", "normalized_relu", "erf", "relu"],
         depths=[1, 8, 64, 512],
     )
-    return {"folder": folder, **axes, "activation_study": study, "bounds_study": shallow}
+    studies = write_assemblies(folder, widths=[4, 8, 16], activations=["tanh", "softplus"])
+    return {
+        "folder": folder,
+        **axes,
+        "activation_study": study,
+        "bounds_study": shallow,
+        **studies,
+    }
+
+
+def write_assemblies(
+    folder: Path, *, widths: Sequence[int], activations: Sequence[str]
+) -> dict[str, Any]:
+    """Write the tables of small studies of assemblies of neurons; return their parameters."""
+    data = assemblies.archive(folder)
+    names = {
+        "orthogonality": ["deep", "bottleneck"],
+        "linearity": ["two_layer", "deep", "narrow_middle", "densenet"],
+    }
+    if len(widths) == 1:
+        names = dict.fromkeys(names, ["deep"])
+    studies = {}
+    for study, architectures in names.items():
+        for architecture, activation in product(architectures, activations):
+            given = {"architecture": architecture, "activation": activation, "widths": widths}
+            assert not assemblies.measure(study, data, folder, **given)
+        grid = {"architectures": architectures, "activations": activations, "widths": widths}
+        table = folder / f"{study}.parquet"
+        assert not assemblies.aggregate(study, folder, table, **grid)
+        studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
+    hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
+    return {"architectures": hidden, **studies}
 
 
 def write_bounds(
@@ -397,6 +429,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "bounds_study": write_bounds(
             folder, dims={"own_data": 2}, activations=["relu"], depths=[1]
         ),
+        **write_assemblies(folder, widths=[4], activations=["relu"]),
     }
 
 

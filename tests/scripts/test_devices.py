@@ -201,7 +201,7 @@ def digests(device: str, folder: Path) -> tuple[str, str]:
     args.data = args.test = args.kernel = None
     cells = cell_checkpoints.Checkpoints(args, program=compute_spectrum.__file__)
     training = training_checkpoints.TrainingCheckpoints(args, program=compute_spectrum.__file__)
-    return cells.path(Path(__file__), depth=1, seed=1).name, training._digest
+    return cells.path(Path(__file__), place="depth-1/seed-1").name, training._digest
 
 
 def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, tmp_path):

@@ -17,9 +17,9 @@ def test_paper_figures_are_collected_on_demand(rerun):
     rerun.run(*TARGET, "--cores", "1")
     found = {path.name for path in rerun.files("results/ci/paper/*")}
     assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
-    assert len(found) == 18 + 2
+    assert len(found) == 20 + 2
     latex = (rerun.folder / "results/ci/paper/captions.tex").read_text()
-    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 18
+    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 20
 
     caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
     os.utime(caption)

@@ -37,6 +37,9 @@ STUDY = {"aggregate_activation_study": 1}
 PRECISION = {"measure_precision": 1}
 CONSTANTS = {"measure_activations": 1}
 BOUNDS = {"compute_bounds": 2, "aggregate_bounds": 1}
+# Of two and of four architectures.
+ASSEMBLIES = {"measure_orthogonality": 2, "measure_linearity": 4, "fit_width_slopes": 1}
+ASSEMBLIES |= {"aggregate_orthogonality": 1, "aggregate_linearity": 1}
 # Trained are digits and speech at 2 depths, digits with the code's scale and gradient descent on
 # the sphere; the last two take their learning rates from the kernel where training begins.
 TRAININGS = 2 * 2 + 1 + 1
@@ -53,7 +56,7 @@ TRAINING_KERNELS = {
     "aggregate_training_kernels": 1,
 } | SELECTION
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
-ALL_FIGURES = {"render_figure": 18}
+ALL_FIGURES = {"render_figure": 20}
 CLAIMS = {"check_claims": 1}  # of most tables
 STATEMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
@@ -77,6 +80,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | PRECISION
         | CONSTANTS
         | BOUNDS
+        | ASSEMBLIES
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES

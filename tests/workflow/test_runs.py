@@ -37,7 +37,7 @@ def test_every_config_has_a_plan(clone, config):
     planned = clone.plan("--configfile", config)
     assert time.perf_counter() - start < 10
     assert planned["compute_spectrum"] > 0
-    assert planned["render_figure"] == 18
+    assert planned["render_figure"] == 20
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
@@ -61,14 +61,16 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
             "agarwal2021deep/fig6_length_map_and_bias",
             "agarwal2021deep/fig7_normrelu_vs_selu_fully_connected",
             "agarwal2021deep/fig8_normrelu_vs_selu_resnet",
+            "liu2022transition/fig3_orthogonality",
             "beyond/convergence_vs_kappa",
+            "beyond/linearity_vs_width",
             "beyond/spectrum_decay",
             "beyond/activations",
             "beyond/precision",
             "beyond/separation_limit",
         )
     }
-    assert len(figures) == 36
+    assert len(figures) == 40
     sheets = pq.read_table(finished.folder / "results/ci/tables/datasets.parquet").to_pandas()
     speech = sheets.set_index("dataset").loc["librispeech_sample"]
     assert (speech.n, speech.d) == (150, 768)

@@ -55,22 +55,23 @@ def gradient_products(
         weight, weight2 = (scale * each.weights[layer - 1] for each in (pair[0], pair[-1]))
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
         m, fed = len(weight), len(within)
-        across = weight[:, :fed] @ within
+        # A vector is a diagonal matrix: the first layer's neurons share no weights.
+        across = weight * within if within.ndim == 1 else weight[:, :fed] @ within
         products = across @ weight2[:, :fed].T
         products.diagonal().add_(shared)
-        yield products
-        if layer == len(assembly.weights) - 1:
-            return
         s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
-        if not assembly.dense:
+        if assembly.dense:
+            wider = x.new_empty(m + fed, m + fed)
+            wider[:m, :m] = s.T * products * s2
+            wider[:m, m:] = s.T * across
+            wider[m:, :m] = within @ weight2[:, :fed].T * s2
+            wider[m:, m:] = within
+            within = wider
+        elif layer == 1:
+            within = shared * (s * s2).squeeze(0)
+        elif layer < len(assembly.weights) - 1:
             within = s.T * products * s2
-            continue
-        wider = x.new_empty(m + fed, m + fed)
-        wider[:m, :m] = s.T * products * s2
-        wider[:m, m:] = s.T * across
-        wider[m:, :m] = within @ weight2[:, :fed].T * s2
-        wider[m:, m:] = within
-        within = wider
+        yield products
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,10 @@ class LayerAngles:
     """The gradients of a hidden layer's neurons: means over samples, largest of all samples.
 
     ``cos_mean`` is the mean of |cos| over all pairs i != j (Eq. 22), ``cos_rms`` the root of its
-    mean square, ``cos_above`` the share of pairs above a level. ``cos_norm`` is the spectral norm
-    of the cosines' matrix, which Eq. (18) takes to be 1; ``jacobian_norm`` that of the inner
-    products of the gradients of a_l (Lemma 3); ``gradient_max`` the largest |grad z_i|².
+    mean square, ``cos_above`` the share of pairs above a level; ``gradient_max`` is the largest
+    |grad z_i|². At the first sample, ``cos_norm`` is the spectral norm of the cosines' matrix,
+    which Eq. (18) takes to be 1, and ``jacobian_norm`` that of the inner products of the gradients
+    of a_l (Lemma 3).
     """
 
     layer: int
@@ -106,19 +108,30 @@ def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[L
     _, sums = layers(assembly, x)
     slopes = [assembly.activation.derivative(z.detach()) for z in sums[:-1]]
     samples: list[list[dict[str, float]]] = [[] for _ in slopes]
+    norms: list[dict[str, float]] = []
     for k, sample in enumerate(x):
         for layer, products in enumerate(gradient_products(assembly, sample)):
+            squared = products.diagonal()
+            if not bool((squared > 0).all()):
+                raise ZeroGradientError(
+                    f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer + 1} has "
+                    f"gradient 0 at sample {k + 1}, and no angle; take an activation that does "
+                    "not vanish"
+                )
             if len(products) > 1:
-                samples[layer].append(_angles(products, slopes[layer][k], level))
+                own = _norms(products, slopes[layer][0]) if k == 0 else None
+                samples[layer].append(_angles(products, level))
+                norms += [own] if own else []
+    measured = [(layer, found) for layer, found in enumerate(samples) if found]
     return [
         LayerAngles(
             layer + 1,
             assembly.hidden[layer],
             assembly.fan_ins[layer],
             **{key: _over_samples(key, [one[key] for one in found]) for key in found[0]},
+            **own,
         )
-        for layer, found in enumerate(samples)
-        if found
+        for (layer, found), own in zip(measured, norms, strict=True)
     ]
 
 
@@ -128,28 +141,26 @@ def _over_samples(key: str, values: Sequence[float]) -> float:
     return float(np.mean(values) if key in ("cos_mean", "cos_above") else np.max(values))
 
 
-def _angles(products: Tensor, slopes: Tensor, level: float) -> dict[str, float]:
+def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
+    lengths = products.diagonal().sqrt()
+    return {
+        "jacobian_norm": spectral_norm(slopes[:, None] * products * slopes),
+        "cos_norm": spectral_norm(products / lengths / lengths[:, None]),
+    }
+
+
+def _angles(products: Tensor, level: float) -> dict[str, float]:
+    """Return the angles of one sample; ``products`` is used up."""
     squared = products.diagonal().clone()
-    if not bool((squared > 0).all()):
-        raise ZeroGradientError(
-            f"neuron {int(torch.argmin(squared)) + 1} of a layer has gradient 0 at a sample, and "
-            "no angle; take an activation that does not vanish"
-        )
     m = len(products)
-    jacobian = spectral_norm(slopes[:, None] * products * slopes)
-    lengths = squared.sqrt()
-    cosines = products / lengths / lengths[:, None]
-    cosines.fill_diagonal_(1.0)
-    norm = spectral_norm(cosines)
-    cosines.fill_diagonal_(0.0).abs_()
+    inverse = squared.rsqrt()
+    cosines = products.mul_(inverse).mul_(inverse[:, None]).fill_diagonal_(0.0).abs_()
     pairs = m * (m - 1)
     return {
         "cos_mean": float(cosines.sum()) / pairs,
         "cos_rms": float(torch.linalg.vector_norm(cosines)) / pairs**0.5,
         "cos_max": float(cosines.max()),
         "cos_above": float((cosines > level).sum()) / pairs,
-        "cos_norm": norm,
-        "jacobian_norm": jacobian,
         "gradient_max": float(squared.max()),
     }
 

@@ -23,7 +23,7 @@ from ntk_conditioning.errors import UserError
 Vector = NDArray[np.float64]
 
 #: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 #: Steps of an ascent, and the relative rise that ends it.
 ASCENT_STEPS, LEAST_RISE = 20, 1e-4
 

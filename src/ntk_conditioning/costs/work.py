@@ -43,6 +43,10 @@ _ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
 _CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
 # Numbers that a hidden unit keeps of every sample until the gradient has passed.
 _HELD = 6
+# Products with a Hessian until its norm has converged, the operations of one on a weight, with
+# those of Lanczos' method, which only reads the memory, the vectors that it keeps, and steps of
+# ascents.
+_HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _LANCZOS_VECTORS, _CLIMBS = 100, 1000, 24, 60
 # The same, where all samples have one norm.
 _ONE_NORM = 4000
 # Passes over the factored gradients that scale and round them, which only read the memory.
@@ -213,6 +217,47 @@ def bounds(*, n: int, d: int, depths: Sequence[int], activations: int) -> Work:
     pairs = n**2 / 2 * (_ANGLE + max(depths) * _ONE_NORM)
     flops = activations * (pairs + 2 * len(depths) * _EIGENVALUES * n**3)
     return Work(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
+
+
+def assembly(
+    study: str,
+    hidden: Sequence[int],
+    *,
+    dense: bool,
+    n: int,
+    d: int,
+    loaded: int,
+    seeds: int,
+    steps: int,
+    expansions: int = 0,
+    radii: int = 0,
+    directions: int = 0,
+) -> Work:
+    """Return the work of measure_orthogonality or measure_linearity at one width.
+
+    On the span of ``n`` samples the input is of length n. Training takes 6 operations per weight
+    and sample in a step. For orthogonality each layer takes two products of its size for every
+    sample, before and after; for linearity every expansion some hundreds of Hessian products, in
+    all weights and in all but the last layer's, and trials in each ball.
+    """
+    inputs = [*hidden] if not dense else [sum(hidden[: k + 1]) for k in range(len(hidden))]
+    reduced = min(n, d)
+    weights = reduced * hidden[0] + sum(
+        (m + (reduced if dense else 0)) * after
+        for m, after in zip(inputs, [*hidden[1:], 1], strict=True)
+    )
+    flops = 6.0 * weights * n * steps
+    if study == "orthogonality":
+        pairs = sum(2 * m**2 * k + 2 * m * k**2 for m, k in zip(hidden[1:], inputs, strict=False))
+        flops += 2 * n * (pairs + _ITERATIONS * sum(m**2 for m in hidden))
+        needed = 8 * 6 * max(inputs) ** 2
+    else:
+        searched = 4 * radii * (directions + _CLIMBS)
+        flops += 2 * expansions * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
+        needed = 8 * weights * (_LANCZOS_VECTORS + directions)
+    drawn = 8 * 2 * (d * hidden[0] + weights + (d * sum(hidden) if dense else 0))
+    held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
+    return Work(seeds * flops, TORCH + needed + held)
 
 
 def min_angle(

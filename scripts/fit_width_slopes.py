@@ -1,0 +1,35 @@
+"""Fit the exponents with which orthogonality and linearity come with the width."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli import Parser, run_main
+
+from ntk_conditioning import tables
+from ntk_conditioning.assembly.slopes import width_slopes
+from ntk_conditioning.tables.linearity import LINEARITY
+from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--orthogonality", type=Path, required=True, help="its table (.parquet)")
+    parser.add_argument("--linearity", type=Path, required=True, help="its table (.parquet)")
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+    rows = [
+        row
+        for table, path in ((ORTHOGONALITY, args.orthogonality), (LINEARITY, args.linearity))
+        for row in width_slopes(table.name, tables.read(path, table).to_pandas())
+    ]
+    tables.write(args.output, WIDTH_SLOPES, tables.from_rows(WIDTH_SLOPES, rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Small studies of assemblies of neurons, by the programs that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import aggregate_assemblies
+import fit_width_slopes
+import measure_linearity
+import measure_orthogonality
+import numpy as np
+
+from ntk_conditioning.prepared import Dataset, save_prepared
+
+HIDDEN = {
+    "two_layer": ["m"],
+    "deep": ["m", "m", "m"],
+    "bottleneck": ["12", "m", "10"],
+    "narrow_middle": ["m", "2", "m"],
+    "densenet": ["m", "m"],
+}
+
+
+def archive(folder: Path, *, labelled: bool = True) -> Path:
+    """Return the file of 12 samples with 5 features, of three classes."""
+    generator = np.random.default_rng(0)
+    y = np.arange(12) % 3 if labelled else None
+    path = folder / "all.npz"
+    save_prepared(path, Dataset("tiny", generator.standard_normal((12, 5)), y, "none"))
+    return path
+
+
+def measure(
+    study: str,
+    data: Path,
+    folder: Path,
+    *options: str,
+    architecture: str = "deep",
+    activation: str = "tanh",
+    widths: Sequence[int] = (3, 6),
+    seeds: Sequence[int] = (1,),
+) -> int:
+    """Return the exit status of a study's program for one network."""
+    program = {"orthogonality": measure_orthogonality, "linearity": measure_linearity}[study]
+    place = folder / study / "tiny" / architecture / activation
+    arguments = [f"--data={data}", "--dataset=tiny", "--samples=4", "--steps=3"]
+    arguments += [f"--architecture={architecture}", f"--activation={activation}"]
+    arguments += ["--hidden", *HIDDEN[architecture], "--widths", *map(str, widths)]
+    arguments += ["--dense"] if architecture == "densenet" else []
+    arguments += ["--radii", "1", "2", "--directions=2"] if study == "linearity" else []
+    arguments += ["--seeds", *map(str, seeds), *options]
+    arguments += ["--outputs", *(str(place / f"width-{width}.parquet") for width in widths)]
+    return program.main(arguments)
+
+
+def aggregate(
+    study: str,
+    folder: Path,
+    output: Path,
+    *,
+    architectures: Sequence[str],
+    activations: Sequence[str] = ("tanh",),
+    widths: Sequence[int] = (3, 6),
+) -> int:
+    """Return the exit status of the program that makes a study's table."""
+    arguments = [f"--study={study}", f"--cells={folder / study}", f"--output={output}"]
+    arguments += ["--datasets", "tiny", "--architectures", *architectures]
+    arguments += ["--activations", *activations, "--widths", *map(str, widths)]
+    return aggregate_assemblies.main(arguments)
+
+
+def fit(folder: Path) -> int:
+    """Return the exit status of the program that fits the slopes of the tables in a folder."""
+    tables = [f"--{study}={folder / study}.parquet" for study in ("orthogonality", "linearity")]
+    return fit_width_slopes.main([*tables, f"--output={folder / 'width_slopes.parquet'}"])
