@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.statements import Measurement, Setting, agarwal2021deep, liu2023relu
+from ntk_conditioning.statements import (
+    Measurement,
+    Setting,
+    agarwal2021deep,
+    liu2022transition,
+    liu2023relu,
+)
 
 PAPERS = {
     "liu2023relu": liu2023relu.EXPERIMENTS,
     "agarwal2021deep": agarwal2021deep.EXPERIMENTS,
+    "liu2022transition": liu2022transition.EXPERIMENTS,
 }
 
 

@@ -40,7 +40,7 @@ def slope_bounds(activation: Activation) -> SlopeBounds:
     [0.25, 0.096225]
     """
     steps = round(REACH / STEP)
-    slopes = activation.slopes(STEP * np.arange(-steps, steps + 1))
+    slopes = activation.slopes(STEP * np.arange(-steps, steps + 1, dtype=np.float64))
     second = np.abs(slopes[2:] - slopes[:-2]).max() / (2 * STEP)
     return SlopeBounds(float(np.abs(slopes).max()), math.inf if activation.kinks else float(second))
 
@@ -135,7 +135,7 @@ def jacobian_bound_printed(layer: int, slope: float, size: float) -> float:
 
     It is at least `jacobian_bound` only if 9 L_σ² >= 1.
     """
-    return _at_least_one(layer) * 9**layer * slope ** (2 * layer + 2) * size
+    return _at_least_one(layer) * math.pow(3 * slope, 2 * layer) * slope**2 * size
 
 
 def product_variance_bound(norm: float, width: int) -> float:
