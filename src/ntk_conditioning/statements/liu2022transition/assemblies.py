@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ def theorem_1(setting: Setting) -> Iterator[Measurement]:
             }
             for kind, pairs in found.items():
                 ratios, evenness = np.array(pairs).T
-                common = {"activation": name, "n": DRAWS, "seed": seed}
+                common: dict[str, Any] = {"activation": name, "n": DRAWS, "seed": seed}
                 yield Measurement(f"theorem_1_{kind}", float(ratios.max()), **common)
                 if kind == "signs":
                     yield Measurement("assumption_1", float(evenness.min()), **common)

@@ -28,7 +28,7 @@ from ntk_conditioning.theory.liu2022transition import (
     slope_bounds,
 )
 
-WIDTHS = (64, 128, 256, 512)
+WIDTHS = (128, 256, 512, 1024)
 COUNTS = (1, 2, 4, 8, 16, 64)
 DRAWS = 2000
 SMALL = 8
@@ -38,7 +38,7 @@ INPUTS = 64
 
 
 def lemma_3(setting: Setting) -> Iterator[Measurement]:
-    """Measure |grad α (grad α)^T| in [m, m, m] and over Eq. (27), and with which power of m it goes.
+    """Measure |grad α (grad α)^T| in [m, m, m] beside Eq. (27), and with which power of m it goes.
 
     C_α² is the largest |α|²/m of all layers, the sample's 1 included.
     """
@@ -110,7 +110,8 @@ def cross_term(setting: Setting) -> Iterator[Measurement]:
             found = draw_assembly(3, [SMALL, SMALL], activation=name, generator=draws)
             x = torch.from_numpy(draws.standard_normal(3))
             expansion = Expansion(found, x)
-            hessian = torch.autograd.functional.hessian(expansion.value, expansion.origin)
+            columns = torch.eye(expansion.size, dtype=torch.float64)
+            hessian = torch.stack([expansion.hessian_product(column) for column in columns])
             mixed = float(torch.linalg.matrix_norm(hessian[-SMALL:, :-SMALL], 2)) / 2
             own = float(hessian[-SMALL:, -SMALL:].abs().max())
             norm = layer_angles(found, x[None])[-1].jacobian_norm

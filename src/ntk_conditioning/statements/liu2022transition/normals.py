@@ -123,10 +123,10 @@ def bottleneck(setting: Setting) -> Iterator[Measurement]:
 
 
 def equation_18(setting: Setting) -> Iterator[Measurement]:
-    """Measure sum (δ·n_i)² / |δ|²: the largest of all δ, and that of two δ.
+    """Measure sum (δ·n_i)² / |δ|²: the largest of all δ, and that of one δ.
 
-    The largest is the norm of the matrix of cosines. The δ are the gradient of the output with its
-    own weights fixed, and a random one. Also the largest for few neurons after a layer that widens.
+    The largest is the norm of the matrix of cosines. Also with δ along the gradient of the output
+    by the weights below the last, and the largest for few neurons after a layer that widens.
     """
     seed = setting.seeds[0]
     for width in WIDTHS:
@@ -134,11 +134,6 @@ def equation_18(setting: Setting) -> Iterator[Measurement]:
         for layer in (2, 3):
             common: dict[str, Any] = {"activation": "tanh", "depth": layer, "width": width}
             yield Measurement("equation_18", angles[layer - 1].cos_norm, **common)
-        narrow = _angles([width**2 // WIDTHS[0], FEW], "tanh", seed)[1]
-        yield Measurement(
-            "equation_18_narrow", narrow.cos_norm, activation="tanh", width=narrow.fan_in
-        )
-    for width in WIDTHS[:2]:
         found, x = network([width] * 2, "tanh", seed)
         slopes = found.activation.derivative(layers(found, x[None])[1][1][0])
         products = list(gradient_products(found, x))[1]
@@ -146,11 +141,12 @@ def equation_18(setting: Setting) -> Iterator[Measurement]:
         a = found.weights[2][0] * slopes * lengths
         cosines = products / lengths / lengths[:, None]
         along = float((cosines @ a).square().sum() / (a @ cosines @ a))
-        # A random δ in p dimensions keeps of each unit normal 1/p of its square.
-        size = sum(weight.numel() for weight in found.weights[:2])
-        common = {"activation": "tanh", "width": width}
-        yield Measurement("equation_18_gradient", along, **common)
-        yield Measurement("equation_18_random", width / size, **common)
+        yield Measurement("equation_18_gradient", along, activation="tanh", width=width)
+    before = [width**2 // WIDTHS[0] for width in WIDTHS]
+    norms = [_angles([width, FEW], "tanh", seed)[1].cos_norm for width in before]
+    yield Measurement("equation_18_narrow", norms[-1], activation="tanh", width=before[-1])
+    power = exponent(before, np.subtract(norms, 1))
+    yield Measurement("equation_18_narrow_exponent", power, printed=-0.5, activation="tanh")
 
 
 def equation_22(setting: Setting) -> Iterator[Measurement]:
@@ -168,25 +164,34 @@ def equation_22(setting: Setting) -> Iterator[Measurement]:
 def corollary_2(setting: Setting) -> Iterator[Measurement]:
     """Measure how far normals turn along the output's gradient, by a distance of 2.
 
-    The largest 1 - cos of a layer's neurons, and with which power of the width it falls.
+    The mean 1 - cos of a layer's neurons, and with which power of the width it falls.
     """
     for name in ACTIVATIONS:
         turns: dict[int, list[float]] = {1: [], 2: [], 3: []}
         for width in WIDTHS[:3]:
-            found, x = network([width] * 3, name, setting.seeds[0])
-            moved = _moved(found, x)
-            here, there = (list(gradient_products(one, x)) for one in (found, moved))
-            across = list(gradient_products(found, x, moved))
-            for layer, each in turns.items():
-                ends = here[layer - 1].diagonal() * there[layer - 1].diagonal()
-                cosines = across[layer - 1].diagonal() / ends.sqrt()
-                each.append(max(0.0, float((1 - cosines).max())))
-                yield Measurement(
-                    "normals_turn", each[-1], activation=name, depth=layer, width=width, at=RADIUS
-                )
+            pairs = [network([width] * 3, name, seed) for seed in setting.seeds[:3]]
+            each = np.mean([_turns(one, _moved(one, x), x) for one, x in pairs], axis=0)
+            for layer, found in turns.items():
+                found.append(float(each[layer - 1]))
+                common: dict[str, Any] = {"activation": name, "depth": layer, "width": width}
+                yield Measurement("normals_turn", found[-1], at=RADIUS, **common)
         for layer in (2, 3):
-            slope = exponent(WIDTHS[:3], turns[layer])
-            yield Measurement("normals_turn_exponent", slope, activation=name, depth=layer)
+            power = exponent(WIDTHS[:3], turns[layer])
+            yield Measurement("normals_turn_exponent", power, activation=name, depth=layer)
+
+
+def _turns(found: Assembly, moved: Assembly, x: torch.Tensor) -> list[float]:
+    """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
+    means = []
+    for here, there, across in zip(
+        gradient_products(found, x),
+        gradient_products(moved, x),
+        gradient_products(found, x, moved),
+        strict=True,
+    ):
+        ends = here.diagonal() * there.diagonal()
+        means.append(float((1 - across.diagonal() / ends.sqrt()).mean()))
+    return means
 
 
 def _moved(found: Assembly, x: torch.Tensor) -> Assembly:
