@@ -120,7 +120,8 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
         repeated = sorted({str(item) for item in value if value.count(item) > 1})
         yield f"{where}: {', '.join(repeated)} stands there more than once; remove the repetition"
     elif rule == "minItems":
-        yield f"{where}: the list is empty; give at least {allowed} item"
+        found = f"the list has only {len(value)}" if value else "the list is empty"
+        yield f"{where}: {found}; give at least {allowed} item{'s' if allowed > 1 else ''}"
     elif rule == "minimum":
         yield f"{where}: {value!r} is too small; the least is {allowed}"
     elif rule == "exclusiveMinimum":
@@ -440,6 +441,12 @@ def _bounds_errors(study: Config, known: Known, at: Any) -> Iterator[str]:
 
 def _assembly_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
     """Yield lines for networks and samples that the studies of assemblies cannot have."""
+    for name, architecture in config["architectures"].items():
+        if "m" not in architecture["hidden"]:
+            yield (
+                f"{at('architectures', name, 'hidden')}: no width of {name} is m, the one that "
+                "varies; put m in"
+            )
     for study in ASSEMBLY_STUDIES:
         values = config[study]
         for index, name in enumerate(values["architectures"]):
@@ -447,8 +454,6 @@ def _assembly_errors(config: Config, known: Known, at: Any) -> Iterator[str]:
             if name not in config["architectures"]:
                 advice = did_you_mean(name, config["architectures"])
                 yield f"{where}: unknown architecture {name!r}; {advice}"
-            elif "m" not in config["architectures"][name]["hidden"]:
-                yield f"{where}: {name} has no width m that could vary; put m into its hidden"
         for index, name in enumerate(values["datasets"]):
             if name not in known.catalogue:
                 continue  # which is told already

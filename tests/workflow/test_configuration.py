@@ -60,6 +60,40 @@ def test_the_projects_own_configs_have_no_mistakes():
     [
         ({"depth": [1]}, "mine.yaml: unknown key 'depth'; did you mean 'depths'?"),
         (
+            {"orthogonality_study": {"architectures": ["depp"]}},
+            "mine.yaml: orthogonality_study.architectures[0]: unknown architecture 'depp'; did you "
+            "mean 'deep'?",
+        ),
+        (
+            {"architectures": {"deep": {"hidden": [8, 8]}}},
+            "mine.yaml: architectures.deep.hidden: no width of deep is m, the one that varies; put "
+            "m in",
+        ),
+        (
+            {"architectures": {"deep": {"hidden": ["n"]}}},
+            "mine.yaml: architectures.deep.hidden[0]: 'n' is not a whole number of at least 1 or "
+            "'m'",
+        ),
+        (
+            {"linearity_study": {"datasets": ["synthetic"]}},
+            "mine.yaml: linearity_study.datasets[0]: synthetic has no labels, and the study needs "
+            "two classes; remove it",
+        ),
+        (
+            {"linearity_study": {"samples": 2000, "expansions": 1}},
+            "mine.yaml: linearity_study.samples: 2000 is more than the 1797 samples of digits; "
+            "take fewer",
+        ),
+        (
+            {"linearity_study": {"expansions": 21}},
+            "mine.yaml: linearity_study.expansions: 21 is more than the 20 samples of the study; "
+            "take fewer",
+        ),
+        (
+            {"orthogonality_study": {"widths": [64]}},
+            "mine.yaml: orthogonality_study.widths: the list has only 1; give at least 2 items",
+        ),
+        (
             {"training": {"fig3": {"datasets": ["digit"]}}},
             "mine.yaml: training.fig3.datasets[0]: unknown dataset 'digit'; did you mean 'digits'?",
         ),

@@ -44,6 +44,20 @@ def test_a_kernel_asks_for_the_square_of_its_samples():
     assert work.memory_mb(blocks, attempt=1) < 5000
 
 
+@pytest.mark.parametrize("study", ["orthogonality", "linearity"])
+def test_a_study_of_assemblies_asks_for_its_widest_network(study):
+    def asked(widest: int) -> work.costs.Work:
+        values = CONFIG[f"{study}_study"] | {"widths": [16, widest]}
+        return sizes(d=3072, **{f"{study}_study": values}).assembly(study, "cifar10", "deep")
+
+    small, large = asked(1024), asked(4096)
+    weights = 8 * 2 * 4096**2  # of the layers between hidden ones, without the input's
+    assert large.memory - small.memory > 5 * weights
+    # products of matrices, or products with a vector of weights
+    growth = {"orthogonality": 64, "linearity": 16}[study]
+    assert large.flops / small.flops == pytest.approx(growth, rel=0.25)
+
+
 def test_time_grows_with_depth_seeds_and_epochs():
     def asked(depth: int, seeds: int) -> int:
         large = sizes(600_000, blocks="all")
