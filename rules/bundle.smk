@@ -17,7 +17,7 @@ rule record_jobs:
     input:
         files=bundled_files,
         cells=cell_files(),
-        bounds=bounds_cells(),
+        named=study_cells(),
     output:
         "results/{run}/record/jobs.json",
     log:
@@ -32,7 +32,7 @@ rule record_jobs:
         code=code("scripts/record_jobs.py"),
     shell:
         "python scripts/record_jobs.py --results results/{wildcards.run} --files {input.files:q}"
-        " {input.bounds:q} --main-grid {params.main:q} --study-grid {params.study:q}"
+        " {input.named:q} --main-grid {params.main:q} --study-grid {params.study:q}"
         " --training-grids {params.trainings:q} --logs {params.logs:q} --output {output:q} 2> {log:q}"
 
 

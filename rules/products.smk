@@ -44,13 +44,20 @@ def assembly_options(study):
     return options
 
 
+def study_cells():
+    """Return the cells that belong to no grid."""
+    studies = ("orthogonality", "linearity")
+    return [
+        *bounds_cells(),
+        *(cell for study in studies for cell in assembly_cells(study)),
+    ]
+
+
 def cell_files():
     """Return every cell of the run."""
     spectra = cells.spectrum_cells([MAIN_GRID, STUDY_GRID])
     return [
-        *bounds_cells(),
-        *assembly_cells("orthogonality"),
-        *assembly_cells("linearity"),
+        *study_cells(),
         *expand("results/{run}/spectra/{cell}", run=RUN, cell=spectra),
         *expand(
             "results/{run}/angles/{cell}", run=RUN, cell=cells.angle_cells([MAIN_GRID])
