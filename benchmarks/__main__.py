@@ -25,6 +25,7 @@ NAMES = (
     "scaling",
     "conditioning",
     "angle",
+    "orthogonality",
     "cell",
     "gpu",
     "speech",
