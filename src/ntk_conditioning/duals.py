@@ -69,7 +69,7 @@ def pair_deficits(layer: Dual, w: Array) -> tuple[Array, Array]:
     All samples have the one variance that the dual was made for.
 
     >>> pair_deficits(dual(activations.get("relu"), np.ones(1)), np.array([0.0, 1.0]))[0].round(6)
-    array([0.      , 0.68169])
+    array([0.     , 0.68169])
     """
     one, flat = slice(0, 1), w.reshape(-1, 1)
     after, slopes = layer.deficits(one, one, flat, angle_of(flat))

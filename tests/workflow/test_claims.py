@@ -47,6 +47,6 @@ def test_mistakes_in_a_paper_are_told_before_anything_runs(clone: Clone, old, ne
 def test_a_paper_that_is_not_there_is_told_with_those_that_are(clone: Clone):
     told = clone.run("-n", *CI, "--config", "papers=[liu2023relu,liu2024]", check=False)
     assert told.returncode != 0
-    known = "agarwal2021deep, liu2023relu"
+    known = "agarwal2021deep, liu2022transition, liu2023relu"
     expected = f"config key papers: there is no papers/liu2024.yaml; there are: {known}"
     assert expected in told.stdout + told.stderr
