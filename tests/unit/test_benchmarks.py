@@ -34,7 +34,8 @@ from benchmarks.settings import Settings
 from ntk_conditioning.networks import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
-QUICKLY = ["block", "scaling", "conditioning", "angle", "cell", "speech", "training", "aggregation"]
+QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
+QUICKLY += ["training", "aggregation"]
 NETWORKS = loops.Networks(2, **training.TINY)
 WORKER = f"""
 import sys
