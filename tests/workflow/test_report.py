@@ -61,12 +61,14 @@ def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
     shown = []
     for category, subcategories in categories.items():
         for subcategory, paths in subcategories.items():
+            # Of a single figure there is no menu.
+            names = [category, subcategory] if len(subcategories) > 1 else [category]
             for path in paths:
                 if not path.endswith(".png"):
                     continue
                 figure = path.removeprefix("results/ci/figures/").removesuffix(".png")
                 shown.append(figure)
-                go_to(page, category, subcategory)
+                go_to(page, *names)
                 row = Path(figure).name.replace("_", " ")
                 show(page, row, EYE)
                 size = page.value(

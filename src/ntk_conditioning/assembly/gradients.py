@@ -13,6 +13,7 @@ where P' is P of the neurons that feed the layer and S the diagonal matrix of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,11 +25,14 @@ from torch import Tensor
 
 from ntk_conditioning.assembly.networks import Assembly, layers
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import product
 
 Vector = NDArray[np.float64]
 
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
+#: Rows of a matrix of cosines that are looked at at once, so few that they stay in the caches.
+ROWS = 64
 #: Matrices up to this size have their norm from all eigenvalues.
 FULL_SPECTRUM = 64
 
@@ -52,19 +56,20 @@ def gradient_products(
     within = x.new_empty(0, 0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(assembly.weights)):
         scale = assembly.scale(layer)
-        weight, weight2 = (scale * each.weights[layer - 1] for each in (pair[0], pair[-1]))
+        weight, weight2 = (each.weights[layer - 1] for each in (pair[0], pair[-1]))
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
         m, fed = len(weight), len(within)
         # A vector is a diagonal matrix: the first layer's neurons share no weights.
-        across = weight * within if within.ndim == 1 else weight[:, :fed] @ within
-        products = across @ weight2[:, :fed].T
+        diagonal = within.ndim == 1
+        across = weight * (scale * within) if diagonal else product(weight[:, :fed], within, scale)
+        products = product(across, weight2[:, :fed].T, scale)
         products.diagonal().add_(shared)
         s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
         if assembly.dense:
             wider = x.new_empty(m + fed, m + fed)
             wider[:m, :m] = s.T * products * s2
             wider[:m, m:] = s.T * across
-            wider[m:, :m] = within @ weight2[:, :fed].T * s2
+            wider[m:, :m] = product(within, weight2[:, :fed].T, scale) * s2
             wider[m:, m:] = within
             within = wider
         elif layer == 1:
@@ -150,18 +155,24 @@ def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
 
 
 def _angles(products: Tensor, level: float) -> dict[str, float]:
-    """Return the angles of one sample; ``products`` is used up."""
-    squared = products.diagonal().clone()
     m = len(products)
-    inverse = squared.rsqrt()
-    cosines = products.mul_(inverse).mul_(inverse[:, None]).fill_diagonal_(0.0).abs_()
+    inverse = products.diagonal().rsqrt()
+    total = squares = above = largest = 0.0
+    for top in range(0, m, ROWS):
+        rows = slice(top, top + ROWS)
+        cosines = (products[rows] * inverse[rows, None]).mul_(inverse).abs_()
+        cosines.diagonal(top).zero_()
+        total += float(cosines.sum())
+        squares += float(cosines.square().sum())
+        above += float((cosines > level).sum())
+        largest = max(largest, float(cosines.max()))
     pairs = m * (m - 1)
     return {
-        "cos_mean": float(cosines.sum()) / pairs,
-        "cos_rms": float(torch.linalg.vector_norm(cosines)) / pairs**0.5,
-        "cos_max": float(cosines.max()),
-        "cos_above": float((cosines > level).sum()) / pairs,
-        "gradient_max": float(squared.max()),
+        "cos_mean": total / pairs,
+        "cos_rms": math.sqrt(squares / pairs),
+        "cos_max": largest,
+        "cos_above": above / pairs,
+        "gradient_max": float(products.diagonal().max()),
     }
 
 
