@@ -43,6 +43,8 @@ _ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
 _CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
 # Numbers that a hidden unit keeps of every sample until the gradient has passed.
 _HELD = 6
+# Operations on an entry of a matrix of cosines, which only reads the memory.
+_COSINE = 600
 # Products with a Hessian until its norm has converged, the operations of one on a weight, with
 # those of Lanczos' method, which only reads the memory, the vectors that it keeps, and steps of
 # ascents.
@@ -237,8 +239,9 @@ def assembly(
 
     On the span of ``n`` samples the input is of length n. Training takes 6 operations per weight
     and sample in a step. For orthogonality each layer takes two products of its size for every
-    sample, before and after; for linearity every expansion some hundreds of Hessian products, in
-    all weights and in all but the last layer's, and trials in each ball.
+    sample, before and after, and two norms of the first; for linearity every expansion some
+    hundreds of Hessian products, in all weights and in all but the last layer's, and trials in
+    each ball.
     """
     inputs = [*hidden] if not dense else [sum(hidden[: k + 1]) for k in range(len(hidden))]
     reduced = min(n, d)
@@ -249,7 +252,8 @@ def assembly(
     flops = 6.0 * weights * n * steps
     if study == "orthogonality":
         pairs = sum(2 * m**2 * k + 2 * m * k**2 for m, k in zip(hidden[1:], inputs, strict=False))
-        flops += 2 * n * (pairs + _ITERATIONS * sum(m**2 for m in hidden))
+        entries = sum(m**2 for m in hidden)
+        flops += 2 * (n * (pairs + _COSINE * entries) + _ITERATIONS * entries)
         needed = 8 * 6 * max(inputs) ** 2
     else:
         searched = 4 * radii * (directions + _CLIMBS)
