@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -40,14 +44,18 @@ class Browser:
         self.driver.get(path.resolve().as_uri())
 
     def click(self, xpath: str) -> None:
-        """Click on the one visible thing that fits, as soon as there is one."""
+        """Click on the one visible thing that fits, as soon as there is one and it stands still."""
 
-        def found(driver: webdriver.Chrome) -> list[object]:
-            return [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
+        def clicked(driver: webdriver.Chrome) -> bool:
+            things = [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
+            assert len(things) <= 1, f"{len(things)} things to click: {xpath}"
+            if things:
+                things[0].click()
+            return bool(things)
 
-        things = WebDriverWait(self.driver, 10).until(found, f"nothing to click: {xpath}")
-        assert len(things) == 1, f"{len(things)} things to click: {xpath}"
-        things[0].click()
+        moving = [ElementClickInterceptedException, StaleElementReferenceException]
+        wait = WebDriverWait(self.driver, 10, ignored_exceptions=moving)
+        wait.until(clicked, f"nothing to click: {xpath}")
 
     def value(self, script: str) -> object:
         """Return the value of an expression, waiting until it is not null."""
