@@ -41,7 +41,6 @@ class ZeroGradientError(UserError):
     """A neuron's gradient is zero, so that it has no angle."""
 
 
-@torch.no_grad()
 def gradient_products(
     assembly: Assembly, x: Tensor, other: Assembly | None = None
 ) -> Iterator[Tensor]:
@@ -49,31 +48,40 @@ def gradient_products(
 
     With ``other``, the same architecture at other weights, the second gradient is taken there.
     """
+    for products in _products(assembly, x, other):
+        yield torch.diag(products) if products.ndim == 1 else products
+
+
+@torch.no_grad()
+def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> Iterator[Tensor]:
+    # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
+    # the first layer share no weights, and pairs of them need no look.
     pair = [assembly] if other is None else [assembly, other]
     found = [layers(each, x[None]) for each in pair]
     (inputs, sums), (inputs2, sums2) = found[0], found[-1]
     slope = assembly.activation.derivative
-    within = x.new_empty(0, 0)  # of the neurons that feed the layer, the last of them first
+    within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(assembly.weights)):
         scale = assembly.scale(layer)
-        weight, weight2 = (each.weights[layer - 1] for each in (pair[0], pair[-1]))
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
-        m, fed = len(weight), len(within)
-        # A vector is a diagonal matrix: the first layer's neurons share no weights.
-        diagonal = within.ndim == 1
-        across = weight * (scale * within) if diagonal else product(weight[:, :fed], within, scale)
-        products = product(across, weight2[:, :fed].T, scale)
-        products.diagonal().add_(shared)
         s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
+        if layer == 1:
+            within = shared * (s * s2).squeeze(0)
+            yield shared.expand(len(within))
+            within = torch.diag(within) if assembly.dense else within
+            continue
+        m, fed = s.shape[1], len(within)
+        weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (pair[0], pair[-1]))
+        across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
+        products = product(across, weight2.T, scale)
+        products.diagonal().add_(shared)
         if assembly.dense:
             wider = x.new_empty(m + fed, m + fed)
             wider[:m, :m] = s.T * products * s2
             wider[:m, m:] = s.T * across
-            wider[m:, :m] = product(within, weight2[:, :fed].T, scale) * s2
+            wider[m:, :m] = product(within, weight2.T, scale) * s2
             wider[m:, m:] = within
             within = wider
-        elif layer == 1:
-            within = shared * (s * s2).squeeze(0)
         elif layer < len(assembly.weights) - 1:
             within = s.T * products * s2
         yield products
@@ -115,8 +123,8 @@ def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[L
     samples: list[list[dict[str, float]]] = [[] for _ in slopes]
     norms: list[dict[str, float]] = []
     for k, sample in enumerate(x):
-        for layer, products in enumerate(gradient_products(assembly, sample)):
-            squared = products.diagonal()
+        for layer, products in enumerate(_products(assembly, sample)):
+            squared = _squares(products)
             if not bool((squared > 0).all()):
                 raise ZeroGradientError(
                     f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer + 1} has "
@@ -146,7 +154,13 @@ def _over_samples(key: str, values: Sequence[float]) -> float:
     return float(np.mean(values) if key in ("cos_mean", "cos_above") else np.max(values))
 
 
+def _squares(products: Tensor) -> Tensor:
+    return products if products.ndim == 1 else products.diagonal()
+
+
 def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
+    if products.ndim == 1:
+        return {"jacobian_norm": float((slopes**2 * products).max()), "cos_norm": 1.0}
     lengths = products.diagonal().sqrt()
     return {
         "jacobian_norm": spectral_norm(slopes[:, None] * products * slopes),
@@ -156,6 +170,10 @@ def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
 
 def _angles(products: Tensor, level: float) -> dict[str, float]:
     m = len(products)
+    gradient_max = float(_squares(products).max())
+    if products.ndim == 1:
+        cosines_of_pairs = dict.fromkeys(("cos_mean", "cos_rms", "cos_max", "cos_above"), 0.0)
+        return cosines_of_pairs | {"gradient_max": gradient_max}
     inverse = products.diagonal().rsqrt()
     total = squares = above = largest = 0.0
     for top in range(0, m, ROWS):
@@ -172,7 +190,7 @@ def _angles(products: Tensor, level: float) -> dict[str, float]:
         "cos_rms": math.sqrt(squares / pairs),
         "cos_max": largest,
         "cos_above": above / pairs,
-        "gradient_max": float(products.diagonal().max()),
+        "gradient_max": gradient_max,
     }
 
 

@@ -6,10 +6,9 @@ term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,9 @@ from ntk_conditioning.errors import UserError
 Vector = NDArray[np.float64]
 
 #: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
+#: Vectors that Lanczos keeps: half of SciPy's default takes no more products here, and less time.
+LANCZOS_VECTORS = 10
 #: Steps of an ascent, and the relative rise that ends it.
 ASCENT_STEPS, LEAST_RISE = 20, 1e-4
 
@@ -43,7 +44,6 @@ class Expansion:
         self._assembly, self._x = assembly, x[None]
         self._free = len(assembly.weights) - (1 if last_fixed else 0)
         self._start = torch.cat([weight.flatten() for weight in assembly.weights[: self._free]])
-        self._gradient = torch.func.grad(self.value)
 
     @property
     def size(self) -> int:
@@ -65,8 +65,11 @@ class Expansion:
     @cached_property
     def gradient(self) -> Tensor:
         """The gradient (p,) of f at w_0."""
-        found: Tensor = self._gradient(self.origin)
-        return found
+        return self._gradient(self.origin)
+
+    def _gradient(self, change: Tensor) -> Tensor:
+        at = change.detach().requires_grad_()
+        return torch.autograd.grad(self.value(at), at)[0]
 
     @cached_property
     def _value_at_origin(self) -> Tensor:
@@ -78,18 +81,18 @@ class Expansion:
 
     def quadratic_term_gradient(self, change: Tensor) -> Tensor:
         """Return the gradient (p,) of `quadratic_term` by δ."""
-        found: Tensor = self._gradient(change) - self.gradient
-        return found
+        return self._gradient(change) - self.gradient
 
     def hessian_product(self, v: Tensor) -> Tensor:
         """Return H v (p,) at w_0."""
-        product: Tensor = self._pull_back(v)[0]
-        return product
+        at, gradient = self._differentiable_gradient
+        return torch.autograd.grad(gradient, at, v, retain_graph=True)[0]
 
     @cached_property
-    def _pull_back(self) -> Any:
-        # Backward through the gradient, whose own passes are then run only once.
-        return torch.func.vjp(self._gradient, self.origin)[1]
+    def _differentiable_gradient(self) -> tuple[Tensor, Tensor]:
+        # Kept: each product with H then costs a backward pass through it, and no forward pass.
+        at = self.origin.clone().requires_grad_()
+        return at, torch.autograd.grad(self.value(at), at, create_graph=True)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,9 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     start = np.random.default_rng(0).standard_normal(p)
     operator = LinearOperator((p, p), matvec=times, dtype=np.float64)
     try:
-        values, vectors = eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE)
+        values, vectors = eigsh(
+            operator, k=1, which="LM", v0=start, tol=TOLERANCE, ncv=min(LANCZOS_VECTORS, p)
+        )
     except ArpackNoConvergence as error:
         raise NotConvergedError(f"the Hessian's norm did not converge: {error}") from error
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
@@ -165,27 +170,29 @@ def largest_terms(
     ``eigenvector`` (p,), and an ascent from the best of these: by δ <- radius · g/|g|, where g is
     the term's gradient. At a quadratic function this is the power iteration.
     """
-    random = [
+    # Drawn when they are looked at: a network has too many weights to keep all directions.
+    random = (
         torch.from_numpy(generator.standard_normal(expansion.size)).to(expansion.origin)
         for _ in range(directions)
-    ]
-    starts = {
+    )
+    starts: dict[str, Iterable[Tensor]] = {
         "random": random,
         "gradient": [expansion.gradient, -expansion.gradient],
         "eigenvector": [eigenvector, -eigenvector],
     }
-    found: dict[str, tuple[float, Tensor]] = {}
-    for kind, vectors in starts.items():
-        changes = [radius / torch.linalg.vector_norm(vector) * vector for vector in vectors]
-        found[kind] = _best(expansion, changes)
+    found = {kind: _best(expansion, vectors, radius) for kind, vectors in starts.items()}
     climbed = max(_climb(expansion, change, radius) for _, change in found.values())
     return LargestTerms(ascent=climbed, **{kind: value for kind, (value, _) in found.items()})
 
 
-def _best(expansion: Expansion, changes: Sequence[Tensor]) -> tuple[float, Tensor]:
-    terms = [abs(expansion.quadratic_term(change)) for change in changes]
-    best = int(np.argmax(terms))
-    return terms[best], changes[best]
+def _best(expansion: Expansion, vectors: Iterable[Tensor], radius: float) -> tuple[float, Tensor]:
+    best = (-1.0, expansion.origin)
+    for vector in vectors:
+        change = radius / torch.linalg.vector_norm(vector) * vector
+        term = abs(expansion.quadratic_term(change))
+        if term > best[0]:
+            best = (term, change)
+    return best
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:

@@ -46,9 +46,9 @@ _HELD = 6
 # Operations on an entry of a matrix of cosines, which only reads the memory.
 _COSINE = 600
 # Products with a Hessian until its norm has converged, the operations of one on a weight, with
-# those of Lanczos' method, which only reads the memory, the vectors that it keeps, and steps of
-# ascents.
-_HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _LANCZOS_VECTORS, _CLIMBS = 100, 1000, 24, 60
+# those of Lanczos' method, which only reads the memory, the vectors that it and a backward pass
+# keep, and steps of ascents.
+_HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _HESSIAN_VECTORS, _CLIMBS = 100, 700, 24, 60
 # The same, where all samples have one norm.
 _ONE_NORM = 4000
 # Passes over the factored gradients that scale and round them, which only read the memory.
@@ -258,7 +258,7 @@ def assembly(
     else:
         searched = 4 * radii * (directions + _CLIMBS)
         flops += 2 * expansions * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
-        needed = 8 * weights * (_LANCZOS_VECTORS + directions)
+        needed = 8 * weights * _HESSIAN_VECTORS
     drawn = 8 * 2 * (d * hidden[0] + weights + (d * sum(hidden) if dense else 0))
     held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
     return Work(seeds * flops, TORCH + needed + held)
