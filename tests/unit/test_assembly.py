@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ntk_conditioning.assembly import gradients
 from ntk_conditioning.assembly.descent import DivergedError, descend
 from ntk_conditioning.assembly.gradients import (
     ZeroGradientError,
@@ -59,7 +60,10 @@ def explicit_gradients(model: Assembly, x: Tensor, layer: int) -> Tensor:
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "softplus", "relu"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_inner_products_are_those_of_explicit_gradients(architecture: str, activation: str) -> None:
+def test_inner_products_are_those_of_explicit_gradients(
+    architecture: str, activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradients, "TILE", 3)
     model, other = (network(architecture, activation, seed) for seed in (1, 2))
     x = samples(1)[0]
     for second in (None, other):
@@ -70,6 +74,13 @@ def test_inner_products_are_those_of_explicit_gradients(architecture: str, activ
             right = explicit_gradients(second or model, x, layer)
             expected = left @ right.T
             assert torch.allclose(products, expected, rtol=0, atol=1e-12 * float(expected.max()))
+
+
+@pytest.mark.parametrize("m", [6, 7, 300, 400])
+def test_the_upper_half_of_a_symmetric_product_is_enough(m: int) -> None:
+    a = torch.from_numpy(np.random.default_rng(m).standard_normal((m, 5)))
+    found, whole = gradients.symmetric_product(a, a.T, 0.5), 0.5 * a @ a.T
+    assert torch.allclose(found, whole, rtol=0, atol=1e-14 * float(whole.abs().max()))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

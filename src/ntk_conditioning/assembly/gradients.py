@@ -33,6 +33,8 @@ Vector = NDArray[np.float64]
 TOLERANCE = 1e-4
 #: Rows of a matrix of cosines that are looked at at once, so few that they stay in the caches.
 ROWS = 64
+#: Rows of a symmetric product that are computed at once.
+TILE = 192
 #: Matrices up to this size have their norm from all eigenvalues.
 FULL_SPECTRUM = 64
 
@@ -73,7 +75,8 @@ def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> I
         m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (pair[0], pair[-1]))
         across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
-        products = product(across, weight2.T, scale)
+        multiply = symmetric_product if other is None else product
+        products = multiply(across, weight2.T, scale)
         products.diagonal().add_(shared)
         if assembly.dense:
             wider = x.new_empty(m + fed, m + fed)
@@ -85,6 +88,19 @@ def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> I
         elif layer < len(assembly.weights) - 1:
             within = s.T * products * s2
         yield products
+
+
+def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """Return scale · a b (m, m), which is known to be symmetric, from its upper half."""
+    m = len(a)
+    if m < 2 * TILE:
+        return product(a, b, scale)
+    found = a.new_empty(m, m)
+    for top in range(0, m, TILE):
+        rows = slice(top, top + TILE)
+        found[rows, top:] = product(a[rows], b[:, top:], scale)
+        found[top + TILE :, rows] = found[rows, top + TILE :].T
+    return found
 
 
 @dataclass(frozen=True)
