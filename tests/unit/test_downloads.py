@@ -334,14 +334,14 @@ class TestPassingTrouble:
         busy = Plan(content=b"", status=503, headers={"Retry-After": "1"})
         before = time.monotonic()
         get(urls=[server.serve(PATH, busy, PLAN)], patience=replace(IMPATIENT, longest_wait=5))
-        assert 1 <= time.monotonic() - before < 10
+        assert 1 <= time.monotonic() - before < 3
         assert_right(target)
 
     def test_but_not_too_late(self, server, get, target):
         busy = Plan(content=b"", status=429, headers={"Retry-After": "3600"})
         before = time.monotonic()
         get(urls=[server.serve(PATH, busy, PLAN)])
-        assert time.monotonic() - before < 10
+        assert time.monotonic() - before < 2
         assert_right(target)
 
     def test_pauses_grow(self, server, get, monkeypatch):
@@ -364,7 +364,7 @@ class TestPassingTrouble:
         before = time.monotonic()
         line = refusal(get, urls=[server.serve(PATH, plan)], patience=HASTY)
         assert "no answer within 0.3 s (attempts: 3)" in line
-        assert time.monotonic() - before < 10
+        assert time.monotonic() - before < 3
         assert not target.exists()
 
     def test_a_dripping_server_is_as_good_as_a_hanging_one(self, server, get, target):
