@@ -51,8 +51,7 @@ rule all:
         tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),
         record=record_files(),
         pages=expand("results/{run}/pages/{page}.html", run=RUN, page=PAGES),
-        # not needed by anything here, but a cell that was lost is to be computed again
-        cells=cell_files(),
+        cells=lost_cells(),
 
 
 include: "rules/report.smk"  # of all the others

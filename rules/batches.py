@@ -73,6 +73,9 @@ class Batch:
 
 POINT = ("{depth}",)
 
+#: Kernel, dataset and activation.
+Row = tuple[str, str, str]
+
 
 def batches(
     grids: Iterable[cells.Grid],
@@ -83,11 +86,11 @@ def batches(
 ) -> list[Batch]:
     """Return the jobs that compute the cells of the grids, for some of their kernels.
 
-    All datasets with long rows are one batch, without a suffix. Every other one has a batch that is
-    called like it, and further ones with a number if its kernels or activations have different
-    depths, for Snakemake takes no outputs that depend on a wildcard's value. ``seeds`` gives the
-    seeds of a dataset's cells; ``seconds`` what a row takes, if that is known, from its dataset,
-    activation, depths and number of seeds.
+    All datasets with long rows are one batch, without a suffix. All others are one with the suffix
+    ``_rows``, and further ones with a number if their rows have different depths, for Snakemake
+    takes no outputs that depend on a wildcard's value. ``seeds`` gives the seeds of a dataset's
+    cells; ``seconds`` what a row takes, if that is known, from its dataset, activation, depths and
+    number of seeds.
     """
     rows = {row: depths for row, depths in cells.rows(grids).items() if row[0] in kernels}
     # All rows of a dataset or none: the constraints of a rule's wildcards are a product of axes.
@@ -99,19 +102,44 @@ def batches(
             cells=len(depths) * len(seeds(dataset)),
         )
     }
-    groups: dict[Hashable, list[tuple[str, str, str]]] = defaultdict(list)
+    groups: dict[Hashable, list[Row]] = defaultdict(list)
     for row, depths in rows.items():
-        kernel, dataset, _ = row
-        own = tuple(seeds(dataset))
-        key = (None, None, POINT, own) if dataset in long else (kernel, dataset, depths, own)
-        groups[key].append(row)
+        _, dataset, _ = row
+        groups[POINT if dataset in long else depths, tuple(seeds(dataset))].append(row)
     found, names = [], Counter()
-    for (_, name, depths, own), members in groups.items():
-        names[name] += 1
-        words = [name, str(names[name]) if names[name] > 1 else None]
-        suffix = "".join(f"_{word}" for word in words if word)
-        found.append(Batch(suffix, tuple((*row, rows[row]) for row in members), depths, own))
+    for (depths, own), group in groups.items():
+        name = "" if depths == POINT else "_rows"
+        for members in [group] if depths == POINT else products(group):
+            names[name] += 1
+            suffix = f"{name}_{names[name]}" if names[name] > 1 else name
+            found.append(Batch(suffix, tuple((*row, rows[row]) for row in members), depths, own))
     return found
+
+
+def products(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows in parts that have all combinations of their members' axes, each row once.
+
+    >>> rows = [("ntk", data, name) for data in ("a", "b") for name in ("relu", "erf")]
+    >>> products(rows) == [rows]
+    True
+    >>> products(rows[:3])
+    [[('ntk', 'a', 'relu'), ('ntk', 'a', 'erf')], [('ntk', 'b', 'relu')]]
+    """
+    parts = [list(rows)]
+    for axis in (0, 1):  # what all members of two have in common, the third axis has then, too
+        parts = [part for whole in parts for part in _alike(whole, axis)]
+    return parts
+
+
+def _alike(rows: Iterable[Row], axis: int) -> list[list[Row]]:
+    """Return the rows in parts, so that the members of an axis have the same other axes in each."""
+    own: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        own[row[axis]].append(row)
+    parts: dict[Hashable, list[Row]] = defaultdict(list)
+    for members in own.values():
+        parts[frozenset((*row[:axis], *row[axis + 1 :]) for row in members)].extend(members)
+    return list(parts.values())
 
 
 def one_of(names: Iterable[str]) -> str:

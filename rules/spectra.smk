@@ -5,7 +5,7 @@
 #        results/{run}/angles/...      the same; seed-none at infinite width, of a whole dataset
 #
 # Starting a process takes longer than a small cell. So a job computes a row, all depths and seeds, by
-# a rule with the dataset's name, if that takes minutes; else all seeds of one depth
+# rules like compute_spectrum_rows, if that takes minutes; else all seeds of one depth
 # (rules/batches.py). A cell is written as soon as it is done, into checkpoints that survive
 # the job, where a later one finds it again if nothing that it depends on has changed
 # (scripts/cell_checkpoints.py). Finite and infinite width are rules of their own: they have other

@@ -38,8 +38,8 @@ PARTS = (
 )
 
 
-# Rules of small datasets are called like them: compute_spectrum_digits.
-CELLS = re.compile(r"(compute_(?:infinite_)?(?:spectrum|min_angle))_\w+")
+# Rules that compute rows of cells are called so: compute_spectrum_rows_2.
+CELLS = re.compile(r"(compute_(?:infinite_)?(?:spectrum|min_angle))_rows\w*")
 
 
 class Clone:
