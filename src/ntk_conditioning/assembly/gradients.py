@@ -26,6 +26,7 @@ from torch import Tensor
 from ntk_conditioning.assembly.networks import Assembly, layers
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import product
+from ntk_conditioning.tiles import tiles
 
 Vector = NDArray[np.float64]
 
@@ -96,10 +97,9 @@ def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
     if m < 2 * TILE:
         return product(a, b, scale)
     found = a.new_empty(m, m)
-    for top in range(0, m, TILE):
-        rows = slice(top, top + TILE)
-        found[rows, top:] = product(a[rows], b[:, top:], scale)
-        found[top + TILE :, rows] = found[rows, top + TILE :].T
+    for rows, columns in tiles(slice(m), slice(m), (TILE, m), upper=True):
+        found[rows, columns] = product(a[rows], b[:, columns], scale)
+        found[rows.stop :, rows] = found[rows, rows.stop :].T
     return found
 
 

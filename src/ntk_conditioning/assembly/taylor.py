@@ -186,13 +186,9 @@ def largest_terms(
 
 
 def _best(expansion: Expansion, vectors: Iterable[Tensor], radius: float) -> tuple[float, Tensor]:
-    best = (-1.0, expansion.origin)
-    for vector in vectors:
-        change = radius / torch.linalg.vector_norm(vector) * vector
-        term = abs(expansion.quadratic_term(change))
-        if term > best[0]:
-            best = (term, change)
-    return best
+    changes = (radius / torch.linalg.vector_norm(vector) * vector for vector in vectors)
+    terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
+    return max(terms, key=lambda pair: pair[0])
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:

@@ -37,6 +37,8 @@ _FACTORISATIONS, _ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
 # ReLU or of a function that is interpolated.
 _ANGLE, _CLOSED_FORM, _QUADRATURE = 4000, 700, 20000
+# The same, where all samples have one norm.
+_ONE_NORM = 4000
 # Operations of torch's modules, in those of a large product of the same type, measured: on a
 # multiply-add of a narrow convolution, on a hidden unit of a sample in a step, on a weight that a
 # step moves, and to start the operations of a layer.
@@ -49,8 +51,6 @@ _COSINE = 600
 # those of Lanczos' method, which only reads the memory, the vectors that it and a backward pass
 # keep, and steps of ascents.
 _HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _HESSIAN_VECTORS, _CLIMBS = 100, 700, 24, 60
-# The same, where all samples have one norm.
-_ONE_NORM = 4000
 # Passes over the factored gradients that scale and round them, which only read the memory.
 _ROUNDING = 40
 
