@@ -19,6 +19,7 @@ from torch import Tensor
 from ntk_conditioning import cells, empirical, memory, spectra
 from ntk_conditioning.extremes import extreme_conditioning
 from ntk_conditioning.networks import MLP, init_mlp, is_linear, linear_embedding_map, linear_map
+from ntk_conditioning.panel_matrix import scratch_bytes
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.spectra import SPECTRA
 
@@ -81,13 +82,13 @@ class Room:
 
     def needed(self, n: int, itemsize: int) -> int:
         """Return the bytes for a kernel of ``n`` samples, its conditioning and its gradients."""
-        copies = 2
+        copies, scratch = 1, 0  # solved in its place
         if n < self._whole_below:  # LAPACK takes a copy in float64, and threads blocks of their own
             copies = self._threads * (2 if itemsize == 8 else 5)
-        elif self._mlp.device.type == "cpu":  # solved in its place
-            copies = 1
+        elif self._mlp.device.type != "cpu":
+            scratch = scratch_bytes(n, itemsize=itemsize)
         row = itemsize * self._numbers
-        return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=copies)
+        return scratch + memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row, copies=copies)
 
     def require(self, n: int) -> None:
         """Raise an error if a kernel of ``n`` samples does not fit."""

@@ -38,6 +38,8 @@ from ntk_conditioning.spectra import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ntk_conditioning.panel_matrix import PanelMatrix
+
 Vector = NDArray[np.float64]
 Operator = Callable[[Vector], Vector]
 
@@ -63,7 +65,7 @@ def extreme_conditioning(
     As `spectra.conditioning`, but without the eigenvalues in between: ``eigenvalues`` and
     ``effective_rank`` are None, and where the rank is not full, ``lambda_min`` is None as well.
     With ``overwrite`` the kernel's memory is used, which leaves nothing of it. A tensor on a GPU
-    is factored there, beside the kernel, and taken to be symmetric.
+    is factored there, and taken to be symmetric.
 
     Raises:
         NotAMatrixError, NotFiniteError, NotSymmetricError, IndefiniteError, ZeroKernelError,
@@ -81,15 +83,19 @@ def extreme_conditioning(
         k = k.numpy()
     if isinstance(k, np.ndarray):
         precision = check_kernel(k, dtype)
-        return _condition(_Matrix(k, overwrite=overwrite), precision, entry_error)
+        return _condition(InMemoryMatrix(k, overwrite=overwrite), precision, entry_error)
+    from ntk_conditioning.panel_matrix import PanelMatrix
+    from ntk_conditioning.tiles import full_precision
+
     if not (k.max().isfinite() and k.min().isfinite()):
         raise NotFiniteError(f"some of the kernel's {k.numel()} entries are not finite")
     own = np.dtype(str(k.dtype).removeprefix("torch."))
-    return _condition(_TorchMatrix(k), np.dtype(dtype or own), entry_error)
+    with full_precision():
+        return _condition(PanelMatrix(k, overwrite=overwrite), np.dtype(dtype or own), entry_error)
 
 
 def _condition(
-    matrix: _Matrix | _TorchMatrix, precision: np.dtype[Any], entry_error: float
+    matrix: InMemoryMatrix | PanelMatrix, precision: np.dtype[Any], entry_error: float
 ) -> Conditioning:
     n, eps = matrix.n, float(np.finfo(precision).eps)
     diagonal = matrix.diagonal
@@ -124,7 +130,9 @@ def _condition(
     )
 
 
-def _smallest_above(matrix: _Matrix | _TorchMatrix, floor: float) -> tuple[int, float, Vector]:
+def _smallest_above(
+    matrix: InMemoryMatrix | PanelMatrix, floor: float
+) -> tuple[int, float, Vector]:
     """Return how many eigenvalues are above the floor, and the smallest of them with its vector."""
     shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
     rank = matrix.factor_shifted(shift)
@@ -159,7 +167,7 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     return float(values[0]), vectors[:, 0] / np.linalg.norm(vectors[:, 0])
 
 
-class _Matrix:
+class InMemoryMatrix:
     """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
 
     The upper triangle stays the matrix's own; its diagonal is kept apart.
@@ -232,65 +240,3 @@ class _Matrix:
         """Return (K - shift I)^-1 v, after `factor_shifted`."""
         x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
         return np.asarray(x[:, 0], dtype=np.float64)
-
-
-class _TorchMatrix:
-    """The same on a GPU, where the factor stands beside the matrix; L D L^T is the host's."""
-
-    def __init__(self, k: Tensor) -> None:
-        self._k, self.n = k, len(k)
-        self._factor: Tensor | None = None
-        self._host: _Matrix | None = None
-        self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True).copy()
-
-    def frobenius(self) -> float:
-        import torch
-
-        return float(torch.linalg.vector_norm(self._k))
-
-    def multiply(self, v: Vector) -> Vector:
-        if self._host is not None:
-            return self._host.multiply(v)
-        return self._away(self._k @ self._here(v))
-
-    def residual(self, value: float, v: Vector) -> float:
-        return float(np.linalg.norm(self.multiply(v) - value * v))
-
-    def factor(self, shift: float) -> bool:
-        import torch
-
-        self._factor = None
-        matrix = self._k
-        if shift:
-            matrix = self._k.clone()
-            matrix.diagonal().add_(shift)
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        self._factor = factor if int(info) == 0 else None
-        return self._factor is not None
-
-    def solve(self, v: Vector) -> Vector:
-        import torch
-
-        assert self._factor is not None
-        column = self._here(v)[:, None]
-        half = torch.linalg.solve_triangular(self._factor, column, upper=False)
-        return self._away(torch.linalg.solve_triangular(self._factor.mT, half, upper=True)[:, 0])
-
-    def factor_shifted(self, shift: float) -> int:
-        self._factor = None
-        if self._host is None:
-            self._host = _Matrix(self._k.numpy(force=True), overwrite=False)
-        return self._host.factor_shifted(shift)
-
-    def solve_shifted(self, v: Vector) -> Vector:
-        assert self._host is not None
-        return self._host.solve_shifted(v)
-
-    def _here(self, v: Vector) -> Tensor:
-        import torch
-
-        return torch.from_numpy(v).to(device=self._k.device, dtype=self._k.dtype)
-
-    @staticmethod
-    def _away(v: Tensor) -> Vector:
-        return np.asarray(v.double().numpy(force=True))

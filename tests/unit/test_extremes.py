@@ -13,8 +13,9 @@ import torch
 from ntk_conditioning import activations, empirical, extremes, spectra
 from ntk_conditioning.angles import upper_tiles
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.extremes import NotConvergedError, extreme_conditioning
+from ntk_conditioning.extremes import InMemoryMatrix, NotConvergedError, extreme_conditioning
 from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.panel_matrix import PanelMatrix
 from ntk_conditioning.spectra import conditioning
 
 EPS = float(np.finfo(np.float64).eps)
@@ -48,7 +49,7 @@ def network_kernel(x, *, depth, width=64, dtype=torch.float64, activation="relu"
 
 def on_torch(k, *, dtype=None, entry_error=0.0):
     """Return what the code for GPUs computes, here on the processor."""
-    matrix = extremes._TorchMatrix(torch.from_numpy(k.copy()))
+    matrix = PanelMatrix(torch.from_numpy(k.copy()), overwrite=True, panel=7)
     return extremes._condition(matrix, np.dtype(dtype or k.dtype), entry_error)
 
 
@@ -374,8 +375,8 @@ def test_overwriting_gives_the_same_numbers(layout, name):
 @pytest.mark.parametrize("layout", ["C", "Fortran"])
 def test_the_kernels_own_memory_is_used(layout):
     k = LAYOUTS[layout](KERNELS["full"]())
-    assert np.shares_memory(extremes._Matrix(k, overwrite=True)._a, k)
-    assert not np.shares_memory(extremes._Matrix(k, overwrite=False)._a, k)
+    assert np.shares_memory(InMemoryMatrix(k, overwrite=True)._a, k)
+    assert not np.shares_memory(InMemoryMatrix(k, overwrite=False)._a, k)
 
 
 @pytest.mark.parametrize("rank", [600, 300])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import empirical
+from ntk_conditioning import empirical, panel_matrix
 from ntk_conditioning.assembly.gradients import layer_angles
 from ntk_conditioning.assembly.networks import draw_assembly
 from ntk_conditioning.extremes import extreme_conditioning
@@ -68,6 +68,19 @@ def test_extreme_eigenvalues_are_those_of_the_whole_spectrum(device: str) -> Non
     assert found.kappa is not None
     assert found.lambda_max == pytest.approx(expected.lambda_max, rel=1e-9)
     assert found.lambda_min == pytest.approx(expected.lambda_min, rel=1e-8)
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="no GPU")
+def test_a_kernel_is_conditioned_in_its_own_memory() -> None:
+    n = 4 * panel_matrix.PANEL
+    factor = torch.randn(n, 2 * n, dtype=torch.float64, device="cuda")
+    k = factor @ factor.T
+    del factor
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    assert extreme_conditioning(k, overwrite=True).kappa is not None
+    taken = torch.cuda.max_memory_allocated() - before
+    assert taken < panel_matrix.scratch_bytes(n, itemsize=8) < k.nbytes
 
 
 @pytest.mark.parametrize("depth", [0, 5])
