@@ -1,4 +1,4 @@
-"""The empirical kernel on a CUDA device: time, memory and share of the GEMM rate, in two types."""
+"""On a CUDA device: the empirical kernel, its extreme eigenvalues and the smallest angle."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from benchmarks import figures, machine
-from benchmarks.problem import Problem, gemm, require_same_kernel
-from benchmarks.report import spread_text, table
+from benchmarks.problem import DifferentResultError, Problem, gemm, require_same_kernel
+from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning import empirical
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.extremes import extreme_conditioning
+from ntk_conditioning.networks import MLP
 from ntk_conditioning.plotting import label_line_ends
+from ntk_conditioning.spectra import conditioning
 
-TITLE = "The kernel on a GPU"
+TITLE = "Kernel, extreme eigenvalues and smallest angle on a GPU"
 SIZES = (512, 8192, 32768, 60000)
 DTYPES = ("float64", "float32")
-DEPTH = 5
+DEPTH = 10
 GEMM_SIZE = 8192  # a product of half that side does not fill a large device
-COLORS = {"float64": figures.OURS, "float32": "#D55E00"}
+COMPARED = 512  # samples up to which the processor's results are waited for
+SAME_ANGLE = 1e-7
+JUDGED_SIZE = 60000
+WORKS = {"kernel": "kernel", "extremes": "with extremes", "angle": "angle"}
+COLORS = {"kernel": figures.OURS, "extremes": "#D55E00", "angle": "#009E73"}
+TYPE_COLORS = {"float64": figures.OURS, "float32": "#D55E00"}
 log = logging.getLogger("benchmarks")
 
 
@@ -37,7 +46,7 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
 
     Raises:
         NoDeviceError: if there is none.
-        DifferentResultError: if the device's kernel is not the processor's.
+        DifferentResultError: if the device's results are not the processor's.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise NoDeviceError("there is no CUDA device here, so nothing is measured")
@@ -56,7 +65,7 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     return {
         "machine": machine.facts(settings.threads),
         "device": device_facts(device),
-        "targets": [],
+        "targets": target_rows(judge(points)),
         "points": points,
         "missing": missing,
     }
@@ -68,29 +77,84 @@ def measure_problem(
     """Return the measurements of one problem."""
     log.info("%s on %s", problem, device)
     mlp, x = problem.network(device), problem.data(device)
-    differences = None
-    if problem.n <= 512:
-        reference = empirical.ntk(problem.network(), problem.data()).numpy()
-        found = empirical.ntk(mlp, x).numpy(force=True)
-        differences = require_same_kernel(f"the device at {problem}", found, reference)
+    differences = compare(problem, mlp, x) if problem.n <= COMPARED else None
+    works: dict[str, Callable[[], object]] = {
+        "kernel": lambda: empirical.ntk(mlp, x),
+        "extremes": lambda: extreme_conditioning(empirical.ntk(mlp, x), overwrite=True),
+        "angle": lambda: empirical.min_angle(mlp, x),
+    }
+    works = {name: complete(work, device) for name, work in works.items()}
     product = complete(gemm(problem.dtype, size=gemm_size, device=device), device)
-    kernel = complete(lambda: empirical.ntk(mlp, x), device)
     product()
-    peak = peak_bytes(kernel, device)  # the call that warms up
+    peaks = {name: peak_bytes(work, device) for name, work in works.items()}  # these warm up
     seconds = interleaved(
-        {"gemm": stopwatch(product), "ours": stopwatch(kernel)}, rounds=settings.rounds
+        {name: stopwatch(work) for name, work in {"gemm": product, **works}.items()},
+        rounds=settings.rounds,
     )
     gemm_flops = 2 * gemm_size**3
+    products = seconds.pop("gemm")
     return {
         **asdict(problem),
-        "seconds": seconds["ours"],
-        "gemm_gflops": spread(1e-9 * gemm_flops / s for s in seconds["gemm"]),
+        "seconds": seconds,
+        "gemm_gflops": spread(1e-9 * gemm_flops / s for s in products),
         "fraction_of_gemm_rate": ratio(
-            seconds["gemm"], seconds["ours"], factor=problem.flops / gemm_flops
+            products, seconds["kernel"], factor=problem.flops / gemm_flops
         ),
-        "peak_over_kernel": None if peak is None else peak / problem.kernel_bytes,
+        "peak_over_kernel": {
+            name: None if peak is None else peak / problem.kernel_bytes
+            for name, peak in peaks.items()
+        },
         "differences": differences,
     }
+
+
+def compare(problem: Problem, mlp: MLP, x: Tensor) -> dict[str, float]:
+    """Return how far the device's results are from the processor's.
+
+    Raises:
+        DifferentResultError: if that is more than rounding.
+    """
+    model, samples = problem.network(), problem.data()
+    k = empirical.ntk(mlp, x)
+    found = k.numpy(force=True)
+    differences = require_same_kernel(
+        f"the device at {problem}", found, empirical.ntk(model, samples).numpy()
+    )
+    # Of one and the same kernel: what types do to it was compared just now.
+    ours, whole = extreme_conditioning(k), conditioning(found)
+    if ours.numerical_rank != whole.numerical_rank:
+        raise DifferentResultError(
+            f"{problem}: rank {ours.numerical_rank}, by the whole spectrum {whole.numerical_rank}"
+        )
+    bound = ours.lambda_max_error / ours.lambda_max + whole.lambda_max_error / whole.lambda_max
+    differences["extremes"] = abs(ours.lambda_max / whole.lambda_max - 1)
+    if ours.kappa is not None and whole.kappa is not None:
+        bound = (ours.kappa_error or 0.0) + (whole.kappa_error or 0.0)
+        differences["extremes"] = abs(ours.kappa / whole.kappa - 1)
+    expected = empirical.min_angle(model, samples).angle
+    differences["angle"] = abs(empirical.min_angle(mlp, x).angle / expected - 1)
+    for name, allowed in (("extremes", bound), ("angle", SAME_ANGLE)):
+        if not differences[name] <= allowed:
+            raise DifferentResultError(
+                f"{problem}: {name} differ by {differences[name]:.1e}, more than {allowed:.0e}"
+            )
+    return differences
+
+
+def judge(points: list[dict[str, Any]]) -> list[Target]:
+    """Return the targets, which are those of one size."""
+    found = [p for p in points if (p["n"], p["dtype"]) == (JUDGED_SIZE, "float64")]
+    extremes = together = None
+    if found:
+        seconds = found[0]["seconds"]
+        extremes = spread(seconds["extremes"])["median"]
+        pairs = zip(seconds["extremes"], seconds["angle"], strict=True)
+        together = spread(a + b for a, b in pairs)["median"]
+    where = f"n {JUDGED_SIZE:,}, depth {DEPTH}, float64"
+    return [
+        Target(f"kernel and extreme eigenvalues: {where}", "at most", 60, extremes, " s"),
+        Target(f"these and the smallest angle: {where}", "at most", 90, together, " s"),
+    ]
 
 
 def complete(function: Callable[[], object], device: str) -> Callable[[], object]:
@@ -136,51 +200,81 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         f"{device['name']}{memory}; torch {result['machine']['versions']['torch']}.",
         "",
-        f"`empirical.ntk`, d {first['d']}, width {first['width']}, depth {first['depth']}; float32",
-        "without TF32. The first size is compared with the processor's kernel before it is timed.",
-        "Memory is the growth of the peak of what is allocated on the device, K included.",
+        f"d {first['d']}, width {first['width']}, depth {first['depth']}; float32 without TF32.",
+        f"Up to {COMPARED} samples all results are compared with the processor's before they are",
+        "timed. For the extreme eigenvalues the kernel is computed each time and factored in its",
+        "own memory; the angle, over all pairs, is that of float64 in any case. Memory is the",
+        "growth of the peak of what is allocated on the device, K included.",
         "",
+        *target_table(result["targets"]),
         *table(
-            ("n", "", "seconds", "GEMM, GFLOP/s", "share of the GEMM rate", "peak memory / K"),
-            [
-                (
-                    f"{p['n']:,}",
-                    p["dtype"],
-                    spread_text(spread(p["seconds"])),
-                    f"{p['gemm_gflops']['median']:,.0f}",
-                    spread_text(p["fraction_of_gemm_rate"], 2),
-                    "" if p["peak_over_kernel"] is None else f"{p['peak_over_kernel']:.2f}",
-                )
-                for p in result["points"]
-            ],
+            (
+                "n",
+                "",
+                "the kernel, seconds",
+                "share of the GEMM rate",
+                "GEMM, GFLOP/s",
+                "with both extremes, seconds",
+                "peak memory / K",
+                "the angle, seconds",
+            ),
+            [_row(point) for point in result["points"]],
         ),
         *(f"Not measured: {problem}, for {why}.\n" for problem, why in result["missing"].items()),
     ]
     return "\n".join(lines)
 
 
+def _row(point: dict[str, Any]) -> list[str]:
+    seconds = {name: spread_text(spread(taken)) for name, taken in point["seconds"].items()}
+    peak = point["peak_over_kernel"]["extremes"]
+    return [
+        f"{point['n']:,}",
+        point["dtype"],
+        seconds["kernel"],
+        spread_text(point["fraction_of_gemm_rate"], 2),
+        f"{point['gemm_gflops']['median']:,.0f}",
+        seconds["extremes"],
+        "" if peak is None else f"{peak:.2f}",
+        seconds["angle"],
+    ]
+
+
 def figure(result: dict[str, Any]) -> Figure:
-    """Return time and share of the GEMM rate by size, in both types."""
-    drawn, (time, share) = figures.canvas(columns=2)
-    ends: dict[str, list[Any]] = {"time": [], "share": []}
-    for dtype in DTYPES:
+    """Return the times by size in both types, and the kernel's share of the GEMM rate."""
+    drawn, axes = figures.canvas(columns=3, height=2.7)
+    sizes = sorted({p["n"] for p in result["points"]})
+    share = axes[-1]
+    axes[1].sharey(axes[0])
+    for dtype, ax in zip(DTYPES, axes, strict=False):
         line = [p for p in result["points"] if p["dtype"] == dtype]
-        if not line:
-            continue
-        sizes, color = [p["n"] for p in line], COLORS[dtype]
-        seconds, shares = (
-            [spread(p["seconds"]) for p in line],
-            [p["fraction_of_gemm_rate"] for p in line],
-        )
-        figures.spread_line(time, sizes, seconds, color=color)
-        figures.spread_line(share, sizes, shares, color=color)
-        ends["time"].append((sizes[-1], seconds[-1]["median"], dtype, color))
-        ends["share"].append((sizes[-1], shares[-1]["median"], dtype, color))
-    time.set_yscale("log")
-    time.set_ylabel("seconds")
-    share.set_ylim(0, 1)
-    share.set_ylabel("share of the GEMM rate")
-    for ax, name in ((time, "time"), (share, "share")):
-        figures.plain_ticks(ax, sorted({p["n"] for p in result["points"]}), "samples n")
-        label_line_ends(ax, ends[name], fontsize=7)
+        where = [p["n"] for p in line]
+        for name in WORKS:
+            spreads = [spread(p["seconds"][name]) for p in line]
+            figures.spread_line(ax, where, spreads, color=COLORS[name])
+        shares = [p["fraction_of_gemm_rate"] for p in line]
+        figures.spread_line(share, where, shares, color=TYPE_COLORS[dtype])
+        ax.set_yscale("log")
+        ax.set_title(dtype)
+        if line:
+            last = line[-1]
+            label_line_ends(
+                ax,
+                [
+                    (last["n"], spread(last["seconds"][name])["median"], label, COLORS[name])
+                    for name, label in WORKS.items()
+                ],
+                fontsize=7,
+            )
+    axes[0].set_ylabel("seconds")
+    share.set_ylim(bottom=0)
+    share.set_ylabel("kernel's share of the GEMM rate")
+    ends = [
+        (line[-1]["n"], line[-1]["fraction_of_gemm_rate"]["median"], dtype, TYPE_COLORS[dtype])
+        for dtype in DTYPES
+        if (line := [p for p in result["points"] if p["dtype"] == dtype])
+    ]
+    for ax in axes:
+        figures.plain_ticks(ax, sizes, "samples n")
+    label_line_ends(share, ends, fontsize=7)
     return drawn

@@ -262,7 +262,17 @@ def test_the_gpu_benchmark_on_this_processor(tmp_path: Path) -> None:
     report.write("gpu", gpu.TITLE, result, section, figure, tmp_path)
     points, section = written(tmp_path, "gpu")[0]["points"], section
     assert {p["dtype"] for p in points} == {"float64", "float32"}
-    assert all(p["differences"] for p in points)
+    assert all({"extremes", "angle"} < p["differences"].keys() for p in points)
+    assert all(p["seconds"].keys() == gpu.WORKS.keys() for p in points)
+    assert section.count("not measured") == 2  # the targets are those of another size
+
+
+def test_a_gpu_has_a_target_for_both_bars() -> None:
+    seconds = {"kernel": [9.0], "extremes": [50.0, 70.0, 59.0], "angle": [30.0, 5.0, 32.0]}
+    point = {"n": gpu.JUDGED_SIZE, "dtype": "float64", "seconds": seconds}
+    other = {**point, "dtype": "float32", "seconds": {}}
+    assert [target.measured for target in gpu.judge([other, point])] == [59.0, 80.0]
+    assert [target.met for target in gpu.judge([other])] == [None, None]
 
 
 def test_training_on_a_device_on_this_processor(tmp_path: Path) -> None:
