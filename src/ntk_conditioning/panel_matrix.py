@@ -9,12 +9,15 @@ of 40 GB, where a factor of its own would not fit beside it.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from ntk_conditioning import memory
 
 if TYPE_CHECKING:
     from ntk_conditioning.extremes import InMemoryMatrix, Vector
@@ -95,10 +98,21 @@ class PanelMatrix:
         return self._away(x)
 
     def factor_shifted(self, shift: float) -> int:
-        """Factor K - shift I on the host; return how many of its eigenvalues are positive."""
+        """Factor K - shift I on the host; return how many of its eigenvalues are positive.
+
+        Raises:
+            NotEnoughMemoryError: if the host's memory does not hold K.
+        """
         if self._host is None:
             from ntk_conditioning.extremes import InMemoryMatrix
 
+            available = memory.available_bytes(environ=os.environ)
+            if self._k.nbytes > available:
+                raise memory.NotEnoughMemoryError(
+                    f"the kernel of {self.n} samples has not full rank, and to find its rank needs "
+                    f"{self._k.nbytes / memory.GB:.1f} GB of the host's memory, of which "
+                    f"{available / memory.GB:.1f} GB are available; give the job more, or lower n"
+                )
             self._restore(0.0)
             self._host = InMemoryMatrix(self._k.numpy(force=True), overwrite=True)
         return self._host.factor_shifted(shift)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ntk_conditioning import memory
 from ntk_conditioning.panel_matrix import PanelMatrix, scratch_bytes
 
 N = 23
@@ -22,10 +23,10 @@ def positive(seed: int = 0) -> torch.Tensor:
 def test_the_lower_triangle_becomes_the_factor_and_the_upper_one_stays(
     panel: int, shift: float
 ) -> None:
-    k, memory = positive(), positive()
-    assert PanelMatrix(memory, overwrite=True, panel=panel).factor(shift)
-    assert torch.equal(memory.triu(1), k.triu(1))
-    factor = memory.tril()
+    k, own = positive(), positive()
+    assert PanelMatrix(own, overwrite=True, panel=panel).factor(shift)
+    assert torch.equal(own.triu(1), k.triu(1))
+    factor = own.tril()
     assert torch.allclose(factor @ factor.mT, k + shift * torch.eye(N), rtol=0, atol=1e-12)
 
 
@@ -53,6 +54,17 @@ def test_an_indefinite_matrix_has_no_factor_and_is_there_all_the_same(panel: int
     np.testing.assert_allclose(matrix.multiply(v), k @ v, rtol=1e-11, atol=1e-11)
     solved = np.linalg.solve(k + 1e-3 * np.eye(N), v)
     np.testing.assert_allclose(matrix.solve_shifted(v), solved, rtol=1e-7)
+
+
+def test_a_host_that_is_too_small_for_the_rank_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = PanelMatrix(positive(), overwrite=True, panel=7)
+    monkeypatch.setattr(memory, "available_bytes", lambda *, environ: 8 * N**2 - 1)
+    with pytest.raises(
+        memory.NotEnoughMemoryError, match=r"^the kernel of 23 samples has not full"
+    ):
+        matrix.factor_shifted(0.5)
+    monkeypatch.setattr(memory, "available_bytes", lambda *, environ: 8 * N**2)
+    assert matrix.factor_shifted(-0.5) == N
 
 
 def test_a_matrix_that_is_not_to_be_overwritten_is_copied() -> None:
