@@ -2,7 +2,7 @@
 
 The lower triangle becomes Cholesky's factor: of each panel, the square on the diagonal is factored,
 what is below it solved for, and its products taken from the panels to the right (Golub & Van Loan
-2013, "Matrix Computations", Section 4.2.6). The upper triangle stays the matrix's own, and the
+2013, "Matrix Computations", Section 4.2). The upper triangle stays the matrix's own, and the
 diagonal is kept apart. So a kernel of 60,000 samples in float64, 28.8 GB, is conditioned on a GPU
 of 40 GB, where a factor of its own would not fit beside it.
 """
