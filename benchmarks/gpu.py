@@ -243,38 +243,28 @@ def _row(point: dict[str, Any]) -> list[str]:
 def figure(result: dict[str, Any]) -> Figure:
     """Return the times by size in both types, and the kernel's share of the GEMM rate."""
     drawn, axes = figures.canvas(columns=3, height=2.7)
-    sizes = sorted({p["n"] for p in result["points"]})
-    share = axes[-1]
-    axes[1].sharey(axes[0])
-    for dtype, ax in zip(DTYPES, axes, strict=False):
+    *times, share = axes
+    times[1].sharey(times[0])
+    shares = []
+    for dtype, time in zip(DTYPES, times, strict=True):
+        time.set_title(dtype)
         line = [p for p in result["points"] if p["dtype"] == dtype]
-        where = [p["n"] for p in line]
-        for name in WORKS:
-            spreads = [spread(p["seconds"][name]) for p in line]
-            figures.spread_line(ax, where, spreads, color=COLORS[name])
-        shares = [p["fraction_of_gemm_rate"] for p in line]
-        figures.spread_line(share, where, shares, color=TYPE_COLORS[dtype])
-        ax.set_yscale("log")
-        ax.set_title(dtype)
-        if line:
-            last = line[-1]
-            label_line_ends(
-                ax,
-                [
-                    (last["n"], spread(last["seconds"][name])["median"], label, COLORS[name])
-                    for name, label in WORKS.items()
-                ],
-                fontsize=7,
-            )
-    axes[0].set_ylabel("seconds")
+        if not line:
+            continue
+        sizes, ends = [p["n"] for p in line], []
+        for name, label in WORKS.items():
+            seconds = [spread(p["seconds"][name]) for p in line]
+            figures.spread_line(time, sizes, seconds, color=COLORS[name])
+            ends.append((sizes[-1], seconds[-1]["median"], label, COLORS[name]))
+        time.set_yscale("log")
+        label_line_ends(time, ends, fontsize=7)
+        rates, color = [p["fraction_of_gemm_rate"] for p in line], TYPE_COLORS[dtype]
+        figures.spread_line(share, sizes, rates, color=color)
+        shares.append((sizes[-1], rates[-1]["median"], dtype, color))
+    times[0].set_ylabel("seconds")
     share.set_ylim(bottom=0)
     share.set_ylabel("kernel's share of the GEMM rate")
-    ends = [
-        (line[-1]["n"], line[-1]["fraction_of_gemm_rate"]["median"], dtype, TYPE_COLORS[dtype])
-        for dtype in DTYPES
-        if (line := [p for p in result["points"] if p["dtype"] == dtype])
-    ]
     for ax in axes:
-        figures.plain_ticks(ax, sizes, "samples n")
-    label_line_ends(share, ends, fontsize=7)
+        figures.plain_ticks(ax, sorted({p["n"] for p in result["points"]}), "samples n")
+    label_line_ends(share, shares, fontsize=7)
     return drawn

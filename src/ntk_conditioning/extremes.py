@@ -106,7 +106,7 @@ def _condition(
     lambda_max, top = _largest(matrix.multiply, n)
     # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
     rounding = n * eps / 2 * matrix.frobenius()
-    lambda_max_error = matrix.residual(lambda_max, top) + rounding
+    lambda_max_error = _residual(matrix.multiply, lambda_max, top) + rounding
     floor = resolution_floor(n, lambda_max, max(eps, entry_error))
 
     rank, smallest = 0, 0.0
@@ -123,7 +123,7 @@ def _condition(
     return Conditioning.of_extremes(
         n,
         lambda_max=(lambda_max, lambda_max_error),
-        smallest=(smallest, matrix.residual(smallest, bottom) + rounding),
+        smallest=(smallest, _residual(matrix.multiply, smallest, bottom) + rounding),
         rank=rank,
         floor=floor,
         precision=precision,
@@ -167,6 +167,11 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     return float(values[0]), vectors[:, 0] / np.linalg.norm(vectors[:, 0])
 
 
+def _residual(operator: Operator, value: float, v: Vector) -> float:
+    """Return |A v - value v| for a symmetric operator A and a unit vector (n,)."""
+    return float(np.linalg.norm(operator(v) - value * v))
+
+
 class InMemoryMatrix:
     """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
 
@@ -199,10 +204,6 @@ class InMemoryMatrix:
     def frobenius(self) -> float:
         """Return the Frobenius norm of K, before it is factored."""
         return float(np.linalg.norm(self._a))
-
-    def residual(self, value: float, v: Vector) -> float:
-        """Return |K v - value v| for a unit vector."""
-        return float(np.linalg.norm(self.multiply(v) - value * v))
 
     def factor(self, shift: float) -> bool:
         """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""

@@ -10,7 +10,7 @@ of 40 GB, where a factor of its own would not fit beside it.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ntk_conditioning import memory
-
-if TYPE_CHECKING:
-    from ntk_conditioning.extremes import InMemoryMatrix, Vector
+from ntk_conditioning.extremes import InMemoryMatrix, Vector
 
 #: Columns of a panel: enough for products at a GPU's full rate, few beside those of the matrix.
 PANEL = 2048
@@ -62,10 +60,6 @@ class PanelMatrix:
         """Return the Frobenius norm of K, before it is factored."""
         return float(torch.linalg.vector_norm(self._k))
 
-    def residual(self, value: float, v: Vector) -> float:
-        """Return |K v - value v| for a unit vector."""
-        return float(np.linalg.norm(self.multiply(v) - value * v))
-
     def factor(self, shift: float) -> bool:
         """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
         self._restore(shift)
@@ -104,8 +98,6 @@ class PanelMatrix:
             NotEnoughMemoryError: if the host's memory does not hold K.
         """
         if self._host is None:
-            from ntk_conditioning.extremes import InMemoryMatrix
-
             available = memory.available_bytes(environ=os.environ)
             if self._k.nbytes > available:
                 raise memory.NotEnoughMemoryError(
