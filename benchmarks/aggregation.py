@@ -24,8 +24,8 @@ from benchmarks.memory import ROOT, STATUS, resident
 from benchmarks.report import Target, number, table, target_rows, target_table
 from benchmarks.settings import Settings
 from ntk_conditioning import tables
-from ntk_conditioning.cells import Grid
 from ntk_conditioning.tables.spectra import GRID, SPECTRA
+from ntk_workflow.plan.cells import Grid
 
 TITLE = "Aggregation of many cells"
 BLOCKS, SAMPLES = 10, 512

@@ -16,8 +16,8 @@ from benchmarks.problem import GEMM_SIZE, DifferentResultError, Problem, gemm_ra
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
-from ntk_conditioning import empirical
-from ntk_conditioning.networks import MLP
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.plotting import NOTE, label_line_ends
 
 TITLE = "The smallest gradient angle"

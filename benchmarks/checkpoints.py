@@ -9,11 +9,10 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from training_checkpoints import TrainingCheckpoints
-from training_loop import train
-
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.training import Ensemble
+from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_workflow.trainings.loop import train
 
 
 class UnwritableError(UserError):

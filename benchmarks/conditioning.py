@@ -19,7 +19,7 @@ from benchmarks.report import Target, spread_text, table, target_rows, target_ta
 from benchmarks.settings import Settings
 from benchmarks.solvers import METHODS, Extremes, Kernel
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
-from ntk_conditioning import empirical
+from ntk_conditioning.kernels import empirical
 from ntk_conditioning.plotting import label_line_ends
 
 TITLE = "Condition numbers"

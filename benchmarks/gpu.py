@@ -16,12 +16,12 @@ from benchmarks.problem import DifferentResultError, Problem, gemm, require_same
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
-from ntk_conditioning import empirical
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.extremes import extreme_conditioning
-from ntk_conditioning.networks import MLP
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.plotting import label_line_ends
-from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 TITLE = "Kernel, extreme eigenvalues and smallest angle on a GPU"
 SIZES = (512, 8192, 32768, 60000)

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from cli import limit_threads
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.problem import DifferentResultError
 from benchmarks.timing import Timed
-from ntk_conditioning import activations
-from ntk_conditioning.activations import Activation
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+from ntk_workflow.cli import limit_threads
 
 CLASSES = 10
 RATES = tuple(2.0 ** (k / 2) for k in range(-4, 4))

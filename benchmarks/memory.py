@@ -39,7 +39,7 @@ def peak(task: str, *, threads: int, **arguments: Any) -> Peak | None:
 
 def _ntk(**problem: Any) -> Callable[[], object]:
     from benchmarks.problem import Problem
-    from ntk_conditioning import empirical
+    from ntk_conditioning.kernels import empirical
 
     def prepared(**arguments: Any) -> Callable[[], object]:
         asked = Problem(**arguments)
@@ -52,7 +52,7 @@ def _ntk(**problem: Any) -> Callable[[], object]:
 
 def _min_angle(**problem: Any) -> Callable[[], object]:
     from benchmarks.problem import Problem
-    from ntk_conditioning import empirical
+    from ntk_conditioning.kernels import empirical
 
     def prepared(**arguments: Any) -> Callable[[], object]:
         asked = Problem(**arguments)

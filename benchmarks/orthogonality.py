@@ -15,9 +15,9 @@ from benchmarks.problem import GEMM_SIZE, DifferentResultError, gemm_rates
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
-from ntk_conditioning.assembly.gradients import gradient_products
-from ntk_conditioning.assembly.networks import Assembly, draw_assembly, layers, on_span
 from ntk_conditioning.plotting import label_line_ends
+from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, layers, on_span
+from ntk_conditioning.transition.gradients import gradient_products
 
 TITLE = "Angles between neurons' gradients"
 WIDTHS = (64, 128, 256, 512, 1000)

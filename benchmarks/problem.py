@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.timing import spread, stopwatch
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks import MLP, init_mlp
+from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 
 GEMM_SIZE = 4096

@@ -15,7 +15,7 @@ from benchmarks.problem import GEMM_SIZE, Problem, gemm, gemm_rates
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
-from ntk_conditioning import empirical
+from ntk_conditioning.kernels import empirical
 
 TITLE = "Scaling of the kernel in samples and depth"
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)

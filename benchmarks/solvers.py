@@ -15,7 +15,7 @@ Extremes = tuple[float, float]
 
 
 def _ours(k: Kernel, *, overwrite: bool = False) -> Extremes:
-    from ntk_conditioning.extremes import extreme_conditioning
+    from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
     found = extreme_conditioning(k, overwrite=overwrite)
     return found.lambda_max, found.lambda_min

@@ -20,11 +20,11 @@ from benchmarks import figures, machine
 from benchmarks.report import spread_text, table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
+from ntk_conditioning.data.speech.corpus import decode, utterances
+from ntk_conditioning.data.speech.draw import draw_frames
+from ntk_conditioning.data.speech.extraction import extract, survey
+from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.speech.corpus import decode, utterances
-from ntk_conditioning.speech.draw import draw_frames
-from ntk_conditioning.speech.extraction import extract, survey
-from ntk_conditioning.speech.features import FeatureSettings
 
 TITLE = "Speech features"
 SAMPLE = Path(__file__).parents[1] / "resources" / "sample"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from cli import limit_threads
 from matplotlib.figure import Figure
 
 from benchmarks import figures, machine
@@ -31,8 +30,9 @@ from benchmarks.report import Target, spread_text, table, target_rows, target_ta
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning import plotting
+from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.plotting import label_line_ends
-from ntk_conditioning.tiles import full_precision
+from ntk_workflow.cli import limit_threads
 
 TITLE = "Training of ensembles"
 DEPTHS = (1, 5, 10)

@@ -1,4 +1,4 @@
-from ntk_conditioning.activations import Activation, register
+from ntk_conditioning.networks.activations import Activation, register
 
 
 def swish(z):

@@ -5,7 +5,7 @@
 # results/{run}/claims.md and .html
 
 
-import papers
+from ntk_workflow.claims import tables as papers
 
 try:
     PAPERS = papers.read(config["papers"], folder="papers", tables=TABLES)

@@ -10,23 +10,19 @@ import json
 import sys
 from pathlib import Path
 
-sys.path[:0] = [f"{workflow.basedir}/src", f"{workflow.basedir}/rules"]
+sys.path.insert(0, f"{workflow.basedir}/src")
 
-import batches
-import configuration
-import planning
-import work
-from ntk_conditioning import (
-    activations,
-    architectures,
-    cells,
-    costs,
-    datasets,
-    figures,
-    learning_rates,
-    provenance,
-    versions,
-)
+from ntk_conditioning.data import datasets
+from ntk_conditioning.networks import activations, architectures
+from ntk_conditioning.training import learning_rates
+from ntk_workflow import config as configuration
+from ntk_workflow import resources as costs
+from ntk_workflow.figures import parameters as figures
+from ntk_workflow.plan import batches, cells
+from ntk_workflow.plan import planned_jobs as planning
+from ntk_workflow.provenance import digests as provenance
+from ntk_workflow.provenance import versions
+from ntk_workflow.resources import sizes as work
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
@@ -170,8 +166,7 @@ def plugin_options(*names):
 def code(*programs, activation=None):
     """Return the digest of programs, the package modules they import, and activation plugins."""
     extra = plugins(activation) if activation else []
-    package = f"{workflow.basedir}/src/ntk_conditioning"
-    return provenance.source_digest(*programs, *extra, package=package)
+    return provenance.source_digest(*programs, *extra, source=f"{workflow.basedir}/src")
 
 
 def shape(dataset):

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
-from ntk_conditioning.cells import Grid, angle_cells
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.collection import collect
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.plan.cells import Grid, angle_cells
 
 
 @run_main

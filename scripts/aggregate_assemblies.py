@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from cli import Parser, positive_integer, run_main
-
 from ntk_conditioning import tables
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_workflow.cli import Parser, positive_integer, run_main
 
 TABLES = {table.name: table for table in (ORTHOGONALITY, LINEARITY)}
 

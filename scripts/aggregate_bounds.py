@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.collection import collect
+from ntk_workflow.cli import Parser, run_main
 
 
 @run_main

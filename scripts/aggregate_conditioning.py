@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
-from ntk_conditioning.cells import Grid, spectrum_cells
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.plan.cells import Grid, spectrum_cells
 
 
 @run_main

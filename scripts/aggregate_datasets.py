@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
-from ntk_conditioning.cells import Grid, datasheet_cells
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.plan.cells import Grid, datasheet_cells
 
 
 @run_main

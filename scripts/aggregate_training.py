@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
-from ntk_conditioning.cells import TrainingGrid, training_cells, training_kernel_cells
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.plan.cells import TrainingGrid, training_cells, training_kernel_cells
 
 TABLES = {
     TRAINING.name: (TRAINING, training_cells),

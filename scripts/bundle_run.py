@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cli import Parser, json_object, logger, run_main
 from record_run import published
-from run_description import CELLS, described
 
-from ntk_conditioning.bundle import archive, bag, crate, readme
 from ntk_conditioning.files import atomic, sha256
-from ntk_conditioning.versions import PROJECT
+from ntk_workflow.bundle import archive, bag, crate, readme
+from ntk_workflow.cli import Parser, json_object, logger, run_main
+from ntk_workflow.provenance.run_description import CELLS, described
+from ntk_workflow.provenance.versions import PROJECT
 
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
 

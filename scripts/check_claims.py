@@ -12,15 +12,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from cli import Parser, SchemaError, logger, require_valid, run_main
 
 from ntk_conditioning import tables
-from ntk_conditioning.claims import VERDICTS, Claim, ClaimError, Paper, check, pages, read_paper
-from ntk_conditioning.claims.pages import Checked
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
+from ntk_workflow.claims import VERDICTS, Claim, ClaimError, Paper, check, pages, read_paper
+from ntk_workflow.claims.pages import Checked
+from ntk_workflow.cli import Parser, SchemaError, logger, require_valid, run_main
 
 log = logger(__file__)
 

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, UsageError, named_path, run_main
-
-from ntk_conditioning import captions, vector_pdf
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
-from ntk_conditioning.vector_pdf import VectorPdf
+from ntk_workflow.cli import Parser, UsageError, named_path, run_main
+from ntk_workflow.figures import captions, vector_pdf
+from ntk_workflow.figures.vector_pdf import VectorPdf
 
 #: Of all letters, indices too, in points.
 LEAST_LETTERS = 5.0

@@ -15,12 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, run_main
-from comparison_page import page
-from recorded_run import RecordedRun
-from run_comparison import compare
-
 from ntk_conditioning.files import write_text
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.comparison.page import page
+from ntk_workflow.comparison.runs import compare
+from ntk_workflow.provenance.recorded_run import RecordedRun
 
 
 @run_main

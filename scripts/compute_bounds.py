@@ -8,8 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from activation_files import activation_files_argument, load_activation_files
-from cli import (
+from ntk_conditioning import tables
+from ntk_conditioning.data.blocks import draw_blocks
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.theory.bounds_vs_exact import compare
+from ntk_workflow.cli import (
     Parser,
     UsageError,
     limit_threads,
@@ -20,12 +25,7 @@ from cli import (
     seed,
     threads_argument,
 )
-
-from ntk_conditioning import bounds, tables
-from ntk_conditioning.blocks import draw_blocks
-from ntk_conditioning.prepared import load_prepared
-from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
 log = logger(__file__)
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     log.info("device cpu, float64, infinite width, %d samples", len(block))
     for name, output in zip(args.activations, args.outputs, strict=True):
-        found = bounds.compare(x[block], depths=args.depths, activation=name)
+        found = compare(x[block], depths=args.depths, activation=name)
         labels = {"dataset": args.dataset, "activation": name}
         rows = [labels | asdict(comparison) for comparison in found]
         tables.write(output, BOUNDS, tables.from_rows(BOUNDS, rows))

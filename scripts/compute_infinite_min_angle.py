@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cell import cell_parser, depth_list, each_cell, load_activation
-from cell_angles import angle_row
-from cli import logger, run_main, seed
-
-from ntk_conditioning import infinite
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.cli import logger, run_main, seed
+from ntk_workflow.rows.angles import angle_row
+from ntk_workflow.rows.cell import cell_parser, depth_list, each_cell, load_activation
 
 log = logger(__file__)
 

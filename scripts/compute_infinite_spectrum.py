@@ -8,15 +8,27 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
-from cell_blocks import block_arguments, block_rows, memory_budget
-from cli import logger, run_main
 from numpy.typing import NDArray
 
-from ntk_conditioning import infinite, memory, spectra
-from ntk_conditioning.activations import Activation
-from ntk_conditioning.extremes import extreme_conditioning
+from ntk_conditioning import memory
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.spectra.conditioning import (
+    Conditioning,
+    conditioning,
+    conditioning_from_factor,
+)
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.cli import logger, run_main
+from ntk_workflow.rows.blocks import block_arguments, block_rows, memory_budget
+from ntk_workflow.rows.cell import (
+    cell_parser,
+    depth_list,
+    each_cell,
+    load_activation,
+    seed_argument,
+)
 
 log = logger(__file__)
 
@@ -65,15 +77,15 @@ def require_memory(args: argparse.Namespace, n: int) -> None:
 
 def condition(
     args: argparse.Namespace, block: NDArray[np.float64], *, depth: int, activation: Activation
-) -> spectra.Conditioning:
+) -> Conditioning:
     """Return the conditioning of a kernel of infinite width on a block of samples (n, d)."""
     if is_linear(depth, activation):
         scale = np.sqrt(depth + 1.0) if args.kernel == "infinite_ntk" else 1.0
-        return spectra.conditioning_from_factor(scale * block)
+        return conditioning_from_factor(scale * block)
     layer = infinite.layer_at(block, depth=depth, activation=activation)
     kernel = layer.ntk if args.kernel == "infinite_ntk" else layer.nngp
     if len(kernel) < args.full_spectrum_below:
-        return spectra.conditioning(kernel, entry_error=layer.error)
+        return conditioning(kernel, entry_error=layer.error)
     return extreme_conditioning(kernel, entry_error=layer.error, overwrite=True)
 
 

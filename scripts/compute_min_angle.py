@@ -6,16 +6,22 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
-from cell_angles import angle_row
-from cell_blocks import memory_argument, memory_budget
-from cell_device import device_argument, torch_device
-from cli import logger, positive_integer, run_main
 
-from ntk_conditioning import smallest_angle
-from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.angles.min_angle import MEMORY, min_angle
+from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.cli import logger, positive_integer, run_main
+from ntk_workflow.devices.device import device_argument, torch_device
+from ntk_workflow.rows.angles import angle_row
+from ntk_workflow.rows.blocks import memory_argument, memory_budget
+from ntk_workflow.rows.cell import (
+    cell_parser,
+    depth_list,
+    each_cell,
+    load_activation,
+    seed_argument,
+)
 
 log = logger(__file__)
 
@@ -35,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     device = torch_device(args)
     activation = load_activation(args)
     # A half for the gradients; the samples and what is computed from them need the rest.
-    memory = min(smallest_angle.MEMORY, memory_budget(args) // 2)
+    memory = min(MEMORY, memory_budget(args) // 2)
     log.info("device %s, float64, width %d, %s", device, args.width, depth_list(args.depths))
     labels = {"kernel": "empirical_ntk", "width": args.width}
     for cell in each_cell(args, ANGLES, program=__file__):
@@ -47,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             generator=generator(cell.seed, "init"),
             device=device,
         )
-        found = smallest_angle.min_angle(
+        found = min_angle(
             mlp,
             torch.from_numpy(cell.x).to(device),
             memory=memory,

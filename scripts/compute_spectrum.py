@@ -9,19 +9,32 @@ from functools import partial
 
 import numpy as np
 import torch
-from cell import cell_parser, depth_list, each_cell, load_activation, seed_argument
-from cell_blocks import block_arguments, block_rows, memory_budget
-from cell_device import device_argument, torch_device
-from cli import logger, positive_integer, run_main
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning import cells, empirical, memory, spectra
-from ntk_conditioning.extremes import extreme_conditioning
-from ntk_conditioning.networks import MLP, init_mlp, is_linear, linear_embedding_map, linear_map
-from ntk_conditioning.panel_matrix import scratch_bytes
+from ntk_conditioning import memory
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_embedding_map, linear_map
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import (
+    Conditioning,
+    conditioning,
+    conditioning_from_factor,
+)
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.spectra.factorisations import scratch_bytes
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.cli import logger, positive_integer, run_main
+from ntk_workflow.devices.device import device_argument, torch_device
+from ntk_workflow.plan import cells
+from ntk_workflow.rows.blocks import block_arguments, block_rows, memory_budget
+from ntk_workflow.rows.cell import (
+    cell_parser,
+    depth_list,
+    each_cell,
+    load_activation,
+    seed_argument,
+)
 
 log = logger(__file__)
 
@@ -106,23 +119,23 @@ class Room:
 
 def condition(
     args: argparse.Namespace, mlp: MLP, room: Room, block: NDArray[np.float64]
-) -> spectra.Conditioning:
+) -> Conditioning:
     """Return the conditioning of a kernel of ``mlp`` on a block of samples (n, d)."""
     samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
     kernel = KERNELS[args.kernel][0](mlp, samples, memory=room.for_gradients(len(samples)))
     if len(kernel) < args.full_spectrum_below:
-        return spectra.conditioning(kernel.numpy(force=True))
+        return conditioning(kernel.numpy(force=True))
     return extreme_conditioning(kernel, overwrite=True)
 
 
-def condition_linear(mlp: MLP, factor: Tensor, block: NDArray[np.float64]) -> spectra.Conditioning:
+def condition_linear(mlp: MLP, factor: Tensor, block: NDArray[np.float64]) -> Conditioning:
     """Return the conditioning of a kernel of a linear network on a block of samples (n, d).
 
     ``factor`` is the map of `KERNELS`, which serves all blocks. The kernel itself would be its
     square, and lose half of the digits.
     """
     samples = torch.from_numpy(block).to(dtype=mlp.dtype, device=mlp.device)
-    return spectra.conditioning_from_factor((samples @ factor).numpy(force=True))
+    return conditioning_from_factor((samples @ factor).numpy(force=True))
 
 
 if __name__ == "__main__":

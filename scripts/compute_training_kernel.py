@@ -10,14 +10,17 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from activation_files import load_activation_files
-from cli import limit_threads, logger, run_main
-from training_data import point, point_parser, training_samples
 
-from ntk_conditioning import activations, empirical, spectra, tables
-from ntk_conditioning.networks import init_mlp, is_linear
+from ntk_conditioning import tables
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import init_mlp, is_linear
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.tables.training import TRAINING_KERNELS
+from ntk_workflow.cli import limit_threads, logger, run_main
+from ntk_workflow.cli_activations import load_activation_files
+from ntk_workflow.trainings.data import point, point_parser, training_samples
 
 log = logger(__file__)
 
@@ -46,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             generator=generator(seed, "init"),
         )
         if is_linear(mlp):
-            found = spectra.conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
+            found = conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
         else:
-            found = spectra.conditioning(empirical.ntk(mlp, x).numpy())
+            found = conditioning(empirical.ntk(mlp, x).numpy())
         rows.append(
             {
                 **point(args),

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning.files import write_text
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
@@ -23,6 +21,7 @@ from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_conditioning.tables.statements import STATEMENTS
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+from ntk_workflow.cli import Parser, run_main
 
 TABLES = (
     SPECTRA,

@@ -13,9 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import cli
-
-from ntk_conditioning import downloads, files
+from ntk_conditioning import files
+from ntk_workflow import cli, downloads
 
 log = cli.logger(__file__)
 

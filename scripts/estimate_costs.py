@@ -14,13 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, run_main
-from cost_report import report
-from finished_jobs import Benchmark, read_benchmarks
-
-from ntk_conditioning import costs
-from ntk_conditioning.costs import Model, Planned, Work
 from ntk_conditioning.files import write_text
+from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.estimate import report
+from ntk_workflow.provenance.finished_jobs import Benchmark, read_benchmarks
+from ntk_workflow.resources import Model, Planned, Work, planned_costs, predicted_costs
 
 
 @run_main
@@ -39,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     benchmarks, unusable = read_benchmarks(args.logs, args.results)
     model = Model().fit(benchmark.observation for benchmark in benchmarks)
-    estimate = costs.planned_costs(model, args.jobs)
+    estimate = planned_costs(model, args.jobs)
     comparison = compared(benchmarks)
     lines = report(model, estimate, comparison, len(benchmarks), unusable)
     sys.stdout.write("\n".join(lines) + "\n")
@@ -80,7 +78,7 @@ def compared(benchmarks: Sequence[Benchmark]) -> dict[str, Any] | None:
     last = max(benchmarks, key=lambda benchmark: benchmark.time).run
     own = [benchmark.observation for benchmark in benchmarks if benchmark.run == last]
     others = [benchmark.observation for benchmark in benchmarks if benchmark.run != last]
-    rules = costs.predicted_costs(Model().fit(others), own)
+    rules = predicted_costs(Model().fit(others), own)
     return {"run": last, "jobs": len(others), "rules": rules}
 
 

@@ -15,17 +15,24 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from cli import Parser, json_object, logger, positive_integer_or_all, run_main, threads_argument
-from cli import seed as seed_type
-from progress import progress
 
 from ntk_conditioning import files, tables
+from ntk_conditioning.data.speech.alignments import Alignments
+from ntk_conditioning.data.speech.draw import draw_frames
+from ntk_conditioning.data.speech.extraction import Frames, extract, survey
+from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.speech.alignments import Alignments
-from ntk_conditioning.speech.draw import draw_frames
-from ntk_conditioning.speech.extraction import Frames, extract, survey
-from ntk_conditioning.speech.features import FeatureSettings
 from ntk_conditioning.tables.frames import FRAMES
+from ntk_workflow.cli import (
+    Parser,
+    json_object,
+    logger,
+    positive_integer_or_all,
+    run_main,
+    threads_argument,
+)
+from ntk_workflow.cli import seed as seed_type
+from ntk_workflow.progress import progress
 
 log = logger(__file__)
 

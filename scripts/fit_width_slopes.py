@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, run_main
-
 from ntk_conditioning import tables
-from ntk_conditioning.assembly.slopes import width_slopes
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+from ntk_conditioning.transition.slopes import width_slopes
+from ntk_workflow.cli import Parser, run_main
 
 
 @run_main

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from activation_files import activation_files_argument, load_activation_files
-from cli import Parser, logger, run_main
-
-from ntk_conditioning import activations, tables
-from ntk_conditioning.activations import Activation
-from ntk_conditioning.fixed_points import fixed_point
-from ntk_conditioning.hermite import expansion
-from ntk_conditioning.length_map import length_map_slope
+from ntk_conditioning import tables
+from ntk_conditioning.duals.fixed_points import fixed_point
+from ntk_conditioning.duals.hermite import expansion
+from ntk_conditioning.duals.length_map import length_map_slope
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.tables.activations import ACTIVATIONS
+from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
 log = logger(__file__)
 

@@ -12,17 +12,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from assembly_cells import Network, assembly_parser, each_width
-from cli import positive_integer, positive_number, run_main
 from torch import Tensor
 
-from ntk_conditioning.assembly.descent import descend
-from ntk_conditioning.assembly.gradients import gradient_products
-from ntk_conditioning.assembly.networks import Assembly
-from ntk_conditioning.assembly.taylor import Expansion, hessian_norm, largest_terms
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.theory import liu2022transition as theory
+from ntk_conditioning.transition.descent import descend
+from ntk_conditioning.transition.feedforward import Assembly
+from ntk_conditioning.transition.gradients import gradient_products
+from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+from ntk_workflow.cli import positive_integer, positive_number, run_main
+from ntk_workflow.rows.widths import Network, assembly_parser, each_width
 
 
 @run_main

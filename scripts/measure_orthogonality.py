@@ -9,12 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from assembly_cells import assembly_parser, each_width
-from cli import run_main
-
-from ntk_conditioning.assembly.descent import descend
-from ntk_conditioning.assembly.gradients import layer_angles
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning.transition.descent import descend
+from ntk_conditioning.transition.gradients import layer_angles
+from ntk_workflow.cli import run_main
+from ntk_workflow.rows.widths import assembly_parser, each_width
 
 
 @run_main

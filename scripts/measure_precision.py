@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, limit_threads, logger, positive_integer, run_main, seed, threads_argument
-from progress import progress
-
-from ntk_conditioning import precision, tables
-from ntk_conditioning.precision import Measurement, Problem
+from ntk_conditioning import tables
+from ntk_conditioning.spectra import precision
+from ntk_conditioning.spectra.precision import Measurement, Problem
 from ntk_conditioning.tables.precision import PRECISION
+from ntk_workflow.cli import (
+    Parser,
+    limit_threads,
+    logger,
+    positive_integer,
+    run_main,
+    seed,
+    threads_argument,
+)
+from ntk_workflow.progress import progress
 
 log = logger(__file__)
 

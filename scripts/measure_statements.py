@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cli import (
+from ntk_conditioning import tables
+from ntk_conditioning.claim_experiments import Setting, papers
+from ntk_conditioning.tables.statements import STATEMENTS
+from ntk_workflow.cli import (
     Parser,
     UsageError,
     limit_threads,
@@ -17,10 +20,6 @@ from cli import (
     seed,
     threads_argument,
 )
-
-from ntk_conditioning import tables
-from ntk_conditioning.statements import Setting, papers
-from ntk_conditioning.tables.statements import STATEMENTS
 
 log = logger(__file__)
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import cli
-
-from ntk_conditioning import datasets, files, prepared
-from ntk_conditioning.draws import seed_stream
+from ntk_conditioning import files
+from ntk_conditioning.data import datasets, prepared
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_workflow import cli
 
 log = cli.logger(__file__)
 

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, json_object, logger, run_main
-from snakemake_records import Records
-
-from ntk_conditioning import cells
-from ntk_conditioning.bundle import jobs
 from ntk_conditioning.files import write_text
+from ntk_workflow.bundle import jobs
+from ntk_workflow.cli import Parser, json_object, logger, run_main
+from ntk_workflow.plan import cells
+from ntk_workflow.provenance.snakemake_records import Records
 
 log = logger(__file__)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cli import Parser, json_object, logger, run_main
 
-from ntk_conditioning import versions
 from ntk_conditioning.files import write_text
+from ntk_workflow.cli import Parser, json_object, logger, run_main
+from ntk_workflow.provenance import versions
 
 HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, logger, run_main
-
-from ntk_conditioning import pages, tables
+from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.training import LEARNING_RATES
+from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.pages.html import table_page, text_page
 
 TITLES = {
     DATASETS: "Datasheets",
@@ -47,9 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if path.stem not in SHOWN:
             raise PageError(f"{path}: there are pages of {', '.join(SHOWN)} only")
         table = SHOWN[path.stem]
-        page = pages.table_page(
-            tables.read(path, table), title=TITLES[table], note=table.description
-        )
+        page = table_page(tables.read(path, table), title=TITLES[table], note=table.description)
         write(args.folder / f"{table.name}.html", page)
     for path in (args.config, args.versions):
         require_file(path)
@@ -57,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "Config": args.config.read_text(encoding="utf-8"),
         "Versions": args.versions.read_text(encoding="utf-8"),
     }
-    write(args.folder / "run.html", pages.text_page(record, title="Config and versions"))
+    write(args.folder / "run.html", text_page(record, title="Config and versions"))
     return 0
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import nbformat
 import papermill
-from cli import Parser, json_object, logger, run_main
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient.exceptions import DeadKernelError
@@ -21,6 +20,7 @@ from traitlets.config import Config
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
+from ntk_workflow.cli import Parser, json_object, logger, run_main
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, UsageError, json_object, logger, run_main
-
 from ntk_conditioning import tables
 from ntk_conditioning.tables.training import (
     LEARNING_RATES,
@@ -17,6 +15,7 @@ from ntk_conditioning.tables.training import (
     Criterion,
     select_rates,
 )
+from ntk_workflow.cli import Parser, UsageError, json_object, logger, run_main
 
 log = logger(__file__)
 

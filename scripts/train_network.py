@@ -12,19 +12,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from activation_files import load_activation_files
-from cell_device import device_argument, torch_device
-from cli import UsageError, limit_threads, positive_integer, positive_number, run_main, share
-from cli import positive_integer_or_all as integer_or_all
-from training_checkpoints import TrainingCheckpoints
-from training_data import Labelled, labelled_samples, point, point_parser
-from training_loop import train
-from training_networks import descent_arguments, make_ensemble, sees_images, turns
-
-from ntk_conditioning import learning_rates, tables
-from ntk_conditioning.architectures import MODELS
+from ntk_conditioning import tables
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
-from ntk_conditioning.training import Training
+from ntk_conditioning.training import Training, learning_rates
+from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_workflow.cli import (
+    UsageError,
+    limit_threads,
+    positive_integer,
+    positive_number,
+    run_main,
+    share,
+)
+from ntk_workflow.cli import positive_integer_or_all as integer_or_all
+from ntk_workflow.cli_activations import load_activation_files
+from ntk_workflow.devices.device import device_argument, torch_device
+from ntk_workflow.trainings.data import Labelled, labelled_samples, point, point_parser
+from ntk_workflow.trainings.loop import train
+from ntk_workflow.trainings.networks import descent_arguments, make_ensemble, sees_images, turns
 
 
 def parser() -> argparse.ArgumentParser:

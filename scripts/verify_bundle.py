@@ -12,10 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import Parser, logger, run_main
-
-from ntk_conditioning.bundle import BundleError, archive, bag, checks
 from ntk_conditioning.files import sha256
+from ntk_workflow.bundle import BundleError, archive, bag, checks
+from ntk_workflow.cli import Parser, logger, run_main
 
 log = logger(__file__)
 
@@ -55,7 +54,7 @@ def verify(folder: Path, *, render: bool) -> None:
     count = len(archive.files_in(payload))
     log.info("%d files, %d tables, %d files known to jobs", count, tables, made)
     if render:
-        from rerender import require_same_figures
+        from ntk_workflow.bundle.rerender import require_same_figures
 
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
 

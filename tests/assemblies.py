@@ -11,7 +11,7 @@ import measure_linearity
 import measure_orthogonality
 import numpy as np
 
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
 
 HIDDEN = {
     "two_layer": ["m"],

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from ntk_conditioning import tables
-from ntk_conditioning.bundle import archive, bag, crate, jobs, readme
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.precision import PRECISION
+from ntk_workflow.bundle import archive, bag, crate, jobs, readme
 
 RUN = "tiny"
 RECORDS = f"results/{RUN}/record"

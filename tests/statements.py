@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from ntk_conditioning.claims import Finding, check, read_paper
-from ntk_conditioning.statements import Setting
-from ntk_conditioning.statements.papers import measure
+from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments.papers import measure
+from ntk_workflow.claims import Finding, check, read_paper
 
 #: What tells measurements of a paper apart.
 KEYS = ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]

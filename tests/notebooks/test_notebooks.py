@@ -22,7 +22,9 @@ import yaml
 from docutils.core import publish_parts
 from matplotlib.mathtext import MathTextParser
 
-from ntk_conditioning import bounds, captions, tables
+from ntk_conditioning.theory import bounds_vs_exact
+from ntk_workflow.figures import captions
+from ntk_conditioning import tables
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
@@ -392,7 +394,7 @@ def write_bounds(
         x /= np.linalg.norm(x, axis=1)[:, None]
         for name in activations:
             labels = {"dataset": dataset, "activation": name}
-            found = bounds.compare(x, depths=depths, activation=name)
+            found = bounds_vs_exact.compare(x, depths=depths, activation=name)
             rows += [labels | asdict(comparison) for comparison in found]
     tables.write(folder / "bounds.parquet", BOUNDS, tables.from_rows(BOUNDS, rows))
     return {"datasets": list(dims), "activations": list(activations), "depths": list(depths)}

@@ -14,8 +14,17 @@ import compute_training_kernel
 import numpy as np
 import train_network
 
-from ntk_conditioning import costs, datasets
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data import datasets
+from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_workflow.resources import (
+    Work,
+    infinite_min_angle,
+    infinite_spectrum,
+    min_angle,
+    spectrum,
+    training,
+    training_kernel,
+)
 
 N, D, WIDTH = 30, 4, 64
 SIZES = {"n": N, "d": D}
@@ -24,38 +33,38 @@ BLOCKS = {"kernel_size": 10, "blocks": 3, "full_below": 11}
 RATES = ("0.01", "1e30")  # of which the second diverges in the first epoch
 
 # By rule: its program, options of its own, the place of a job, and the work of it.
-Job = tuple[Callable[[list[str]], int], str, str, costs.Work]
+Job = tuple[Callable[[list[str]], int], str, str, Work]
 BLOCK_OPTIONS = "--kernel-size 10 --blocks all"
 CELLS: dict[str, Job] = {
     "compute_spectrum/empirical_ntk": (
         compute_spectrum.main,
         f"--width {WIDTH} {BLOCK_OPTIONS}",
         "spectra/empirical_ntk",
-        costs.spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH),
+        spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH),
     ),
     "compute_spectrum/empirical_nngp": (
         compute_spectrum.main,
         f"--kernel empirical_nngp --width {WIDTH} {BLOCK_OPTIONS}",
         "spectra/empirical_nngp",
-        costs.spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH, embeddings=True),
+        spectrum(**SIZES, **ROWS, **BLOCKS, width=WIDTH, embeddings=True),
     ),
     "compute_infinite_spectrum/nngp": (
         compute_infinite_spectrum.main,
         f"--kernel nngp {BLOCK_OPTIONS}",
         "spectra/nngp",
-        costs.infinite_spectrum(**SIZES, **ROWS, **BLOCKS),
+        infinite_spectrum(**SIZES, **ROWS, **BLOCKS),
     ),
     "compute_min_angle": (
         compute_min_angle.main,
         f"--width {WIDTH}",
         "angles/empirical_ntk",
-        costs.min_angle(**SIZES, **ROWS, width=WIDTH),
+        min_angle(**SIZES, **ROWS, width=WIDTH),
     ),
     "compute_infinite_min_angle": (
         compute_infinite_min_angle.main,
         "",
         "angles/infinite_ntk",
-        costs.infinite_min_angle(**SIZES, **ROWS),
+        infinite_min_angle(**SIZES, **ROWS),
     ),
 }
 NETWORK = {**SIZES, "width": WIDTH, "depth": 2, "loaded": N}
@@ -64,14 +73,14 @@ NETWORKS: dict[str, Job] = {
         compute_training_kernel.main,
         "",
         "training_kernels",
-        costs.training_kernel(**NETWORK, seeds=2),
+        training_kernel(**NETWORK, seeds=2),
     ),
     "train_network": (
         train_network.main,
         f"--epochs 4 --evaluate-every 2 --batch-size 10 --learning-rates {' '.join(RATES)}",
         "training",
         # of the two networks of a seed, one trains for the first two of the four epochs only
-        costs.training(**NETWORK, classes=3, networks=3.0, epochs=4, batch=10, evaluate_every=2),
+        training(**NETWORK, classes=3, networks=3.0, epochs=4, batch=10, evaluate_every=2),
     ),
 }
 HEADER = [

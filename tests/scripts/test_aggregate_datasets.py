@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.cells import Grid
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_workflow.plan.cells import Grid
 
 GRID = Grid(["nngp"], ["relu"], {"synthetic": [1], "digits": [1]}, [32, 1], drawn=["digits"])
 

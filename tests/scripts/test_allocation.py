@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import allocation
-import cli
 import pytest
 
-SCRIPTS = Path(cli.__file__).parent
+from ntk_workflow import cli
+from ntk_workflow.devices import allocation
+
+SCRIPTS = Path(cli.__file__).parents[2] / "scripts"
 
 
 @pytest.fixture

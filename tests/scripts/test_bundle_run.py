@@ -16,14 +16,14 @@ from pathlib import Path
 import bundle_run
 import pytest
 import record_jobs
-import rerender
 import run_notebook
 import verify_bundle
 from PIL import Image
-from snakemake_records import Records
 
-from ntk_conditioning.cells import Grid
 from ntk_conditioning.files import sha256
+from ntk_workflow.bundle import rerender
+from ntk_workflow.plan.cells import Grid
+from ntk_workflow.provenance.snakemake_records import Records
 from tests.bundles import TABLES, write_payload
 
 ROOT = Path(__file__).parents[2]

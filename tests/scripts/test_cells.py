@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import cell_checkpoints
 import compute_infinite_min_angle
 import compute_infinite_spectrum
 import compute_min_angle
@@ -15,9 +14,10 @@ import numpy as np
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "compute_spectrum": (compute_spectrum.main, SPECTRA, {"width": 8, "kernel-size": 10}),
@@ -221,7 +221,7 @@ def test_an_activations_file_and_the_versions_are_in_the_digest(folder, told, mo
     assert again("lambda z: (1 - z.tanh() ** 2) / 2") == 4
     assert again("lambda z:  (1 - z.tanh()**2) / 2  # a remark") == 0
     assert again("lambda z: 0.5 * (1 - z.tanh() ** 2)") == 4
-    monkeypatch.setattr(cell_checkpoints.metadata, "version", lambda _: "0")
+    monkeypatch.setattr(cells.metadata, "version", lambda _: "0")
     assert again("lambda z: 0.5 * (1 - z.tanh() ** 2)") == 4
 
 

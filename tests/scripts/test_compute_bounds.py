@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
 from ntk_conditioning.tables.bounds import BOUNDS
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cell_checkpoints
 import compute_infinite_spectrum
 import compute_min_angle
 import compute_spectrum
@@ -14,9 +13,10 @@ import pytest
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "empirical": (compute_spectrum.main, ["--width=16"]),
@@ -243,5 +243,5 @@ def test_a_checkpoint_depends_on_the_method_and_not_on_the_memory(data, program,
 
 
 def test_the_device_is_in_the_digest_and_the_memory_is_not():
-    assert "memory_gb" in cell_checkpoints.APART
-    assert "device" not in cell_checkpoints.APART
+    assert "memory_gb" in cells.APART
+    assert "device" not in cells.APART

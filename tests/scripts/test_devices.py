@@ -10,18 +10,18 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import cell_checkpoints
-import cli
 import compute_min_angle
 import compute_spectrum
-import gpu_lock
 import numpy as np
 import pytest
 import torch
-import training_checkpoints
-from cell_device import device_argument, torch_device
 
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_workflow import cli
+from ntk_workflow.checkpoints import cells as cell_checkpoints
+from ntk_workflow.checkpoints import trainings
+from ntk_workflow.devices import gpu_lock
+from ntk_workflow.devices.device import device_argument, torch_device
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NONE_HERE = r"^--device cuda: torch sees no GPU here \({}\); give the job a GPU, install a CUDA "
@@ -200,7 +200,7 @@ def digests(device: str, folder: Path) -> tuple[str, str]:
     args.activation_file, args.checkpoints = [], folder
     args.data = args.test = args.kernel = None
     cells = cell_checkpoints.Checkpoints(args, program=compute_spectrum.__file__)
-    training = training_checkpoints.TrainingCheckpoints(args, program=compute_spectrum.__file__)
+    training = trainings.TrainingCheckpoints(args, program=compute_spectrum.__file__)
     return cells.path(Path(__file__), place="depth-1/seed-1").name, training._digest
 
 

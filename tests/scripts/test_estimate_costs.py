@@ -9,10 +9,9 @@ from pathlib import Path
 import estimate_costs
 import numpy as np
 import pytest
-from planning import PlannedJob, groups
 
-from ntk_conditioning import costs
-from ntk_conditioning.costs import DEFAULTS, Model
+from ntk_workflow.plan.planned_jobs import PlannedJob, groups
+from ntk_workflow.resources import DEFAULTS, Model, Work
 from tests.scripts.finished_runs import CELLS, add_job, benchmark
 
 
@@ -34,7 +33,7 @@ def estimate(root: Path, jobs: str | None = None) -> tuple[int, dict]:
 def test_without_any_run_the_numbers_are_the_packages(tmp_path, capsys):
     code, found = estimate(tmp_path)
     assert code == 0
-    hours = Model().seconds("compute_spectrum", costs.Work(4e12, 2e9)) / 3600
+    hours = Model().seconds("compute_spectrum", Work(4e12, 2e9)) / 3600
     assert found["estimate"]["all"] == pytest.approx(
         {
             "jobs": 3,

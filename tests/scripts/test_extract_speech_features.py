@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_conditioning.speech.features import FeatureSettings, frame_count, vectors
+from ntk_conditioning.data.speech.features import FeatureSettings, frame_count, vectors
 from tests.unit.speech.corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
 from tests.unit.speech.real_speech import REAL, needs_real_speech
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import compute_infinite_min_angle
-import finished_jobs
 import numpy as np
 import pytest
 
-from ntk_conditioning import costs
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_workflow.provenance import finished_jobs
+from ntk_workflow.resources import LIGHT
 from tests.scripts.finished_runs import CELLS, NETWORKS, D, N, add_job, benchmark
 
 
@@ -30,16 +30,16 @@ def test_the_work_of_a_job_is_read_from_its_cells(rule, tmp_path):
 @pytest.mark.parametrize("seconds", [0.8, 12.0, 31.7, 700.0])
 def test_a_core_that_was_shared_counts_for_its_part(seconds, tmp_path):
     path = benchmark(tmp_path, "render_figure/a", seconds=seconds, busy=0.4)
-    whole = finished_jobs.measured(path, "render_figure", costs.LIGHT, gpu=False)
+    whole = finished_jobs.measured(path, "render_figure", LIGHT, gpu=False)
     assert whole.seconds == pytest.approx(0.4 * seconds, rel=0.02)
-    on_gpu = finished_jobs.measured(path, "render_figure", costs.LIGHT, gpu=True)
+    on_gpu = finished_jobs.measured(path, "render_figure", LIGHT, gpu=True)
     assert on_gpu.seconds == seconds
 
 
 def test_a_job_too_short_to_be_looked_at_counts_whole(tmp_path):
     path = benchmark(tmp_path, "render_figure/a", seconds=0.2)
     path.write_text(path.read_text().replace("99.0\t0.00", "NA\tNA").replace("321.5", "NA"))
-    found = finished_jobs.measured(path, "render_figure", costs.LIGHT, gpu=False)
+    found = finished_jobs.measured(path, "render_figure", LIGHT, gpu=False)
     assert (found.seconds, found.memory) == (0.2, None)
 
 

@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import gpu_lock
 import pytest
-from gpu_lock import LockFolderError, hold_one, lock_folder, visible
 
 from ntk_conditioning.errors import UserError
+from ntk_workflow.devices import gpu_lock
+from ntk_workflow.devices.gpu_lock import LockFolderError, hold_one, lock_folder, visible
 from tests.fault_server import wait_until
 
 # Holds a GPU until there is a file "go"; two that hold the same one fail.

@@ -9,7 +9,8 @@ import measure_activations
 import numpy as np
 import pytest
 
-from ntk_conditioning import activations, tables
+from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.activations import ACTIVATIONS
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/swish.py"

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import cli
 import numpy as np
 import prepare_dataset
 import pytest
@@ -21,7 +20,8 @@ import threadpoolctl
 import yaml
 
 from ntk_conditioning import seeds
-from ntk_conditioning.prepared import load_prepared
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_workflow import cli
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 import render_pages
 
-from ntk_conditioning import pages, tables
+from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_workflow.pages.html import text_page
 
 
 def value(column: tables.Column, number: int) -> object:
@@ -76,6 +77,6 @@ def test_a_table_without_a_page_is_told_in_one_line(arguments, tmp_path, capsys)
 
 
 def test_a_page_of_a_text_alone_has_no_table():
-    page = pages.text_page({"Config": "a: 1"}, title="T")
+    page = text_page({"Config": "a: 1"}, title="T")
     assert "<table>" not in page
     assert "<pre>a: 1</pre>" in page

@@ -5,19 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import finished_jobs
 import numpy as np
 import pytest
 import train_network
-import training_data
-import training_networks
-from training_loop import train
 
-from ntk_conditioning import activations, costs, tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training import Descent, Member, ModuleEnsemble, Part, make_loss, make_network
+from ntk_workflow import resources
+from ntk_workflow.provenance import finished_jobs
+from ntk_workflow.trainings import data, networks
+from ntk_workflow.trainings.loop import train
 from tests.scripts.test_train_network import arguments
 
 IMAGE = (4, 3, 2)
@@ -51,7 +52,7 @@ def test_the_curves_are_those_of_an_ensemble_of_modules(folder):
     descent = {"augmentation": "crop_flip", "weight_decay": 0.01, "decay_at": 1}
     found = rows(folder, **descent, seeds=5, learning_rates=0.1, dtype="float64")
     args = train_network.parser().parse_args(arguments(folder, **OPTIONS | {"seeds": 5}))
-    train_part, test_part, _ = training_data.labelled_samples(args)
+    train_part, test_part, _ = data.labelled_samples(args)
 
     def part(labelled: Any) -> Part:
         import torch
@@ -103,8 +104,8 @@ def test_the_curves_are_those_of_an_ensemble_of_modules(folder):
 
 def test_every_seed_holds_out_its_own_samples_and_trains_on_the_others(folder):
     args = train_network.parser().parse_args(arguments(folder, **OPTIONS | {"samples": 20}))
-    whole, _ = training_data.training_samples(args)
-    train_parts, test_parts, classes = training_data.labelled_samples(args)
+    whole, _ = data.training_samples(args)
+    train_parts, test_parts, classes = data.labelled_samples(args)
     assert classes == 3
     for seed in (1, 5):
         kept, held = train_parts[seed].x, test_parts[seed].x
@@ -112,7 +113,7 @@ def test_every_seed_holds_out_its_own_samples_and_trains_on_the_others(folder):
         assert {*map(tuple, kept)} | {*map(tuple, held)} == {*map(tuple, whole[seed].x)}
     first, second = (test_parts[seed].x for seed in (1, 5))
     assert not np.array_equal(first, second)
-    again = training_data.labelled_samples(args)[1]
+    again = data.labelled_samples(args)[1]
     np.testing.assert_array_equal(again[1].x, first)
     # Not the stream that draws samples, nor that of a Gaussian dataset of the same seed.
     assert generator(1, "data").spawn(2)[1].random() != generator(1, "data").spawn(1)[0].random()
@@ -120,7 +121,7 @@ def test_every_seed_holds_out_its_own_samples_and_trains_on_the_others(folder):
 
 def test_large_networks_take_turns_with_the_same_result(folder, monkeypatch, capsys):
     usual = rows(folder)
-    monkeypatch.setattr(training_networks, "seeds_in_turn", lambda _: 1)
+    monkeypatch.setattr(networks, "seeds_in_turn", lambda _: 1)
     kept = {"checkpoints": folder / "kept", "checkpoint_epochs": 1}
     assert rows(folder) == usual
     trained: list[Any] = []
@@ -154,7 +155,7 @@ def test_the_work_of_a_finished_job_is_known_from_its_table(folder):
     work = finished_jobs.training_work(found, loaded=30)
     sizes = {"n": 21, "d": 24, "width": 2, "depth": 8, "classes": 3, "n_test": 9, "loaded": 30}
     course = {"networks": 4, "seeds": 2, "epochs": 2, "batch": 8, "draws": 2}
-    expected = costs.module_training("resnet_batch_norm", **sizes, **course, image=IMAGE)
+    expected = resources.module_training("resnet_batch_norm", **sizes, **course, image=IMAGE)
     assert work == expected
 
 

@@ -21,21 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import progress
 import pytest
 import torch
 import train_network
-import training_checkpoints
-import training_loop
-from interruption import SHARE, Interruption
-from progress import Meter, duration
 
-from ntk_conditioning import activations, datasets, tables
-from ntk_conditioning.draws import seed_stream
-from ntk_conditioning.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning import tables
+from ntk_conditioning.data import datasets
+from ntk_conditioning.data.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import METRICS, Architecture, Ensemble, Member, Part, make_loss
 from ntk_conditioning.training import layers as training_layers
+from ntk_workflow import progress
+from ntk_workflow.checkpoints import trainings
+from ntk_workflow.checkpoints.interruption import SHARE, Interruption
+from ntk_workflow.progress import Meter, duration
+from ntk_workflow.trainings import loop
 from tests.fault_server import wait_until
 
 SCRIPT = Path(train_network.__file__)
@@ -439,7 +441,7 @@ def stopped_after(steps: int, number: int = signal.SIGTERM) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(training_layers, "descend", counted)
-        patched.setattr(training_loop, "Interruption", Noting)
+        patched.setattr(loop, "Interruption", Noting)
         yield
 
 
@@ -482,7 +484,7 @@ def test_a_signal_between_two_epochs_leaves_a_checkpoint_too(folder, monkeypatch
                 self._note(signal.SIGTERM, None)
             return due
 
-    monkeypatch.setattr(training_loop, "Interruption", Late)
+    monkeypatch.setattr(loop, "Interruption", Late)
     assert train_network.main(arguments(folder, checkpoints=folder / "kept")) == 143
     assert len(named(folder)) == 1
 
@@ -526,13 +528,13 @@ def test_without_a_folder_for_checkpoints_nothing_is_kept(folder, lines, monkeyp
 def saved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many checkpoints there were after each was written."""
     counts: list[int] = []
-    save = training_checkpoints.TrainingCheckpoints.save
+    save = trainings.TrainingCheckpoints.save
 
     def counted(self: Any, ensemble: Any) -> None:
         save(self, ensemble)
         counts.append(len([*self._folder.iterdir()]))
 
-    monkeypatch.setattr(training_checkpoints.TrainingCheckpoints, "save", counted)
+    monkeypatch.setattr(trainings.TrainingCheckpoints, "save", counted)
     return counts
 
 
@@ -601,10 +603,10 @@ def test_a_checkpoint_of_other_code_or_libraries_is_refused(folder, lines, monke
     usual = call(folder, output=folder / "usual.parquet")
     stop(folder, 20)
     lines()
-    monkeypatch.setattr(training_checkpoints, "source_digest", lambda *_, **__: "0" * 16)
-    monkeypatch.setattr(training_checkpoints.metadata, "version", lambda _: "0")
+    monkeypatch.setattr(trainings, "source_digest", lambda *_, **__: "0" * 16)
+    monkeypatch.setattr(trainings.metadata, "version", lambda _: "0")
     assert call(folder, checkpoints=folder / "kept") == usual
-    libraries = ", ".join(training_checkpoints.LIBRARIES)
+    libraries = ", ".join(trainings.LIBRARIES)
     (line,) = (line for line in lines() if "afresh" in line)
     assert line.endswith(f"was made with other code, other versions ({libraries})")
 
@@ -751,7 +753,8 @@ from ntk_conditioning.provenance import source_digest
 
 # What takes longer than these trainings, but once: parsed sources, and libraries that are loaded
 # when they are needed.
-source_digest(train_network.__file__, package=os.path.dirname(ntk_conditioning.__file__))
+SOURCE = os.path.dirname(os.path.dirname(ntk_conditioning.__file__))
+source_digest(train_network.__file__, source=SOURCE)
 pyarrow.Table.from_pylist([{"x": "text"}])
 train_network.limit_threads(1)
 

@@ -15,13 +15,17 @@ import select_learning_rates
 import torch
 import train_network
 
-from ntk_conditioning import datasets, empirical, learning_rates, spectra, tables
-from ntk_conditioning.cells import TrainingGrid
-from ntk_conditioning.draws import seed_stream
-from ntk_conditioning.networks import init_mlp, linear_factor
-from ntk_conditioning.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning import tables
+from ntk_conditioning.data import datasets
+from ntk_conditioning.data.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import init_mlp, linear_factor
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
+from ntk_conditioning.training import learning_rates
+from ntk_workflow.plan.cells import TrainingGrid
 
 SEEDS = (1, 5)
 
@@ -95,7 +99,7 @@ def test_a_kernel_is_the_ntk_of_the_networks_that_are_trained(folder, activation
     for row in found:
         init = generator(row["seed"], "init")
         mlp = init_mlp(4, depth=2, width=16, activation=activation, generator=init)
-        expected = spectra.conditioning(empirical.ntk(mlp, x).numpy())
+        expected = conditioning.conditioning(empirical.ntk(mlp, x).numpy())
         assert expected.kappa is not None
         near = {"abs": 0, "rel": 1e-12}
         assert row["lambda_max"] == pytest.approx(expected.lambda_max, **near)
@@ -122,7 +126,9 @@ def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
     (row,) = kernel(folder, depth=3, activation="linear", seeds=1)
     init = generator(1, "init")
     mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
-    expected = spectra.conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy())
+    expected = conditioning.conditioning_from_factor(
+        linear_factor(mlp, torch.from_numpy(x)).numpy()
+    )
     assert row["kappa"] > 1e17
     assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
 

@@ -18,8 +18,8 @@ import pytest
 import verify_bundle
 
 from ntk_conditioning import tables
-from ntk_conditioning.bundle import archive
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.bundle import archive
 from tests.bundles import JOBS, RUN, TABLES, altered, write_bundle
 
 Damage = Callable[[Path, Path, random.Random], Path]

@@ -14,8 +14,8 @@ import torch
 from scipy import integrate
 from torch.nn import functional
 
-from ntk_conditioning import activations
-from ntk_conditioning.activations import (
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import (
     Activation,
     ActivationError,
     UnknownActivationError,

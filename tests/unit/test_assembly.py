@@ -7,15 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ntk_conditioning.assembly import gradients
-from ntk_conditioning.assembly.descent import DivergedError, descend
-from ntk_conditioning.assembly.gradients import (
-    ZeroGradientError,
-    gradient_products,
-    layer_angles,
-    spectral_norm,
-)
-from ntk_conditioning.assembly.networks import (
+from ntk_conditioning.transition import gradients
+from ntk_conditioning.transition.descent import DivergedError, descend
+from ntk_conditioning.transition.feedforward import (
     Assembly,
     AssemblyError,
     draw_assembly,
@@ -24,7 +18,13 @@ from ntk_conditioning.assembly.networks import (
     on_span,
     outputs,
 )
-from ntk_conditioning.assembly.taylor import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.gradients import (
+    ZeroGradientError,
+    gradient_products,
+    layer_angles,
+    spectral_norm,
+)
+from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

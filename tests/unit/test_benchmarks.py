@@ -31,7 +31,7 @@ from benchmarks import (
 )
 from benchmarks.problem import DifferentResultError, Problem
 from benchmarks.settings import Settings
-from ntk_conditioning.networks import gradient_factors
+from ntk_conditioning.networks.mlp import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
 QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
@@ -232,7 +232,7 @@ def test_another_training_is_refused(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", QUICKLY)
 def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path: Path) -> None:
     if name == "conditioning":
-        pytest.importorskip("ntk_conditioning.extremes")
+        pytest.importorskip("ntk_conditioning.spectra.extremal_eigenvalues")
     program.run(name, QUICK, tmp_path)
     result, section = written(tmp_path, name)
     assert result["machine"]["threads"] == 1

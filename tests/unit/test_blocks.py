@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.blocks import BlockError, draw_blocks
+from ntk_conditioning.data.blocks import BlockError, draw_blocks
 from ntk_conditioning.seeds import generator
 
 

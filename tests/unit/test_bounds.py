@@ -8,11 +8,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from ntk_conditioning import bounds, infinite, tables
-from ntk_conditioning.infinite import SamplesError
+from ntk_conditioning import tables
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.infinite import SamplesError
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.theory import DomainError
 from ntk_conditioning.theory import agarwal2021deep as theory
+from ntk_conditioning.theory.bounds_vs_exact import Comparison, NotOnSphereError, compare
 
 # Three directions with correlations 0.8, 0.6 and 0; in the plane, so that their Gram matrix is
 # singular, and with a third dimension, so that it is not.
@@ -20,8 +22,8 @@ PLANE = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
 SPACE = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.6, 0.8]])
 
 
-def rows(x: np.ndarray, *depths: int, activation: str = "erf") -> list[bounds.Comparison]:
-    return list(bounds.compare(x, depths=depths, activation=activation))
+def rows(x: np.ndarray, *depths: int, activation: str = "erf") -> list[Comparison]:
+    return list(compare(x, depths=depths, activation=activation))
 
 
 def test_rows_are_the_kernels_and_the_theorems_of_their_samples():
@@ -82,8 +84,8 @@ def test_a_comparison_is_a_row_of_the_table():
 @pytest.mark.parametrize(
     ("x", "activation", "error", "problem"),
     [
-        (2 * SPACE, "erf", bounds.NotOnSphereError, "a norm is 1 from 1"),
-        (np.array([[1.0, 0.0], [-1.0, 0.0]]), "erf", bounds.NotOnSphereError, "equal or opposite"),
+        (2 * SPACE, "erf", NotOnSphereError, "a norm is 1 from 1"),
+        (np.array([[1.0, 0.0], [-1.0, 0.0]]), "erf", NotOnSphereError, "equal or opposite"),
         (SPACE[:1], "erf", SamplesError, "a single sample"),
         (SPACE, "linear", DomainError, "linear activations have 0"),
     ],

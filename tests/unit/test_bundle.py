@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ntk_conditioning.bundle import BundleError, archive, bag, checks, crate, images, jobs
 from ntk_conditioning.files import sha256
+from ntk_workflow.bundle import BundleError, archive, bag, checks, crate, images, jobs
 from tests.bundles import RUN, TABLES, describe, description, write_bundle, write_payload
 from tests.crates import crate_issues
 

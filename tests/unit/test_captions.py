@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ntk_conditioning import captions
-from ntk_conditioning.captions import CaptionError
 from ntk_conditioning.files import MissingFileError
+from ntk_workflow.figures import captions
+from ntk_workflow.figures.captions import CaptionError
 
 TEXT = r"""
 **Angles & more.** The angle :math:`\theta_{\mathrm{in}}` of 100 % of the *inputs*

@@ -13,9 +13,9 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from ntk_conditioning import datasets, readers
-from ntk_conditioning.datasets import Entry
-from ntk_conditioning.prepared import SCALINGS
+from ntk_conditioning.data import datasets, readers
+from ntk_conditioning.data.datasets import Entry
+from ntk_conditioning.data.prepared import SCALINGS
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())

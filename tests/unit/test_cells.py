@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ntk_conditioning.cells import Grid, angle_cells, datasheet_cells, spectrum_cells
+from ntk_workflow.plan.cells import Grid, angle_cells, datasheet_cells, spectrum_cells
 
 GRID = Grid(
     kernels=["empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp"],

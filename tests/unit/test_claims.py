@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_conditioning.claims import (
+from ntk_workflow.claims import (
     FAILS,
     HOLDS,
     NOT_TESTED,
@@ -22,7 +22,7 @@ from ntk_conditioning.claims import (
     pages,
     read_paper,
 )
-from ntk_conditioning.claims.pages import Checked
+from ntk_workflow.claims.pages import Checked
 
 TABLE = pd.DataFrame(
     {

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntk_conditioning import closest
-from ntk_conditioning.closest import angles_between, closest_pair
+from ntk_conditioning.angles import closest_pairs
+from ntk_conditioning.angles.closest_pairs import angles_between, closest_pair
 
 Deficit = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -29,7 +29,7 @@ def near_or_opposite(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
 
 def brute_force(x: np.ndarray, deficit: Deficit = cosine) -> tuple[float, int, int]:
     i, j = np.triu_indices(len(x), 1)
-    theta = angles_between(closest._scaled(x[i]), closest._scaled(x[j]))
+    theta = angles_between(closest_pairs._scaled(x[i]), closest_pairs._scaled(x[j]))
     values = deficit(2 * np.sin(theta / 2) ** 2, theta)
     return min(zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
 
@@ -115,8 +115,8 @@ def test_a_pair_that_float32_cannot_tell_is_found(seed, contrast, exponent, sign
 def test_the_screen_bounds_every_deficit(seed, d, contrast, dtype):
     x = low_contrast(12, d, contrast, seed)
     x[3:6] *= [[-1.0], [1e-9], [1e9]]
-    mean = closest._unit_rows(x).mean(axis=0)
-    screen = closest._Screen(x, mean, dtype)
+    mean = closest_pairs._unit_rows(x).mean(axis=0)
+    screen = closest_pairs._Screen(x, mean, dtype)
     everything = slice(0, 12)
     product = screen.product(everything, everything).astype(np.float64)
     i, j = np.indices(product.shape).reshape(2, -1)
@@ -145,14 +145,14 @@ def test_crowds_are_screened_again(monkeypatch):
     """Near duplicates beside others: float32 cannot tell the pairs among them apart."""
     x = np.vstack([low_contrast(200, 30, 1e-4), spherical(200, 30)])
     assert closest_pair(x, cosine, opposite=False).candidates < 100
-    monkeypatch.setattr(closest, "CROWDED", 1)
+    monkeypatch.setattr(closest_pairs, "CROWDED", 1)
     assert closest_pair(x, cosine, opposite=False).candidates > 1000
-    monkeypatch.setattr(closest, "GATHERED", 100)
+    monkeypatch.setattr(closest_pairs, "GATHERED", 100)
     assert found(x) == brute_force(x)
 
 
 def test_long_rows_are_screened_in_float64(monkeypatch):
-    monkeypatch.setattr(closest, "LONGEST_SINGLE", 5)
+    monkeypatch.setattr(closest_pairs, "LONGEST_SINGLE", 5)
     x = DATA["contrast 1e-5"]
     assert found(x) == brute_force(x)
 

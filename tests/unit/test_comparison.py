@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.comparison import (
+from ntk_workflow.comparison.differences import (
     ABSENT,
     Change,
     ColumnDifference,
@@ -121,7 +121,7 @@ class TestLists:
         assert (found.examples[0].a, found.examples[0].b) == ("list of 1", "list of 2")
 
     def test_a_slice_boundary_loses_no_row(self, monkeypatch):
-        monkeypatch.setattr("ntk_conditioning.comparison.SLICE", 3)
+        monkeypatch.setattr("ntk_workflow.comparison.differences.SLICE", 3)
         a = [[float(n)] for n in range(10)]
         b = [[n + (n in (2, 3, 9))] for n in range(10)]
         assert difference(a, b, self.KIND).changed == 3

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import activations, empirical, infinite
-from ntk_conditioning.networks import MLP, init_mlp
+from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 
 WIDTHS = (64, 128, 256, 512, 1024)

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 
+from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, read_cifar10
+from ntk_conditioning.data.readers.idx import read_idx
+from ntk_conditioning.data.readers.npz import read_npz
+from ntk_conditioning.data.readers.svhn import read_svhn
+from ntk_conditioning.data.readers.tables import read_csv, read_parquet
+from ntk_conditioning.data.samples import Samples
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.readers.cifar import BATCHES, FOLDER, read_cifar10
-from ntk_conditioning.readers.idx import read_idx
-from ntk_conditioning.readers.npz import read_npz
-from ntk_conditioning.readers.svhn import read_svhn
-from ntk_conditioning.readers.tables import read_csv, read_parquet
-from ntk_conditioning.samples import Samples
 
 VARIANTS = 200
 Reader = Callable[[Path], Samples]

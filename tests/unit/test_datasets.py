@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ntk_conditioning import datasets, files, samples, seeds
-from ntk_conditioning.datasets import Entry, PartError, SubsetError, describe, read, subset
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.prepared import (
+from ntk_conditioning import files, seeds
+from ntk_conditioning.data import datasets, samples
+from ntk_conditioning.data.datasets import Entry, PartError, SubsetError, describe, read, subset
+from ntk_conditioning.data.prepared import (
     Dataset,
     ScalingError,
     ZeroSampleError,
     content_digest,
     scaled,
 )
+from ntk_conditioning.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.angles import find_duplicates
-from ntk_conditioning.datasheets import class_sizes, geometry
+from ntk_conditioning.angles.pairs import find_duplicates
+from ntk_conditioning.data.datasheets import class_sizes, geometry
 from ntk_conditioning.errors import UserError
 
 

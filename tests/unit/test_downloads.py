@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from tqdm import tqdm
 
-from ntk_conditioning.downloads import (
+from ntk_workflow.downloads import (
     Fetched,
     MirrorError,
     NotAvailableError,

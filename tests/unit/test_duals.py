@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from ntk_conditioning import activations, quadrature
-from ntk_conditioning.activations import Activation
-from ntk_conditioning.duals import (
+from ntk_conditioning.duals import quadrature
+from ntk_conditioning.duals.closed_forms import (
     ErfDual,
     LeakyReLUDual,
     angle_of,
@@ -20,8 +19,10 @@ from ntk_conditioning.duals import (
     dual_error,
     leaky_relu_step,
 )
-from ntk_conditioning.quadrature import InaccurateDualWarning, QuadratureDual
-from ntk_conditioning.shifted_relu import ShiftedReLUDual
+from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
+from ntk_conditioning.duals.shifted_relu import ShiftedReLUDual
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 
 FIRST, SECOND = slice(0, 1), slice(1, 2)
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
-from ntk_conditioning import activations, empirical, infinite
-from ntk_conditioning.networks import MLP, forward, gradient_factors, init_mlp
+from ntk_conditioning.claim_experiments.fits import exponent, rms
+from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
+from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra import conditioning, conditioning_from_factor
-from ntk_conditioning.statements.fits import exponent, rms
-from ntk_conditioning.tiles import Products, factor_bytes, panel_rows
+from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 
 # Two float64 routes to one sum of some thousand products.
 REL = 1e-12

@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import activations, empirical, extremes, spectra
-from ntk_conditioning.angles import upper_tiles
+from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.extremes import InMemoryMatrix, NotConvergedError, extreme_conditioning
-from ntk_conditioning.networks import init_mlp
-from ntk_conditioning.panel_matrix import PanelMatrix
-from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.spectra import conditioning as spectra
+from ntk_conditioning.spectra import extremal_eigenvalues
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import (
+    InMemoryMatrix,
+    NotConvergedError,
+    extreme_conditioning,
+)
+from ntk_conditioning.spectra.factorisations import PanelMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
@@ -50,7 +57,7 @@ def network_kernel(x, *, depth, width=64, dtype=torch.float64, activation="relu"
 def on_torch(k, *, dtype=None, entry_error=0.0):
     """Return what the code for GPUs computes, here on the processor."""
     matrix = PanelMatrix(torch.from_numpy(k.copy()), overwrite=True, panel=7)
-    return extremes._condition(matrix, np.dtype(dtype or k.dtype), entry_error)
+    return extremal_eigenvalues._condition(matrix, np.dtype(dtype or k.dtype), entry_error)
 
 
 def exact_extremes(k):
@@ -382,7 +389,7 @@ def test_the_kernels_own_memory_is_used(layout):
 @pytest.mark.parametrize("rank", [600, 300])
 def test_nothing_of_the_kernels_size_is_allocated(monkeypatch, rank):
     # At 600 samples the usual tiles would hold all of the kernel.
-    for module in (extremes, spectra):
+    for module in (extremal_eigenvalues, spectra):
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, rank)
     extreme_conditioning(k[:50, :50])  # what is loaded once
@@ -439,7 +446,7 @@ def test_precision_cannot_be_claimed_above_the_array():
 
 @pytest.mark.parametrize("k", [kernel(np.linspace(1, 2, 300)), of_rank(300, 150)])
 def test_no_convergence_is_told_in_one_line(monkeypatch, k):
-    monkeypatch.setattr(extremes, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(extremal_eigenvalues, "MOST_RESTARTS", 1)
     with pytest.raises(NotConvergedError, match=r"n = 300: .*No convergence.*") as caught:
         extreme_conditioning(k)
     assert "\n" not in str(caught.value)

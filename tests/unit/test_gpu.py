@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import empirical, panel_matrix
-from ntk_conditioning.assembly.gradients import layer_angles
-from ntk_conditioning.assembly.networks import draw_assembly
-from ntk_conditioning.extremes import extreme_conditioning
-from ntk_conditioning.networks import MLP, init_mlp
-from ntk_conditioning.smallest_angle import min_angle
-from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.angles.min_angle import min_angle
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.spectra.factorisations import PANEL, scratch_bytes
+from ntk_conditioning.transition.feedforward import draw_assembly
+from ntk_conditioning.transition.gradients import layer_angles
 
 N, D = 150, 12
 HAS_GPU = torch.cuda.is_available()
@@ -72,7 +73,7 @@ def test_extreme_eigenvalues_are_those_of_the_whole_spectrum(device: str) -> Non
 
 @pytest.mark.skipif(not HAS_GPU, reason="no GPU")
 def test_a_kernel_is_conditioned_in_its_own_memory() -> None:
-    n = 4 * panel_matrix.PANEL
+    n = 4 * PANEL
     factor = torch.randn(n, 2 * n, dtype=torch.float64, device="cuda")
     k = factor @ factor.T
     del factor
@@ -80,7 +81,7 @@ def test_a_kernel_is_conditioned_in_its_own_memory() -> None:
     before = torch.cuda.memory_allocated()
     assert extreme_conditioning(k, overwrite=True).kappa is not None
     taken = torch.cuda.max_memory_allocated() - before
-    assert taken < panel_matrix.scratch_bytes(n, itemsize=8) < k.nbytes
+    assert taken < scratch_bytes(n, itemsize=8) < k.nbytes
 
 
 @pytest.mark.parametrize("depth", [0, 5])

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from ntk_conditioning import activations, infinite, length_map
-from ntk_conditioning.duals import dual
-from ntk_conditioning.fixed_points import fixed_point
-from ntk_conditioning.hermite import expand, expansion
+from ntk_conditioning.duals import length_map
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.duals.fixed_points import fixed_point
+from ntk_conditioning.duals.hermite import expand, expansion
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
 K = np.arange(65)

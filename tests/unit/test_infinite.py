@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.polynomial.hermite_e import hermegauss
 
-from ntk_conditioning import activations, infinite
-from ntk_conditioning.angles import ZeroRowError
-from ntk_conditioning.infinite import SamplesError
+from ntk_conditioning.angles.pairs import ZeroRowError
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.infinite import SamplesError
+from ntk_conditioning.networks import activations
 
 SMOOTH = ("tanh", "gelu", "sigmoid", "softplus")
 

@@ -8,9 +8,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from ntk_conditioning import activations, infinite, layerwise
-from ntk_conditioning.duals import dual
-from ntk_conditioning.layerwise import along_depth
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.kernels import along_depth as layerwise
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.networks import activations
 
 
 def on_sphere(n: int, d: int, seed: int = 0) -> np.ndarray:

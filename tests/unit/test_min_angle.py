@@ -12,13 +12,15 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ntk_conditioning import activations, empirical, smallest_angle
-from ntk_conditioning.empirical import min_angle, pair_angle
-from ntk_conditioning.gradient_angle import ZeroGradientError
-from ntk_conditioning.networks import MLP, ShapeError, gradient_factors, init_mlp
+from ntk_conditioning.angles import min_angle as smallest_angle
+from ntk_conditioning.angles.gradient_angle import ZeroGradientError
+from ntk_conditioning.angles.min_angle import _UnitGradients, cosines
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.kernels.empirical import min_angle, pair_angle
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.gradient_tiles import Products, tiles
+from ntk_conditioning.networks.mlp import MLP, ShapeError, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.smallest_angle import _UnitGradients, cosines
-from ntk_conditioning.tiles import Products, tiles
 
 
 def step(z):

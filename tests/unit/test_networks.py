@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import activations
-from ntk_conditioning.networks import MLP, ShapeError, forward, gradient_factors, init_mlp
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import MLP, ShapeError, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 
 RELU = activations.get("relu")

@@ -15,8 +15,8 @@ import scipy.io
 import yaml
 
 from ntk_conditioning import files
-from ntk_conditioning.datasets import Entry, Split, read
-from ntk_conditioning.prepared import Dataset
+from ntk_conditioning.data.datasets import Entry, Split, read
+from ntk_conditioning.data.prepared import Dataset
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT.parent / "shared" / "data"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ntk_conditioning import memory
-from ntk_conditioning.panel_matrix import PanelMatrix, scratch_bytes
+from ntk_conditioning.spectra.factorisations import PanelMatrix, scratch_bytes
 
 N = 23
 PANELS = (1, 7, 22, 23, 100)

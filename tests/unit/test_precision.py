@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import empirical, infinite, precision, spectra
-from ntk_conditioning.networks import MLP, init_mlp
-from ntk_conditioning.precision import Problem, ProblemError
+from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import precision
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.precision import Problem, ProblemError
 
 SIZES = {"samples": 5, "dim": 8, "width": 12}
 
@@ -205,7 +207,7 @@ def test_what_float32_loses_it_loses_in_arithmetic_and_not_by_rounding_the_data(
             continue
         rounded = torch.from_numpy(problem.x.astype(np.float32).astype(np.float64))
         mlp = problem.mlp.to(torch.float32).to(torch.float64)
-        kappa = spectra.conditioning(empirical.ntk(mlp, rounded).numpy()).kappa
+        kappa = conditioning(empirical.ntk(mlp, rounded).numpy()).kappa
         eps = np.finfo(np.float32).eps
         error = abs(kappa / found.kappa_reference - 1)
         assert error < 20 * eps * math.sqrt(found.kappa_reference)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntk_conditioning.archives import FormatError
-from ntk_conditioning.prepared import (
+from ntk_conditioning.data.archives import FormatError
+from ntk_conditioning.data.prepared import (
     SCALINGS,
     Dataset,
     PreparedError,
@@ -161,11 +161,11 @@ class TestPrepared:
         )
 
 
-@pytest.mark.parametrize("module", ["prepared", "datasets"])
+@pytest.mark.parametrize("module", ["data.prepared", "data.datasets"])
 def test_libraries_are_imported_only_where_they_are_used(module):
     heavy = {"torch", "pandas", "sklearn", "pyarrow", "jsonschema"}
-    if module == "prepared":  # else a computation would depend on how data are read
-        heavy |= {"ntk_conditioning.readers"}
+    if module == "data.prepared":  # else a computation would depend on how data are read
+        heavy |= {"ntk_conditioning.data.readers"}
     code = f"import sys, ntk_conditioning.{module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code],

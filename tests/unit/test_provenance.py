@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ntk_conditioning import provenance
-from ntk_conditioning.provenance import path_digest, source_digest
+from ntk_workflow.provenance import digests as provenance
+from ntk_workflow.provenance.digests import path_digest, source_digest
 
 PROGRAM = '''"""What it does."""
 import numpy
@@ -44,7 +44,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def digest(tree: Path, program: str = "scripts/program.py") -> str:
-    return source_digest(tree / program, package=tree / "src" / "ntk_conditioning")
+    return source_digest(tree / program, source=tree / "src")
 
 
 def replace(path: Path, old: str, new: str) -> None:

@@ -14,21 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntk_conditioning import datasets
-from ntk_conditioning.archives import ContentError, FormatError
-from ntk_conditioning.datasets import Entry, PartError
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.readers.generated import (
+from ntk_conditioning.data import datasets
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.datasets import Entry, PartError
+from ntk_conditioning.data.generated import (
     DIGITS,
     PatchError,
     cut_patches,
     draw_gaussian,
     load_digits,
 )
-from ntk_conditioning.readers.idx import IdxError, read_idx, read_idx_array
-from ntk_conditioning.readers.npz import read_features, read_npz
-from ntk_conditioning.readers.tables import read_csv, read_parquet
+from ntk_conditioning.data.readers.idx import IdxError, read_idx, read_idx_array
+from ntk_conditioning.data.readers.npz import read_features, read_npz
+from ntk_conditioning.data.readers.tables import read_csv, read_parquet
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import MissingFileError
 
 IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
 

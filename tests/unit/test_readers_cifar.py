@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntk_conditioning.archives import ContentError
-from ntk_conditioning.datasets import Entry, PartError, read
+from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.datasets import Entry, PartError, read
+from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
+from ntk_conditioning.data.tars import TarError
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
-from ntk_conditioning.tars import TarError
 
 RECORD = 3073
 NAMES = [*BATCHES["train"], *BATCHES["test"]]

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntk_conditioning.archives import ContentError
+from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.readers.matlab import MatError, read_byte_arrays
+from ntk_conditioning.data.readers.svhn import read_svhn
 from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.readers.matlab import MatError, read_byte_arrays
-from ntk_conditioning.readers.svhn import read_svhn
 
 
 def mat_bytes(*, packed: bool = True, **variables: Any) -> bytes:

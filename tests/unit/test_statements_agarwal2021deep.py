@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 import torch
 
-from ntk_conditioning import activations
-from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
-from ntk_conditioning.duals import dual
-from ntk_conditioning.networks import draw_weights
-from ntk_conditioning.statements import Setting
-from ntk_conditioning.statements.agarwal2021deep import interpolation, norms, random_layers
-from ntk_conditioning.statements.agarwal2021deep.depth import EPSILONS
-from ntk_conditioning.statements.agarwal2021deep.maps import CorrelationMap, correlation_of
+from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments.agarwal2021deep import interpolation, norms, random_layers
+from ntk_conditioning.claim_experiments.agarwal2021deep.depth import EPSILONS
+from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap, correlation_of
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import draw_weights
+from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from tests.statements import KEYS, content_of, findings_on, measured
 
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 import torch
 
-from ntk_conditioning import activations
-from ntk_conditioning.assembly.networks import Assembly, draw_assembly
-from ntk_conditioning.assembly.taylor import Expansion
-from ntk_conditioning.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
-from ntk_conditioning.statements import Setting
-from ntk_conditioning.statements.liu2022transition import assemblies, hessians, normals
+from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
+from ntk_conditioning.networks import activations
+from ntk_conditioning.transition.feedforward import Assembly, draw_assembly
+from ntk_conditioning.transition.taylor import Expansion
+from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from tests.statements import KEYS, content_of, findings_on, measured
 
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.bundle.checks import declared_tables
 from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.collection import collect
+from ntk_workflow.bundle.checks import declared_tables
 
 ALL = document_tables.TABLES
 VALUES = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ntk_conditioning.data.tars import TarError, tar_members
 from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.tars import TarError, tar_members
 
 BLOCK = 512
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}

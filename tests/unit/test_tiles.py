@@ -13,10 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning import tiles
-from ntk_conditioning.networks import GradientFactors, gradient_factors, init_mlp
+from ntk_conditioning.networks import gradient_tiles
+from ntk_conditioning.networks.gradient_tiles import Panels, Products, panel_rows
+from ntk_conditioning.networks.mlp import GradientFactors, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tiles import Panels, Products, panel_rows
 
 
 def network(*, d=5, depth=2, width=8, dtype=torch.float64):
@@ -133,7 +133,7 @@ def test_upper_tiles_cover_the_triangle_once_and_squares_on_the_diagonal(n, heig
     """Tiles are at least as wide as high, or a square would not fit into one."""
     shape = (height, height + extra)
     found, squares = [], set()
-    for r, c in tiles.tiles(slice(n), slice(n), shape, upper=True):
+    for r, c in gradient_tiles.tiles(slice(n), slice(n), shape, upper=True):
         assert 0 < r.stop - r.start <= shape[0]
         assert 0 < c.stop - c.start <= shape[1]
         assert c.start >= r.start
@@ -155,7 +155,7 @@ def test_upper_tiles_cover_the_triangle_once_and_squares_on_the_diagonal(n, heig
 )
 def test_tiles_of_two_sets_cover_all_pairs_once(rows, columns, shape):
     r, c = (slice(start, start + count) for start, count in (rows, columns))
-    found = [pair for t in tiles.tiles(r, c, shape, upper=False) for pair in pairs_of(*t)]
+    found = [pair for t in gradient_tiles.tiles(r, c, shape, upper=False) for pair in pairs_of(*t)]
     assert len(found) == rows[1] * columns[1]
     assert set(found) == set(pairs_of(r, c))
 
@@ -167,7 +167,7 @@ def test_tiles_of_all_pairs_of_panels_cover_the_triangle_once(n, size, height, w
     found = [
         pair
         for i, j in panels.pairs()
-        for r, c in tiles.tiles(panels.spans[i], panels.spans[j], shape, upper=True)
+        for r, c in gradient_tiles.tiles(panels.spans[i], panels.spans[j], shape, upper=True)
         for pair in pairs_of(r, c)
         if pair[0] <= pair[1]
     ]
@@ -175,9 +175,9 @@ def test_tiles_of_all_pairs_of_panels_cover_the_triangle_once(n, size, height, w
 
 
 def test_no_tile_is_higher_than_wide():
-    assert all(height <= width for height, width in tiles.TILE.values())
-    assert tiles.tile_shape(torch.device("cpu")) == tiles.TILE["cpu"]
-    assert tiles.tile_shape(torch.device("meta")) == tiles.TILE["cuda"]
+    assert all(height <= width for height, width in gradient_tiles.TILE.values())
+    assert gradient_tiles.tile_shape(torch.device("cpu")) == gradient_tiles.TILE["cpu"]
+    assert gradient_tiles.tile_shape(torch.device("meta")) == gradient_tiles.TILE["cuda"]
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
@@ -186,7 +186,7 @@ def test_factors_take_the_bytes_that_are_planned_for(depth, dtype):
     mlp, x = network(depth=depth, dtype=dtype), inputs(7).to(dtype)
     factors = gradient_factors(mlp, x)
     taken = sum(part.nbytes for part in (*factors.alphas[1:], *factors.deltas))
-    assert taken == 7 * tiles.factor_bytes(mlp, dtype)
+    assert taken == 7 * gradient_tiles.factor_bytes(mlp, dtype)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
@@ -197,7 +197,7 @@ def test_products_are_sums_of_layers_and_forget_the_tile_before(depth):
     deltas = [*factors.deltas, x.new_ones(9, 1)]
     expected = sum((a @ a.T) * (d @ d.T) for a, d in zip(factors.alphas, deltas, strict=True))
     found, products = torch.full((9, 9), torch.nan, dtype=torch.float64), Products(x, (4, 5))
-    for r, c in tiles.tiles(slice(9), slice(9), (4, 5), upper=False):
+    for r, c in gradient_tiles.tiles(slice(9), slice(9), (4, 5), upper=False):
         products.kernel(found[r, c], factors.rows(r), factors.rows(c))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     total = torch.zeros(4, 3, dtype=torch.float64)
@@ -208,14 +208,14 @@ def test_products_are_sums_of_layers_and_forget_the_tile_before(depth):
 
 @pytest.mark.usefixtures("_caller_allows_bfloat16")
 def test_full_precision_holds_inside_and_ends_with_the_block():
-    with tiles.full_precision():
+    with gradient_tiles.full_precision():
         assert torch.get_float32_matmul_precision() == "highest"
     assert torch.get_float32_matmul_precision() == "medium"
 
 
 @pytest.mark.usefixtures("_caller_allows_bfloat16")
 def test_full_precision_ends_with_an_exception():
-    with pytest.raises(LookupError), tiles.full_precision():
+    with pytest.raises(LookupError), gradient_tiles.full_precision():
         raise LookupError
     assert torch.get_float32_matmul_precision() == "medium"
 

@@ -19,9 +19,11 @@ from scipy.integrate import quad
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ntk_conditioning import activations, empirical, spectra, tiles
-from ntk_conditioning.networks import MLP, draw_weights, forward, init_mlp
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations, gradient_tiles
+from ntk_conditioning.networks.mlp import MLP, draw_weights, forward, init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.training import (
     METRICS,
     Architecture,
@@ -29,9 +31,9 @@ from ntk_conditioning.training import (
     Member,
     Part,
     StateError,
-    ensembles,
     layers,
     make_loss,
+    mlp_ensemble,
 )
 from ntk_conditioning.training.losses import Loss
 
@@ -317,7 +319,7 @@ def test_metrics_are_those_of_the_networks_at_an_epochs_end(kind, together):
 def test_samples_are_evaluated_in_parts(monkeypatch, together):
     """Within 1e-14: the sum of ten losses in another order."""
     whole = finish(make(together=together))
-    monkeypatch.setattr(ensembles, "EVALUATED", 4)
+    monkeypatch.setattr(mlp_ensemble, "EVALUATED", 4)
     parts = finish(make(together=together))
     for name in METRICS:
         np.testing.assert_allclose(parts.metrics[name], whole.metrics[name], rtol=1e-14, atol=0)
@@ -803,7 +805,7 @@ def test_linearised_dynamics_predict_the_first_steps(activation, width, toleranc
 def test_gradient_descent_is_as_fast_as_the_condition_number_says(activation):
     """liu2023relu, Eq. (13), at a step of 1/lambda_max: L_t <= (1 - 1/kappa)^t L_0."""
     found = descent(activation, depth=1, width=1024, n=4, d=16, epochs=60)
-    kappa = spectra.conditioning(found.k.numpy()).kappa
+    kappa = conditioning.conditioning(found.k.numpy()).kappa
     assert kappa is not None
     losses = finish(found.ensemble).metrics["train_loss"][:, 0]
     bounds = (1 - 1 / kappa) ** np.arange(61) * losses[0]
@@ -825,13 +827,13 @@ def test_tf32_is_allowed_inside_only_and_only_on_a_gpu():
         for name in ("medium", "highest"):
             torch.set_float32_matmul_precision(name)
             before = matmul.allow_tf32
-            with tiles.full_precision(tf32=True):
+            with gradient_tiles.full_precision(tf32=True):
                 assert matmul.allow_tf32
                 if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
                     assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
             assert torch.get_float32_matmul_precision() == name
             assert matmul.allow_tf32 == before
-            with tiles.full_precision():
+            with gradient_tiles.full_precision():
                 assert not matmul.allow_tf32
     finally:
         torch.set_float32_matmul_precision(allowed)

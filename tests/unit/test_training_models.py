@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning import activations
-from ntk_conditioning.activations import Activation
-from ntk_conditioning.architectures import MODELS, depth_problem, seeds_in_turn, sizes
-from ntk_conditioning.training.models import Network, make_network
-from ntk_conditioning.training.modules import Scalar
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.networks.models import Network, make_network
+from ntk_conditioning.networks.modules import Scalar
 
 CIFAR = (32, 32, 3)
 SMALL = (8, 8, 3)

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import MultiStepLR
 
-from ntk_conditioning import activations
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.models import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import (
     Descent,
@@ -24,7 +25,6 @@ from ntk_conditioning.training import (
     make_network,
 )
 from ntk_conditioning.training.augmentation import PADDING, crop_flip, draw_moves
-from ntk_conditioning.training.models import Network
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -293,9 +293,9 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
 
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     """Also where samples are evaluated in parts."""
-    from ntk_conditioning.training import module_ensembles
+    from ntk_conditioning.training import module_ensemble
 
-    monkeypatch.setattr(module_ensembles, "EVALUATED", 3)
+    monkeypatch.setattr(module_ensemble, "EVALUATED", 3)
     ensemble = make("resnet_batch_norm", MEMBERS[:1])
     ensemble.advance()
     network = single("resnet_batch_norm", seed=1, depth=8, outputs=3).eval()

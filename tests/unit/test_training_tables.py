@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning import learning_rates, tables
+from ntk_conditioning import tables
 from ntk_conditioning.tables.training import (
     LEARNING_RATES,
     POINT_KEYS,
@@ -23,7 +23,7 @@ from ntk_conditioning.tables.training import (
     epochs_to,
     select_rates,
 )
-from ntk_conditioning.training import METRICS
+from ntk_conditioning.training import METRICS, learning_rates
 
 Curves = Mapping[tuple[int, float], Sequence[float]]
 POINT = {

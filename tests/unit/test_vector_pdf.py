@@ -11,8 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 from pypdf import PdfWriter
 
-from ntk_conditioning import plotting, vector_pdf
-from ntk_conditioning.vector_pdf import PdfError, VectorPdf
+from ntk_conditioning import plotting
+from ntk_workflow.figures import vector_pdf
+from ntk_workflow.figures.vector_pdf import PdfError, VectorPdf
 
 
 def drawn(path: Path, figure: Figure) -> VectorPdf:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from batches import LONGEST_ROW, POINT, Batch, batches, is_one_job
 
-from ntk_conditioning.cells import Grid
+from ntk_workflow.plan.batches import LONGEST_ROW, POINT, Batch, batches, is_one_job
+from ntk_workflow.plan.cells import Grid
 
 SECONDS = {"small": 20, "other": 1, "third": 5, "large": LONGEST_ROW, "unknown": None}
 

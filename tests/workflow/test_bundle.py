@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import rerender
 import verify_bundle
 
 from ntk_conditioning import tables
-from ntk_conditioning.bundle import BundleError, archive
 from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_workflow.bundle import BundleError, archive, rerender
 from tests.clone import Clone
 from tests.crates import crate_issues
 

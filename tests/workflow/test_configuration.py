@@ -6,9 +6,9 @@ import copy
 import json
 from pathlib import Path
 
-import configuration
 import pytest
-from configuration import Layer, check, read_yaml
+
+from ntk_workflow.config import Layer, check, load_catalogues, read_yaml, source_of
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = read_yaml(ROOT / "schemas/config.schema.yaml")
@@ -29,7 +29,8 @@ def merged(base: dict, overlay: dict) -> dict:
 
 def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
     """Return the lines that an overlay's mistakes give, with the package's own vocabulary."""
-    from ntk_conditioning import activations, architectures, datasets
+    from ntk_conditioning.data import datasets
+    from ntk_conditioning.networks import activations, architectures
 
     config = merged(base, overlay)
     try:
@@ -343,9 +344,9 @@ def test_all_mistakes_come_at_once():
 def test_a_list_belongs_to_the_layer_that_sets_it():
     base = Layer("config.yaml", {"depths": [1], "overrides": {"digits": {"blocks": 1}}})
     over = Layer("mine.yaml", {"overrides": {"digits": {"depths": [1]}}})
-    assert configuration.source_of(["depths", 0], [base, over]) == "config.yaml"
-    assert configuration.source_of(["overrides", "digits", "depths"], [base, over]) == "mine.yaml"
-    assert configuration.source_of(["overrides", "digits", "blocks"], [base, over]) == "config.yaml"
+    assert source_of(["depths", 0], [base, over]) == "config.yaml"
+    assert source_of(["overrides", "digits", "depths"], [base, over]) == "mine.yaml"
+    assert source_of(["overrides", "digits", "blocks"], [base, over]) == "config.yaml"
 
 
 @pytest.mark.parametrize(
@@ -366,9 +367,7 @@ class TestCatalogues:
     def load(self, tmp_path, text: str):
         path = tmp_path / "mine.yaml"
         path.write_text(text)
-        return configuration.load_catalogues(
-            [str(ROOT / "datasets.yaml"), str(path)], CATALOGUE_SCHEMA
-        )
+        return load_catalogues([str(ROOT / "datasets.yaml"), str(path)], CATALOGUE_SCHEMA)
 
     def test_a_later_entry_adds_or_replaces(self, tmp_path):
         entry = "{title: T, reader: npz, path: x.npz, scaling: none}"

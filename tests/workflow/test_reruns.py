@@ -135,7 +135,7 @@ def append(clone, file: str) -> None:
     [
         ("src/ntk_conditioning/plotting/style.py", ALL_FIGURES),
         (
-            "src/ntk_conditioning/smallest_angle.py",  # also searches the data's own
+            "src/ntk_conditioning/angles/min_angle.py",  # also searches the data's own
             EMPIRICAL
             | TABLES
             | DATASHEETS
@@ -145,7 +145,7 @@ def append(clone, file: str) -> None:
             | {"render_figure": 12},
         ),
         (
-            "src/ntk_conditioning/empirical.py",
+            "src/ntk_conditioning/kernels/empirical.py",
             {"compute_spectrum": ROWS, "aggregate_spectra": 1, "aggregate_conditioning": 1}
             | DATASHEETS
             | PRECISION
@@ -153,8 +153,8 @@ def append(clone, file: str) -> None:
             | STATEMENTS
             | {"render_figure": 12},
         ),
-        ("src/ntk_conditioning/infinite.py", None),
-        ("src/ntk_conditioning/training/ensembles.py", TRAINING | CLAIMS | {"render_figure": 8}),
+        ("src/ntk_conditioning/kernels/infinite.py", None),
+        ("src/ntk_conditioning/training/mlp_ensemble.py", TRAINING | CLAIMS | {"render_figure": 8}),
         ("scripts/compute_training_kernel.py", RELATIVE_TRAINING | CLAIMS | {"render_figure": 8}),
         ("scripts/select_learning_rates.py", SELECTION | CLAIMS | {"render_figure": 8}),
         (
@@ -164,7 +164,10 @@ def append(clone, file: str) -> None:
         ("scripts/describe_dataset.py", DATASHEETS),
         ("scripts/run_notebook.py", ALL_FIGURES),
         ("scripts/check_claims.py", CLAIMS),
-        ("src/ntk_conditioning/statements/liu2023relu/pairs.py", STATEMENTS | {"render_figure": 1}),
+        (
+            "src/ntk_conditioning/claim_experiments/liu2023relu/pairs.py",
+            STATEMENTS | {"render_figure": 1},
+        ),
     ],
 )
 def test_editing_code_reruns_exactly_what_uses_it(rerun, file, expected):

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import work
 import yaml
 
 from ntk_conditioning import memory
+from ntk_workflow.resources import sizes as work
 from tests.clone import Clone
 
 ROOT = Path(__file__).parents[2]

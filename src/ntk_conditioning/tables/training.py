@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ntk_conditioning.architectures import MODELS
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.tables import Column, Table, from_rows
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import brentq
 
-from ntk_conditioning.activations import Hinge, normrelu
+from ntk_conditioning.networks.activations import Hinge, normrelu
 from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntk_conditioning.activations import Activation
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory import DomainError
 
 #: Where suprema are looked for: tails of activations are straight beyond.

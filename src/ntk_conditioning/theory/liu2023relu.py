@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.duals import angle_of, leaky_relu_step
+from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
 from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]

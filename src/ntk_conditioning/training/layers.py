@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ntk_conditioning.activations import Activation
-from ntk_conditioning.networks import activate, product
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import activate, product
 
 #: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
 Weights = Sequence[Tensor]

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning import costs
-from ntk_conditioning.costs import DEFAULTS, LIGHT, Model, Observation, Pace, Work
+from ntk_workflow.resources import (
+    DEFAULTS,
+    LIGHT,
+    Model,
+    Observation,
+    Pace,
+    Work,
+    memory_mb,
+    minutes,
+)
 
 KIND = "compute_spectrum"
 
@@ -76,12 +84,12 @@ def test_threads_share_the_work_of_a_core_but_not_that_of_a_gpu():
 @given(st.floats(0, 1e18), st.floats(0, 1e12), st.integers(1, 5))
 def test_requests_leave_room_and_grow_with_attempts(flops, size, attempt):
     work = Work(flops, size)
-    asked = costs.minutes(Model(), KIND, work, attempt)
+    asked = minutes(Model(), KIND, work, attempt)
     assert 60 * asked >= 3 * Model().seconds(KIND, work)
     assert asked >= 10
-    assert costs.minutes(Model(), KIND, work, attempt + 1) == 2 * asked
-    assert 1e6 * costs.memory_mb(work, attempt) >= 1.25 * size
-    assert costs.memory_mb(work, attempt + 1) >= costs.memory_mb(work, attempt)
+    assert minutes(Model(), KIND, work, attempt + 1) == 2 * asked
+    assert 1e6 * memory_mb(work, attempt) >= 1.25 * size
+    assert memory_mb(work, attempt + 1) >= memory_mb(work, attempt)
 
 
 def test_unknown_kinds_are_light():

@@ -16,19 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from ntk_conditioning import (
-    activations,
-    costs,
-    duals,
-    empirical,
-    quadrature,
-    shifted_relu,
-    smallest_angle,
-)
-from ntk_conditioning.costs import DEFAULTS, Model
-from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.angles.min_angle import MEMORY
+from ntk_conditioning.duals import quadrature, shifted_relu
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+from ntk_workflow import resources
+from ntk_workflow.resources import DEFAULTS, Model
 
 RELU = activations.get("relu")
 SIZES = {"n": 60000, "d": 784, "width": 512}
@@ -49,8 +46,8 @@ def test_work_of_a_kernel_is_that_of_its_products(depth):
     with FlopCounterMode(display=False) as counter:
         empirical.ntk(mlp, torch.ones(m, d, dtype=torch.float64))
     sizes = {"n": m, "d": d, "width": width, "seeds": 1, "blocks": 1, "kernel_size": m}
-    found = costs.spectrum(**sizes, depths=[depth]).flops
-    kernel = found - costs.work._conditioning(m, True)
+    found = resources.spectrum(**sizes, depths=[depth]).flops
+    kernel = found - resources.work._conditioning(m, True)
     # Tiles of 256 rows compute 3/4 of all pairs, not a half.
     assert 0.6 < kernel / counter.get_total_flops() < 1.1
 
@@ -80,7 +77,7 @@ def test_work_of_a_training_is_that_of_its_products(depth):
         while not ensemble.finished:
             ensemble.advance()
     sizes = {"n": n, "d": d, "width": width, "depth": depth, "classes": classes}
-    found = costs.training(**sizes, networks=2, epochs=epochs, batch=10)
+    found = resources.training(**sizes, networks=2, epochs=epochs, batch=10)
     assert 2 * found.flops / counter.get_total_flops() == pytest.approx(1, rel=0.02)  # in float32
 
 
@@ -94,13 +91,13 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kern
     needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
     sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
     sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads}
-    found = costs.spectrum(**sizes, embeddings=kernel == "empirical_nngp")
+    found = resources.spectrum(**sizes, embeddings=kernel == "empirical_nngp")
     assert needed + 8 * m * 784 <= found.memory <= 2 * needed + 10**9
 
 
 def test_numbers_of_the_programs_are_theirs():
-    assert costs.GRADIENTS == smallest_angle.MEMORY
-    assert costs.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+    assert resources.GRADIENTS == MEMORY
+    assert resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
 
 
 @pytest.mark.parametrize("name", [*activations.names(), "leaky_relu-0.2"])
@@ -111,58 +108,63 @@ def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant)
     blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
     q = np.ones(1)
     by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
-    bends = isinstance(duals.dual(activation, q), by_quadrature)
-    expected = costs.infinite_spectrum(
+    bends = isinstance(dual(activation, q), by_quadrature)
+    expected = resources.infinite_spectrum(
         **sizes, **blocks, linear=activation.name == "linear", closed_form=not bends
     )
     spectrum = ("compute_infinite_spectrum", activation.name)
-    assert costs.cells(*spectrum, **sizes, **blocks, width=WIDTH) == expected
-    expected = costs.infinite_min_angle(
+    assert resources.cells(*spectrum, **sizes, **blocks, width=WIDTH) == expected
+    expected = resources.infinite_min_angle(
         **sizes, homogeneous=activation.homogeneous, closed_form=not bends
     )
     angle = ("compute_infinite_min_angle", activation.name)
-    assert costs.cells(*angle, **sizes, width=WIDTH) == expected
+    assert resources.cells(*angle, **sizes, width=WIDTH) == expected
 
 
 @pytest.mark.parametrize("name", ["relu", "linear", "tanh"])
 def test_cells_of_finite_width_cost_what_their_rule_does(name):
     sizes = {"n": 500, "d": 20, "depths": [1, 3], "seeds": 2, "width": WIDTH}
     blocks = {"kernel_size": 100, "blocks": 5, "full_below": 50, "dtype_bytes": 4}
-    found = costs.cells("compute_spectrum", name, **sizes, **blocks)
-    assert found == costs.spectrum(**sizes, **blocks, linear=name == "linear")
-    found = costs.cells("compute_min_angle", name, **sizes)
-    assert found == costs.min_angle(**sizes, linear=name == "linear")
+    found = resources.cells("compute_spectrum", name, **sizes, **blocks)
+    assert found == resources.spectrum(**sizes, **blocks, linear=name == "linear")
+    found = resources.cells("compute_min_angle", name, **sizes)
+    assert found == resources.min_angle(**sizes, linear=name == "linear")
     with pytest.raises(ValueError, match="train_network computes no cells"):
-        costs.cells("train_network", name, **sizes)
+        resources.cells("train_network", name, **sizes)
 
 
 # (work, peak memory in MB, seconds of a core): MNIST and the like, measured.
 MEASURED = {
     "spectrum": (
         KIND,
-        costs.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5),
+        resources.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5),
         *(812, 146),
     ),
     "linear spectrum": (
         KIND,
-        costs.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5, linear=True),
+        resources.spectrum(**SIZES, **BLOCKS, depths=[10], seeds=5, linear=True),
         *(878, 252),
     ),
     "infinite spectrum": (
         "compute_infinite_spectrum",
-        costs.infinite_spectrum(n=60000, d=784, **BLOCKS, depths=[3], seeds=5),
+        resources.infinite_spectrum(n=60000, d=784, **BLOCKS, depths=[3], seeds=5),
         *(540, 41),
     ),
-    "angle": ("compute_min_angle", costs.min_angle(**SIZES, depths=[8], seeds=5), *(2944, 366)),
-    "linear angle": ("compute_min_angle", costs.min_angle(**SIZES, depths=[0], seeds=5), 932, 173),
+    "angle": ("compute_min_angle", resources.min_angle(**SIZES, depths=[8], seeds=5), *(2944, 366)),
+    "linear angle": (
+        "compute_min_angle",
+        resources.min_angle(**SIZES, depths=[0], seeds=5),
+        932,
+        173,
+    ),
     "infinite angle": (
         "compute_infinite_min_angle",
-        costs.infinite_min_angle(n=60000, d=784, depths=[7], seeds=1),
+        resources.infinite_min_angle(n=60000, d=784, depths=[7], seeds=1),
         *(683, 31),
     ),
     "training": (
         "train_network",
-        costs.training(
+        resources.training(
             n=200, d=64, width=1024, depth=4, classes=1, networks=2, epochs=100, batch=200
         ),
         *(442, 17),
@@ -196,21 +198,21 @@ def test_modules_take_what_they_were_measured_to():
     ]
     rate = DEFAULTS["train_network"].rate
     for model, sizes, seconds in measured:
-        work = costs.module_training(model, **images, **sizes, batch=100)
+        work = resources.module_training(model, **images, **sizes, batch=100)
         assert 0.5 < work.flops / rate / seconds < 2
 
 
 def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
     sizes = {"n": 5000, "d": 3072, "width": 3000, "depth": 64, "classes": 10, "epochs": 3}
     one, ten = (
-        costs.module_training("fc", **sizes, networks=2 * seeds, seeds=seeds, batch=128)
+        resources.module_training("fc", **sizes, networks=2 * seeds, seeds=seeds, batch=128)
         for seeds in (1, 10)
     )
     assert one.memory == ten.memory > 4 * 0.57e9 * 4 * 2
     assert ten.flops == pytest.approx(10 * one.flops)
     narrow = sizes | {"width": 100}
     one, ten = (
-        costs.module_training("fc", **narrow, networks=2 * seeds, seeds=seeds, batch=128)
+        resources.module_training("fc", **narrow, networks=2 * seeds, seeds=seeds, batch=128)
         for seeds in (1, 10)
     )
     assert one.memory < ten.memory
@@ -218,17 +220,17 @@ def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
 
 COUNTS = st.integers(1, 5000)
 FUNCTIONS = {
-    costs.preparation: {"n", "d"},
-    costs.description: {"n", "d"},
-    costs.spectrum: {"n", "d", "width", "seeds", "blocks", "kernel_size", "threads"},
-    costs.infinite_spectrum: {"n", "d", "seeds", "blocks", "kernel_size", "threads"},
-    costs.min_angle: {"n", "d", "width", "seeds"},
-    costs.infinite_min_angle: {"n", "d", "seeds"},
-    costs.training: {
+    resources.preparation: {"n", "d"},
+    resources.description: {"n", "d"},
+    resources.spectrum: {"n", "d", "width", "seeds", "blocks", "kernel_size", "threads"},
+    resources.infinite_spectrum: {"n", "d", "seeds", "blocks", "kernel_size", "threads"},
+    resources.min_angle: {"n", "d", "width", "seeds"},
+    resources.infinite_min_angle: {"n", "d", "seeds"},
+    resources.training: {
         *("n", "d", "width", "classes", "networks", "epochs", "batch", "n_test", "draws"),
         *("threads", "depth"),
     },
-    costs.training_kernel: {"n", "d", "width", "seeds", "depth"},
+    resources.training_kernel: {"n", "d", "width", "seeds", "depth"},
 }
 
 
@@ -258,15 +260,15 @@ def test_more_of_anything_costs_no_less(function, data):
 
 
 def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
-    one, other = (costs.spectrum(**SIZES, **BLOCKS, depths=[L], seeds=2) for L in (1, 3))
-    both = costs.spectrum(**SIZES, **BLOCKS, depths=[1, 3], seeds=2)
+    one, other = (resources.spectrum(**SIZES, **BLOCKS, depths=[L], seeds=2) for L in (1, 3))
+    both = resources.spectrum(**SIZES, **BLOCKS, depths=[1, 3], seeds=2)
     assert both.flops == pytest.approx((one + other).flops)
     assert both.memory == (one + other).memory == other.memory
 
 
 def test_nothing_heavy_is_imported():
-    program = "import sys, ntk_conditioning.costs; print(*sys.modules)"
-    source = Path(costs.__file__).parents[2]
+    program = "import sys, ntk_workflow.resources; print(*sys.modules)"
+    source = Path(resources.__file__).parents[2]
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True
     ).stdout.split()

@@ -11,7 +11,8 @@ import yaml
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
-from ntk_conditioning import activations, plotting
+from ntk_conditioning import plotting
+from ntk_conditioning.networks import activations
 
 ROOT = Path(__file__).parents[3]
 CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))

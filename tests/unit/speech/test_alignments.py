@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from praatio import textgrid
 
-from ntk_conditioning.speech.alignments import (
+from ntk_conditioning.data.speech.alignments import (
     PHONES,
     AlignmentError,
     Alignments,
@@ -17,7 +17,7 @@ from ntk_conditioning.speech.alignments import (
     read_ctm,
     read_textgrid,
 )
-from ntk_conditioning.speech.features import FeatureSettings
+from ntk_conditioning.data.speech.features import FeatureSettings
 
 RATE = 16000
 INTERVALS = [(0.0, 0.11, ""), (0.11, 0.2225, "HH"), (0.2225, 0.4, "AH0"), (0.4, 0.5, "spn")]

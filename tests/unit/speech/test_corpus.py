@@ -8,15 +8,15 @@ import shutil
 import numpy as np
 import pytest
 
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.speech.corpus import (
+from ntk_conditioning.data.speech.corpus import (
     AudioError,
     CorpusError,
     count_samples,
     decode,
     utterances,
 )
-from ntk_conditioning.tars import TarError
+from ntk_conditioning.data.tars import TarError
+from ntk_conditioning.errors import UserError
 from tests.unit.speech.corpora import LENGTHS, file_name, flac, make_tar, make_tree, noise
 from tests.unit.speech.real_speech import REAL, REAL_UTTERANCES, needs_real_speech
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.speech.corpus import Utterance
-from ntk_conditioning.speech.draw import FrameDrawError, draw_frames, equal_shares
+from ntk_conditioning.data.speech.corpus import Utterance
+from ntk_conditioning.data.speech.draw import FrameDrawError, draw_frames, equal_shares
 
 
 def corpus(frames: dict[tuple[int, int], int]) -> dict[Utterance, int]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.speech.corpus import decode
-from ntk_conditioning.speech.features import (
+from ntk_conditioning.data.speech.corpus import decode
+from ntk_conditioning.data.speech.features import (
     FeatureSettings,
     SettingsError,
     filterbank,

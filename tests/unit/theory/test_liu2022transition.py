@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from ntk_conditioning import activations
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import DomainError
 from ntk_conditioning.theory import liu2022transition as theory
 

@@ -1,0 +1,1 @@
+"""Angles between samples and between their gradients, however small."""

@@ -1,0 +1,239 @@
+"""The closest pair of directions among many samples, proven, at the cost of one float32 product.
+
+All pairs are screened by a proven lower bound of w = 1 - cos θ, a tile of pairs at a time. Only
+those whose bound does not exceed the smallest w found so far are computed from their difference.
+
+Let v be the unit rows less a vector m common to all, rounded with unit roundoff u, and b = |v|²/2:
+then w = b + b' - v·v', up to rounding. A computed product of the augmented rows (v, 1, -s) and
+(v', -s', 1) is off by at most γ (|v||v'| + s + s') <= 2γ (b + b') with γ = k u / (1 - k u),
+k = d + 2, in whatever order it is summed (Higham 2002, "Accuracy and Stability of Numerical
+Algorithms", section 3.1). That v is rounded moves w by (|v| + |v'|)² u <= 4 (b + b') u, or twice
+that if it is computed with the same u, and s by u (b + b'). So with s = (1 - μ) b, where μ is 2γ
+for k = d + 16, the product is at least -w. As m is the mean, the error is relative to how far
+apart directions are: of images of low contrast, whose cosines are all nearly 1, few are candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.angles.pairs import upper_tiles
+
+Array = NDArray[np.float64]
+Real = NDArray[np.float32] | NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Side of the tiles: products run at full speed, and their result fits the cache.
+TILE = 1024
+# Entries of the arrays in which rows of pairs are gathered, to bound the memory.
+GATHERED = 2**18
+# If more than this part of a tile's pairs are candidates, a screening in float64 costs less.
+CROWDED = 1 / 512
+# Pairs are computed if w is within this of the smallest, relatively: then all ties are.
+NEARLY_EQUAL = 1e-9
+# A direction this little beyond 90° counts as 90°: cosines of orthogonal rows are rounded, too.
+RIGHT_ANGLE = 1 + 1e-14
+# Samples whose mean direction is m: enough, as any m will do.
+MEAN_OF = 2048
+# Rows of more entries are screened in float64: in float32, μ would be too large to tell.
+LONGEST_SINGLE = 2**20
+
+
+@dataclass(frozen=True)
+class ClosestPair:
+    """The rows ``i < j`` with the smallest ``deficit``, and how many pairs were computed."""
+
+    deficit: float
+    i: int
+    j: int
+    candidates: int
+
+
+def closest_pair(
+    x: Array,
+    deficit: Callable[[Array, Array], Array],
+    *,
+    opposite: bool,
+    tile: int | None = None,
+) -> ClosestPair:
+    """Return the pair of rows of ``x`` (n, d), n >= 2, whose deficit is smallest.
+
+    ``deficit`` maps w = 1 - cos θ and θ (k,) to what is minimised. It must increase on [0, 1], and
+    be nowhere smaller on [1, 2] than at 1; with ``opposite``, than at 2 - w. Of pairs with equal
+    deficits the lowest is returned. Rows must not be zero; their norms do not enter. The memory
+    needed is that of ``x`` in float32, and a few tiles of side ``tile``.
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [1e9, 1.0]])
+    >>> found = closest_pair(x, lambda w, theta: w, opposite=False)
+    >>> found.i, found.j, found.deficit
+    (0, 2, 5e-19)
+    """
+    n, d = x.shape
+    tile = tile or TILE
+    mean = _unit_rows(x[:: math.ceil(n / MEAN_OF)]).mean(axis=0)
+    coarse = _Screen(x, mean, np.float32 if d <= LONGEST_SINGLE else np.float64)
+    search = _Search(x, deficit, opposite=opposite)
+    for rows, columns in upper_tiles(n, tile):
+        search.see(coarse.product(rows, columns), coarse, rows, columns, mean)
+    i, j = search.pair
+    return ClosestPair(search.deficit, i, j, search.candidates)
+
+
+class _Screen:
+    """Bounds of w̃, that of unit rows in float64, for pairs of rows of ``x``, by one product.
+
+    -product <= w̃ <= -product + ``loss``. Unit rows are off by (d/2 + 2.5) eps/2, hence their
+    chord √(2 w̃), and that to the opposite row, by at most ``chord_error`` (twice what is proven).
+    """
+
+    def __init__(self, x: Array, mean: Array, dtype: type[np.float32] | type[np.float64]) -> None:
+        n, d = x.shape
+        unit = float(np.finfo(dtype).eps) / 2
+        gamma = (d + 16) * unit / (1 - (d + 16) * unit)
+        # b is itself summed in float64
+        margin = 2 * gamma + (d + 2) * float(np.finfo(np.float64).eps)
+        self._rows: Real = np.empty((n, d + 2), dtype)
+        largest = 0.0
+        step = max(1, GATHERED // d)
+        for part in (slice(start, start + step) for start in range(0, n, step)):
+            self._rows[part, :d] = _unit_rows(x[part]) - mean
+            v = self._rows[part, :d].astype(np.float64)
+            b = np.einsum("nd,nd->n", v, v) / 2
+            self._rows[part, d] = 1
+            self._rows[part, d + 1] = -(1 - margin) * b
+            largest = max(largest, float(b.max()))
+        self.chord_error = (d + 8) * float(np.finfo(np.float64).eps)
+        self.loss = 4 * margin * largest
+
+    def limit(self, w: float) -> float:
+        """Return the w̃ that pairs may have if theirs is at most ``w``."""
+        chord: float = math.sqrt(2 * w) + self.chord_error
+        return chord * chord / 2
+
+    def product(self, rows: slice, columns: slice) -> Real:
+        """Return the product of augmented rows; see the top of this module."""
+        left = self._rows[rows].copy()
+        left[:, [-2, -1]] = left[:, [-1, -2]]
+        return np.asarray(left @ self._rows[columns].T)
+
+
+class _Search:
+    """The smallest deficit so far, of rows ``pair``.
+
+    ``reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller deficit.
+    """
+
+    def __init__(
+        self, x: Array, deficit: Callable[[Array, Array], Array], *, opposite: bool
+    ) -> None:
+        self._x, self._deficit, self._opposite = x, deficit, opposite
+        self.deficit, self.pair, self.reach = math.inf, (-1, -1), math.inf
+        self.candidates = 0
+
+    def see(self, product: Real, screen: _Screen, rows: slice, columns: slice, mean: Array) -> None:
+        """Compute those pairs of a tile that may have the smallest deficit."""
+        diagonal = rows == columns
+        if diagonal:
+            product[np.tril_indices(len(product))] = -np.inf
+        elif not self._within(np.array([product.max(), product.min()]), screen).any():
+            return
+        if not math.isfinite(product.max()):  # a single row
+            return
+        first = np.divmod([int(np.argmax(product))], product.shape[1])
+        self._compute(*first, rows, columns)
+        found = self._within(product, screen)
+        if diagonal:
+            found = np.triu(found, 1)
+        if np.count_nonzero(found) > max(1, CROWDED * found.size):
+            screen = _Screen(np.concatenate([self._x[rows], self._x[columns]]), mean, np.float64)
+            split = len(product)
+            product = screen.product(slice(0, split), slice(split, None))
+            found &= self._within(product, screen)
+        found[first] = False
+        i, j = np.nonzero(found)
+        nearness = product[i, j]
+        order = np.argsort(-nearness, kind="stable")
+        step = max(1, GATHERED // self._x.shape[1])
+        # the nearest alone, as it excludes others
+        for start in (0, *range(1, len(order), step)):
+            part = order[start : start + (step if start else 1)]
+            part = part[self._within(nearness[part], screen)]
+            self._compute(i[part], j[part], rows, columns)
+
+    def _within(self, product: Real, screen: _Screen) -> Mask:
+        limit = screen.limit(self.reach * (1 + NEARLY_EQUAL))
+        # rounded outwards in float32
+        found: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
+        if self._opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
+            beyond = limit + screen.loss + 4 * screen.chord_error - 2
+            found |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
+        return found
+
+    def _compute(
+        self, i: NDArray[np.intp], j: NDArray[np.intp], rows: slice, columns: slice
+    ) -> None:
+        if not len(i):
+            return
+        i, j = i + rows.start, j + columns.start
+        theta = angles_between(_scaled(self._x[i]), _scaled(self._x[j]))
+        w = 2 * np.sin(theta / 2) ** 2
+        self.candidates += len(w)
+        self.reach = min(self.reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
+        found = self._deficit(w, theta)
+        least = float(found.min())
+        for at in np.flatnonzero(found == least):
+            best = min((self.deficit, *self.pair), (least, int(i[at]), int(j[at])))
+            self.deficit, self.pair = best[0], best[1:]
+
+
+def _scaled(x: Array) -> Array:
+    """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
+    exponent = np.frexp(np.abs(x).max(axis=1))[1]
+    return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
+
+
+def _unit_rows(x: Array) -> Array:
+    x = _scaled(x)
+    return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
+
+
+def angles_between(x: Array, y: Array) -> Array:
+    """Return the angle (k,) between each row of ``x`` and of ``y``, with relative error eps.
+
+    The part of x across y is what remains of x - s y. The product is formed exactly, as a rounded
+    value and its error, so that no digit of a tiny remainder is lost, whatever the norms. Angles
+    near π are right to eps.
+
+    >>> import numpy as np
+    >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
+    array([1.e-20])
+    """
+    squares = np.einsum("kd,kd->k", y, y)
+    scale = np.einsum("kd,kd->k", x, y) / squares
+    product, error = _exact_product(scale[:, None], y)
+    across = (x - product) - error
+    across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
+    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
+
+
+def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5)."""
+    product = a * b
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
+    return product, a_low * b_low - (
+        ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
+    )
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    """Return numbers of 26 bits whose sum is ``a``."""
+    shifted = a * 134217729.0  # 2^27 + 1
+    high = shifted - (shifted - a)
+    return high, a - high

@@ -1,0 +1,327 @@
+"""Smallest angle between the gradients of any two samples, proven, without an (n, n) array.
+
+A gradient is a vector of blocks, one for each layer: the outer product of its delta and alpha. All
+pairs are screened by their cosines, in float32 and a tile of pairs at a time, block by block. After
+some blocks the cosine of two unit gradients g and h is at most, by Cauchy and Schwarz,
+
+    <g, h> over these blocks + |g| |h| over the other blocks,
+
+and most pairs are out of the question before the last layer. Those that remain are computed in
+float64, and those that even this cannot order by the accurate formula of `pair_angle`.
+
+The rounding of a cosine: an inner product of length w of rounded vectors a, b, in whatever order it
+is summed, is off by at most γ_(w+2) |a||b|, with γ_k = k u / (1 - k u) and the unit roundoff u
+(Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). A block's product of
+two such is off by γ_(w+w'+5) of the blocks' norms, whose products add up to 1 at most; the sum over
+L + 1 blocks adds γ_(L+1), and the bound on the other blocks a few u. So k = w + w' + L + 12.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
+from ntk_conditioning.angles.pairs import MinAngle, find_duplicates
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.gradient_tiles import (
+    Panel,
+    Panels,
+    Products,
+    factor_bytes,
+    full_precision,
+    panel_rows,
+    tile_shape,
+    tiles,
+)
+from ntk_conditioning.networks.mlp import (
+    MLP,
+    GradientFactors,
+    check_inputs,
+    gradient_factors,
+    is_linear,
+    linear_map,
+)
+
+#: Rows and columns of a tile on a CPU: float32 and no kernel to write want other ones than `ntk`.
+TILE = (512, 2048)
+#: Bytes that gradients may take in a search, unless the caller gives another number.
+MEMORY = 2**32
+# Samples whose gradients are in float64 at once, before they are rounded.
+EXACT_AT_ONCE = 1024
+# Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
+MOST_WAITING = 1 << 16
+GATHERED_AT_ONCE = 1 << 12
+# A gathered pair costs as much as one more block of so many pairs of a tile.
+GATHERING = 4096
+
+
+class NonFiniteGradientError(UserError):
+    """The gradient at a sample is not finite, so that no angle to it exists."""
+
+
+class TooFewSamplesError(UserError):
+    """There are fewer than two samples to take an angle between."""
+
+
+@torch.no_grad()
+def min_angle(
+    mlp: MLP,
+    x: Tensor,
+    *,
+    tile: int | None = None,
+    memory: int | None = None,
+    exclude_duplicates: bool = False,
+) -> MinAngle:
+    """Return the smallest angle between the gradients at any two rows of ``x`` (n, d).
+
+    The result is that of float64, whatever the network's type, and of equal angles that of the
+    lowest pair. Pairs of equal rows are counted; their angle is exactly 0, unless
+    ``exclude_duplicates`` keeps one row of each value only. ``memory`` is what the gradients may
+    take, in bytes, by default `MEMORY`: if it does not hold those of all samples in float32, some
+    are computed more than once. ``tile`` is the side of a tile, by default a shape that suits the
+    device.
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+        TooFewSamplesError: if there are no two (distinct) rows.
+        ZeroGradientError: if the gradient at a row is zero.
+        NonFiniteGradientError: if it overflows, or the row has entries that are not finite.
+    """
+    check_inputs(mlp, x)
+    duplicates = find_duplicates(x.numpy(force=True))
+    kept = torch.from_numpy(duplicates.first).to(x.device)
+    distinct = (x if len(kept) == len(x) else x[kept]).double()
+    gradients = _UnitGradients(mlp.to(torch.float64), distinct)
+    shape = (tile, tile) if tile else (TILE if x.device.type == "cpu" else tile_shape(x.device))
+    shape = (min(shape[0], len(kept)), min(shape[1], len(kept)))
+    size = panel_rows(
+        len(kept),
+        row_bytes=gradients.row_bytes,
+        memory=MEMORY if memory is None else memory,
+        least=shape[0],
+    )
+    panels = Panels(len(kept), size, gradients.rounded)
+    with full_precision():
+        for number in range(len(panels.spans)):
+            panels.load(number)
+        gradients.require_directions(kept)
+        if duplicates.example is not None and not exclude_duplicates:
+            return MinAngle(0.0, *duplicates.example, duplicates=duplicates.pairs, candidates=0)
+        if len(kept) < 2:
+            raise TooFewSamplesError(
+                f"{len(kept)} distinct samples have no smallest angle; give two"
+            )
+        search = _Search(gradients, shape)
+        for i, j in panels.pairs():
+            search.screen(panels, i, j)
+        search.refine()
+    first, second = kept[list(search.pair)].tolist()
+    return MinAngle(search.angle, first, second, duplicates.pairs, search.refined)
+
+
+class _UnitGradients:
+    """Gradients divided by their norms, as factors, and how much of them each block holds.
+
+    ``rest`` (blocks, n) holds the norms over the blocks that come after each one.
+    """
+
+    def __init__(self, mlp: MLP, x: Tensor) -> None:
+        self.mlp, self.x = mlp, x
+        # In a linear network delta is the same for all samples: one block from one linear map.
+        self._map = linear_map(mlp) if is_linear(mlp) else None
+        self._blocks = mlp.depth + 1 if self._map is None else 1
+        self.rest = x.new_zeros(self._blocks, len(x), dtype=torch.float32)
+        self._norms = x.new_empty(len(x))
+
+    @property
+    def row_bytes(self) -> int:
+        """What one sample takes in float32."""
+        own = self.mlp.dim * torch.float32.itemsize
+        return own if self._map is not None else own + factor_bytes(self.mlp, torch.float32)
+
+    def rounding(self, dtype: torch.dtype) -> float:
+        """Return how far a cosine may be off that is computed from factors of this type.
+
+        Beside the sums there is the rounding of the factors, which are computed in float64.
+        """
+        widths = [self.mlp.dim, *(weight.shape[0] for weight in self.mlp.weights[:-1])]
+        longest = max([self.mlp.dim, *(a + b for a, b in pairwise(widths))])
+        k = longest + self.mlp.depth + 12
+        u, u64 = (torch.finfo(t).eps / 2 for t in (dtype, torch.float64))
+        return k * u / (1 - k * u) + 8 * k * u64
+
+    def exact(self, rows: slice | Tensor) -> tuple[GradientFactors, Tensor]:
+        """Return unit gradients in float64 and the norms (blocks, n) of their blocks.
+
+        Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
+        """
+        x = self.x[rows]
+        if self._map is None:
+            factors = gradient_factors(self.mlp, x)
+        else:
+            factors = GradientFactors((x @ self._map,), ())
+        norms = factors.squared_norms().sqrt_()
+        self._norms[rows] = norms
+        sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
+        alphas = [
+            alpha / torch.where(size > 0, size, 1).unsqueeze(1)
+            for alpha, size in zip(factors.alphas, sizes, strict=True)
+        ]
+        ratios = [(size / norms).unsqueeze(1) for size in sizes]
+        alphas[-1] *= ratios[-1]  # where delta is 1
+        deltas = [delta * ratio for delta, ratio in zip(factors.deltas, ratios, strict=False)]
+        shares = [torch.linalg.vector_norm(part, dim=1) for part in (*deltas, alphas[-1])]
+        return GradientFactors(tuple(alphas), tuple(deltas)), torch.stack(shares)
+
+    def rounded(self, span: slice) -> GradientFactors:
+        """Return unit gradients in float32, and fill ``rest``."""
+        result: GradientFactors | None = None
+        for top in range(span.start, span.stop, EXACT_AT_ONCE):
+            rows = slice(top, min(top + EXACT_AT_ONCE, span.stop))
+            unit, shares = self.exact(rows)
+            here = slice(rows.start - span.start, rows.stop - span.start)
+            after = shares.square().flip(0).cumsum(0).flip(0)[1:]
+            self.rest[:-1, rows] = after.sqrt().float()
+            if result is None:
+                result = unit.empty(span.stop - span.start, torch.float32)
+            for rounded, own in zip(
+                (*result.alphas, *result.deltas), (*unit.alphas, *unit.deltas), strict=True
+            ):
+                rounded[here] = own
+        assert result is not None
+        return result
+
+    def require_directions(self, names: Tensor) -> None:
+        """Raise an error that calls the rows by their ``names`` if a gradient has no direction."""
+        failures = (
+            (self._norms == 0, ZeroGradientError, "zero"),
+            (~self._norms.isfinite(), NonFiniteGradientError, "not finite"),
+        )
+        for failed, error, what in failures:
+            rows = names[failed]
+            if len(rows):
+                raise error(
+                    f"the gradient is {what} at {len(rows)} distinct samples, the first is row "
+                    f"{rows[0]}; remove them from the dataset"
+                )
+
+
+class _Search:
+    """The pair of the smallest angle: first by float32, then float64, then the accurate formula.
+
+    ``_floor`` is a proven lower bound of the largest cosine.
+    """
+
+    def __init__(self, gradients: _UnitGradients, shape: tuple[int, int]) -> None:
+        self._gradients, self._shape = gradients, shape
+        self._single, self._double = map(gradients.rounding, (torch.float32, torch.float64))
+        self._floor = -1.0
+        self._products = Products(gradients.rest, shape)
+        self._buffers = gradients.rest.new_empty(2, math.prod(shape))
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._best = (math.inf, 0, 0)
+        self.refined = 0
+
+    @property
+    def angle(self) -> float:
+        return self._best[0]
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self._best[1:]
+
+    def screen(self, panels: Panels, i: int, j: int) -> None:
+        """Keep all pairs between two panels that may be the one."""
+        here, there = panels[i], panels[j]
+        for r, c in tiles(here.span, there.span, self._shape, upper=True):
+            self._screen_tile(here, there, r, c)
+
+    def _screen_tile(self, here: Panel, there: Panel, r: slice, c: slice) -> None:
+        rows, columns = here.rows(r), there.rows(c)
+        shape = (r.stop - r.start, c.stop - c.start)
+        total, bound = (b[: math.prod(shape)].view(shape) for b in self._buffers.unbind())
+        total.zero_()
+        if r.start == c.start:  # pairs of one sample, or that come twice: below every cosine
+            total[:, : len(total)] = total.new_full((len(total),) * 2, -math.inf).tril()
+        rest = self._gradients.rest
+        for block in range(len(rest)):
+            self._products.add_layer(total, rows, columns, block)
+            torch.addr(total, rest[block, r], rest[block, c], out=bound)
+            if float(bound.max()) < self._floor - self._single:
+                return
+            remaining = len(rest) - 1 - block
+            possible = bound >= self._floor - self._single
+            if remaining and GATHERING * int(possible.count_nonzero()) > remaining * bound.numel():
+                continue
+            found = torch.nonzero(possible)
+            if not remaining:
+                self._keep(found, total[found[:, 0], found[:, 1]], r, c)
+                return
+            for part in _parts(found):
+                self._keep(part, cosines(rows, columns, part), r, c)
+            return
+
+    def _keep(self, found: Tensor, cosine: Tensor, r: slice, c: slice) -> None:
+        """Let the pairs ``found`` of a tile wait, with their cosines in float32."""
+        if not len(found):
+            return
+        self._floor = max(self._floor, float(cosine.max()) - self._single)
+        possible = cosine >= self._floor - self._single
+        pairs = found[possible] + found.new_tensor([r.start, c.start])
+        self._waiting.append((pairs, cosine[possible]))
+        if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
+            self.refine()
+
+    def refine(self) -> None:
+        """Compute the angles of the waiting pairs and remember the smallest."""
+        if not self._waiting:
+            return
+        pairs, cosine = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        pairs = pairs[cosine >= self._floor - self._single]
+        exact = torch.cat([self._exact_cosines(part) for part in _parts(pairs)])
+        self._floor = max(self._floor, float(exact.max()) - self._double)
+        for part in _parts(pairs[exact >= self._floor - self._double]):
+            self._measure(part)
+
+    def _exact_cosines(self, pairs: Tensor) -> Tensor:
+        """Return the cosines (k,) of pairs (k, 2) in float64, from each sample's gradient once."""
+        samples, place = torch.unique(pairs, return_inverse=True)
+        factors, _ = self._gradients.exact(samples)
+        return cosines(factors, factors, place)
+
+    def _measure(self, pairs: Tensor) -> None:
+        mlp, x = self._gradients.mlp, self._gradients.x
+        angles = pair_angle(mlp, x[pairs[:, 0]], x[pairs[:, 1]])
+        self.refined += len(pairs)
+        lost = torch.nonzero(angles.isnan()).squeeze(1)
+        if len(lost):
+            i, j = pairs[lost[0]].tolist()
+            raise NonFiniteGradientError(
+                f"the angle between the distinct samples {i} and {j} is out of float64's range: "
+                "their gradients have layers too small to square; scale the samples"
+            )
+        nearest = torch.nonzero(angles == angles.min()).squeeze(1)
+        for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
+            self._best = min(self._best, (angle, i, j))
+
+
+def _parts(pairs: Tensor) -> Iterator[Tensor]:
+    """Yield as many pairs as are gathered at once."""
+    for start in range(0, len(pairs), GATHERED_AT_ONCE):
+        yield pairs[start : start + GATHERED_AT_ONCE]
+
+
+def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:
+    """Return the inner products (k,) of unit gradients, for pairs (k, 2) of a row and a column."""
+    i, j = pairs.unbind(1)
+    total: Tensor = torch.linalg.vecdot(rows.alphas[-1][i], columns.alphas[-1][j])
+    for layer in range(len(rows.deltas)):
+        alpha = torch.linalg.vecdot(rows.alphas[layer][i], columns.alphas[layer][j])
+        total += alpha * torch.linalg.vecdot(rows.deltas[layer][i], columns.deltas[layer][j])
+    return total

@@ -1,0 +1,1 @@
+"""Datasets: read, checked, drawn from, scaled and described."""

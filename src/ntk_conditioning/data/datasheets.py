@@ -1,0 +1,88 @@
+"""What a prepared dataset's samples are like: norms, rank, smallest angle.
+
+Apart from `datasets`, whose checks every run waits for: on a large dataset this takes minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import MLP
+from ntk_conditioning.spectra.conditioning import conditioning_from_factor
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Numbers of n samples in d dimensions.
+
+    ``norm_min``, ``norm_median`` and ``norm_max`` are of the Euclidean norms. ``constant_columns``
+    counts the features with one value in all samples. ``gram_rank`` is the numerical rank of the
+    Gram matrix, see `spectra.conditioning_from_factor`. ``duplicates`` counts the pairs of samples
+    that are equal in every entry. ``min_angle`` is the smallest angle in degrees between two
+    samples that are not equal, and ``i < j`` are their rows; None if all samples are equal.
+    """
+
+    norm_min: float
+    norm_median: float
+    norm_max: float
+    constant_columns: int
+    gram_rank: int
+    duplicates: int
+    min_angle: float | None
+    i: int | None
+    j: int | None
+
+
+def geometry(x: NDArray[np.float64]) -> Geometry:
+    """Return the numbers of samples ``x`` (n, d); no n × n matrix is formed.
+
+    The angles are those of the gradients of the linear model of depth 0, which are the samples.
+    They are searched there because close pairs are screened by the rounding errors of their
+    cosines: images of low contrast have too many to compute every one accurately.
+
+    Raises:
+        ZeroGradientError: if a sample is zero.
+        NonFiniteGradientError: if an entry is not finite, or a norm overflows.
+
+    >>> import numpy as np
+    >>> found = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
+    >>> found.norm_min, found.norm_median, found.norm_max, found.gram_rank
+    (1.0, 3.5, 5.0, 2)
+    >>> found.duplicates, found.min_angle, found.i, found.j
+    (1, 0.0, 1, 3)
+    """
+    norms = np.linalg.norm(x, axis=1)
+    constant = x.min(axis=0) == x.max(axis=0)
+    angle, i, j = None, None, None
+    duplicates = len(x) * (len(x) - 1) // 2
+    if not constant.all():
+        model = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
+        found = empirical.min_angle(model, torch.from_numpy(x), exclude_duplicates=True)
+        duplicates, angle, i, j = found.duplicates, found.degrees, found.i, found.j
+    return Geometry(
+        norm_min=float(norms.min()),
+        norm_median=float(np.median(norms)),
+        norm_max=float(norms.max()),
+        constant_columns=int(constant.sum()),
+        gram_rank=conditioning_from_factor(x).numerical_rank,
+        duplicates=duplicates,
+        min_angle=angle,
+        i=i,
+        j=j,
+    )
+
+
+def class_sizes(y: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """Return how many samples each class has, by ascending label; None without labels.
+
+    >>> import numpy as np
+    >>> class_sizes(np.array([7, 1, 1])).tolist(), class_sizes(None)
+    ([2, 1], None)
+    """
+    return None if y is None else np.unique(y, return_counts=True)[1]

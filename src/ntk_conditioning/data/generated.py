@@ -1,0 +1,62 @@
+"""Samples that need no file: drawn, or shipped with scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.seeds import generator
+
+#: Samples and pixels of scikit-learn's digits.
+DIGITS = (1797, 64)
+
+
+class PatchError(UserError):
+    """The photographs do not have that many patches."""
+
+
+def draw_gaussian(*, n: int, d: int, seed: int) -> Samples:
+    """Return ``n`` independent samples of the standard normal distribution in ``d`` dimensions."""
+    x = generator(seed, "data").standard_normal((n, d))
+    return Samples(x, None, "the Gaussian draw", "")
+
+
+def load_digits() -> Samples:
+    """Return scikit-learn's 1797 digits of 8 × 8 pixels with values 0 to 16."""
+    from sklearn.datasets import load_digits as load
+
+    x, y = load(return_X_y=True)
+    return Samples(x, y, "scikit-learn's digits", "scikit-learn's digits")
+
+
+def cut_patches(*, size: int, stride: int, samples: int) -> Samples:
+    """Return square patches of scikit-learn's two photographs, labelled by photograph.
+
+    Of the grid positions in reading order, ``stride`` pixels apart, each photograph gives half
+    the samples (the first one more if odd), evenly spread: position ``floor(i p / k)`` for the
+    i-th of k out of p.
+
+    Raises:
+        PatchError: if a photograph has fewer positions than that.
+    """
+    from sklearn.datasets import load_sample_images
+
+    photographs = load_sample_images().images
+    shares = (samples - samples // 2, samples // 2)
+    patches, labels = [], []
+    for label, (photograph, share) in enumerate(zip(photographs, shares, strict=True)):
+        windows = np.lib.stride_tricks.sliding_window_view(photograph, (size, size), axis=(0, 1))
+        grid = windows[::stride, ::stride]  # (rows, columns, colour, size, size)
+        positions = grid.shape[0] * grid.shape[1]
+        if share > positions:
+            raise PatchError(
+                f"{share} patches of {size} pixels at stride {stride} do not fit into a photograph "
+                f"of {photograph.shape[0]} × {photograph.shape[1]} pixels, {positions} do; "
+                "lower samples or stride"
+            )
+        row, column = np.divmod(np.arange(share) * positions // share, grid.shape[1])
+        patches.append(np.moveaxis(grid[row, column], 1, -1))
+        labels.append(np.full(share, label))
+    source = "the photographs' patches"
+    return Samples(np.concatenate(patches), np.concatenate(labels), source, source)

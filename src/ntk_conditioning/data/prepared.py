@@ -1,0 +1,214 @@
+"""A dataset ready for computing: as it is stored, and scaled when it is loaded.
+
+Apart from `datasets`, so that a computation depends on this module but on no reader. The values
+stay as their source has them, bytes for images, until they are loaded; only then are they scaled,
+in float64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.data.archives import ContentError, load_arrays
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import atomic
+
+Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+
+
+class ScalingError(UserError):
+    """A scaling is unknown, lacks its value range, or takes a value out of float64's range."""
+
+
+class ZeroSampleError(UserError):
+    """A sample is zero after scaling: it has no direction and its kernel row is zero."""
+
+
+class PreparedError(UserError):
+    """A file is not one that `save_prepared` wrote."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples as their source has them, and how they are to be scaled.
+
+    ``x`` is (n, d) in the source's type, ``y`` (n,) int64 or None.
+    """
+
+    name: str
+    x: NDArray[Any]
+    y: NDArray[np.int64] | None
+    scaling: Scaling
+    value_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        require_scaling(self.name, self.scaling, self.value_range)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A dataset for computing: ``x`` (n, d) scaled, in float64, ``y`` (n,) int64 or None."""
+
+    name: str
+    x: NDArray[np.float64]
+    y: NDArray[np.int64] | None
+    scaling: Scaling
+
+
+def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float64]:
+    """Return the scaled features (n, d) in float64.
+
+    With the value range [lo, hi]: ``unit_interval`` is (x - lo) / (hi - lo), ``symmetric`` is
+    (x - lo) / (hi - lo) * 2 - 1. ``unit_norm`` divides each row by its Euclidean norm.
+    ``standardize`` gives each column mean 0 and variance 1 over the rows at hand, or over those of
+    ``like``, the training part of a test part; a constant column becomes 0.
+
+    Raises:
+        ZeroSampleError: if a row is zero after (for ``unit_norm`` before) scaling.
+        ScalingError: if a value is too large to be scaled in float64.
+
+    >>> import numpy as np
+    >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
+    >>> scaled(Dataset("two", x, None, "symmetric", (0.0, 255.0))).tolist()
+    [[-1.0, 1.0], [1.0, -0.6]]
+    """
+    x = dataset.x.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # found below, with the place
+        match dataset.scaling, dataset.value_range:
+            case "unit_interval", (low, high):
+                x -= low
+                x /= high - low
+            case "symmetric", (low, high):
+                x -= low
+                x /= high - low
+                x *= 2
+                x -= 1
+            case "unit_norm", _:
+                _require_nonzero(x, dataset, "before")
+                x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
+                x /= np.linalg.norm(x, axis=1, keepdims=True)
+            case "standardize", _:
+                known = x if like is None else like.x.astype(np.float64)
+                # Exactly, not by a zero variance: the rounded mean differs from the value.
+                constant = known.min(axis=0) == known.max(axis=0)
+                mean = known.mean(axis=0)
+                largest = np.where(constant, 1, np.abs(known - mean).max(axis=0))  # as unit_norm
+                spread = np.sqrt(np.mean(((known - mean) / largest) ** 2, axis=0))
+                x -= mean
+                x[:, constant] = 0
+                x /= largest
+                x /= np.where(constant, 1, spread)
+    if not np.isfinite(x).all():
+        row, column = np.argwhere(~np.isfinite(x))[0]
+        raise ScalingError(
+            f"{dataset.name}: row {row}, column {column} is {x[row, column]} after scaling "
+            f"{dataset.scaling}; bring the values into a smaller range"
+        )
+    _require_nonzero(x, dataset, "after")
+    return x
+
+
+def save_prepared(path: Path, dataset: Dataset) -> None:
+    """Write a dataset as a NumPy archive, atomically; equal datasets give equal bytes.
+
+    Arrays ``x``, in the source's type, ``y`` if there are labels, and ``about``, a JSON text with
+    name, scaling and value range. Not compressed: zlib's versions differ in their bytes.
+    """
+    arrays: dict[str, NDArray[Any]] = {"about": np.array(_about(dataset)), "x": dataset.x}
+    if dataset.y is not None:
+        arrays["y"] = dataset.y
+    with atomic(path) as temporary, temporary.open("xb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def load_prepared(path: Path, *, like: Path | None = None) -> Prepared:
+    """Return the dataset that `save_prepared` wrote, scaled in float64.
+
+    ``like`` is the training part of a test part, see `scaled`.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        FormatError: if the file is damaged.
+        PreparedError: if it is another NumPy archive, or has other features than ``like``.
+        ZeroSampleError, ScalingError: as `scaled`.
+    """
+    dataset = _load(path)
+    known = None if like is None else _load(like)
+    if known is not None and known.x.shape[1] != dataset.x.shape[1]:
+        raise PreparedError(
+            f"{path} has {dataset.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
+            "both from the same dataset"
+        )
+    x = scaled(dataset, like=known)
+    return Prepared(dataset.name, x, dataset.y, dataset.scaling)
+
+
+def _load(path: Path) -> Dataset:
+    try:
+        arrays = load_arrays(path, required=["about", "x"], optional=["y"])
+        about = json.loads(str(arrays["about"]))
+        limits = about["value_range"]
+        return Dataset(
+            name=about["name"],
+            x=arrays["x"],
+            y=arrays.get("y"),
+            scaling=about["scaling"],
+            value_range=None if limits is None else (limits[0], limits[1]),
+        )
+    except (ContentError, json.JSONDecodeError, LookupError, TypeError):
+        raise PreparedError(
+            f"{path} is no prepared dataset; make one with scripts/prepare_dataset.py"
+        ) from None
+
+
+def content_digest(dataset: Dataset) -> str:
+    """Return the sha256 of the arrays, with their types and shapes, and of what scales them."""
+    digest = hashlib.sha256(_about(dataset).encode())
+    for array in (dataset.x, dataset.y):
+        if array is None:
+            digest.update(b"none")
+        else:
+            little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            digest.update(f"{little.dtype.str}{little.shape}".encode())
+            digest.update(little.reshape(-1).data)
+    return digest.hexdigest()
+
+
+def require_scaling(name: str, scaling: str, value_range: tuple[float, float] | None) -> None:
+    """Raise `ScalingError` unless a scaling is known and has the value range that it needs."""
+    if scaling not in SCALINGS:
+        raise ScalingError(
+            f"{name}: no scaling is called {scaling}; they are {', '.join(SCALINGS)}"
+        )
+    if value_range is None:
+        if scaling in ("unit_interval", "symmetric"):
+            raise ScalingError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
+    elif not value_range[0] < value_range[1]:
+        raise ScalingError(f"{name}: value_range {list(value_range)} is empty or not in order")
+
+
+def _require_nonzero(x: NDArray[np.float64], dataset: Dataset, when: str) -> None:
+    zero = np.flatnonzero(~x.any(axis=1))
+    if len(zero):
+        raise ZeroSampleError(
+            f"{dataset.name}: {len(zero)} samples are zero {when} scaling {dataset.scaling}, the "
+            f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
+        )
+
+
+def _about(dataset: Dataset) -> str:
+    return json.dumps(
+        {
+            "name": dataset.name,
+            "scaling": dataset.scaling,
+            "value_range": dataset.value_range,
+        }
+    )

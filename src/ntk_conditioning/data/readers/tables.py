@@ -1,0 +1,141 @@
+"""Tables of one's own: Parquet and CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.readers.packed import unpacked
+from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def read_parquet(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
+    """Return columns of a Parquet file; ``features=None`` takes all but ``labels``.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        FormatError: if the file is no Parquet file or is damaged.
+        ContentError: if a column is not there, is not numeric or has missing values.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    require_file(x)
+    try:
+        # Not read_table: that would take columns from folder names such as `year=2020` as well.
+        with pyarrow.parquet.ParquetFile(x, page_checksum_verification=True) as file:
+            table = file.read()
+        table.validate(full=True)  # texts are decoded only later
+        names = table.column_names
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{x} cannot be read as Parquet: {one_line(error)}") from None
+    return _from_table(table, names, x, labels, features)
+
+
+def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
+    """Return columns of a CSV file with a header line, plain or packed with gzip.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        FormatError: if the file cannot be parsed.
+        ContentError: if the header is missing, or a column is not there, is not numeric or has
+            missing values.
+    """
+    import pyarrow
+    import pyarrow.csv
+
+    try:
+        table = pyarrow.csv.read_csv(pyarrow.BufferReader(unpacked(x)))
+        names = table.column_names  # decoded only here
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{x} cannot be read as CSV: {one_line(error)}") from None
+    if all(map(_is_number, names)):
+        raise ContentError(f"{x} starts with numbers; its first line must name the columns")
+    return _from_table(table, names, x, labels, features)
+
+
+# What pandas writes for a row index, in Parquet and in CSV.
+_INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
+
+
+def _from_table(
+    table: pyarrow.Table,
+    names: list[str],
+    path: Path,
+    labels: str | None,
+    features: Sequence[str] | None,
+) -> Samples:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
+    if features is None:
+        features = [name for name in names if name != labels]
+        index = [name for name in features if _INDEX_COLUMN.fullmatch(name)]
+        if index:
+            raise ContentError(
+                f"{path} has a row index, column {_quoted(index)}; list the feature columns under "
+                "options, features, or save the table without index"
+            )
+    wanted = [*features, *([] if labels is None else [labels])]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
+    if labels in features:
+        raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
+    if not features:
+        raise ContentError(f"{path} has no feature column besides {labels!r}")
+    x = np.column_stack([_array(table.column(name), name, path) for name in features])
+    y = None if labels is None else _array(table.column(labels), labels, path, text=True)
+    return Samples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
+
+
+def _array(
+    column: pyarrow.ChunkedArray, name: str, path: Path, *, text: bool = False
+) -> NDArray[Any]:
+    """Return a column of numbers, or of strings where ``text`` is allowed, without gaps."""
+    import pyarrow
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    if not (is_number or (text and is_text)):
+        raise ContentError(
+            f"{path}: column {name!r} is {column.type}, not numeric; encode it as numbers, or "
+            "list the numeric columns under options, features"
+        )
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ContentError(
+            f"{path}: column {name!r} has {column.null_count} missing values, the first in row "
+            f"{row}; fill them or remove the rows"
+        )
+    if is_text:
+        return np.array(column.to_pylist(), dtype=np.str_)
+    plain = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
+    array: NDArray[Any] = plain.to_numpy()
+    return array
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown

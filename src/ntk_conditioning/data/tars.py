@@ -1,0 +1,146 @@
+"""Tar archives, plain or packed with gzip, read in one pass without unpacking them to disk."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Self
+
+from ntk_conditioning.data.archives import FormatError
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file
+
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 20
+_DAMAGED = (tarfile.TarError, OSError, EOFError, ValueError, zlib.error)
+
+
+class TarError(FormatError):
+    """A tar archive is damaged, cut off, or has a member that no dataset needs."""
+
+
+@dataclass(frozen=True)
+class TarMember:
+    """A regular file of an archive; `read` it before the next one is asked for."""
+
+    name: str
+    size: int
+    _archive: Path = field(repr=False)
+    _stream: IO[bytes] = field(repr=False)
+
+    def read(self) -> bytes:
+        """Return the file's content.
+
+        Raises:
+            TarError: if the archive ends inside it or is damaged there.
+        """
+        try:
+            content = self._stream.read()
+        except _DAMAGED as error:
+            raise _damaged(self._archive, error, f"in member {self.name!r}: ") from None
+        if len(content) != self.size:
+            raise TarError(
+                f"{self._archive}: ends inside {self.name}, after {len(content)} of its "
+                f"{self.size} bytes; fetch it again"
+            )
+        return content
+
+
+class _StrictHeader(tarfile.TarInfo):
+    """A header that must be sound: `tarfile` takes a damaged one for the archive's end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # the zeros at the end
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from None
+
+
+def tar_members(path: Path) -> Iterator[TarMember]:
+    """Yield the regular files of a tar archive in their order; folders are passed over.
+
+    Nothing is written anywhere. The archive is read to its end, which must be the two blocks of
+    zeros that the format asks for, and gzip's checksum is compared: only an iteration that ends
+    by itself has read an archive that is whole.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        TarError: if the archive is damaged or cut off, or if a member is a link or a device, has
+            an absolute name or one that climbs out of its folder, or stands there twice.
+    """
+    require_file(path)
+    seen: set[PurePosixPath] = set()
+    with path.open("rb") as plain:
+        packed = plain.read(len(_GZIP)) == _GZIP
+        plain.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
+        with closing(stream), _opened(stream, path) as archive:
+            while (header := _next(archive, path)) is not None:
+                _require_harmless(header, path, seen)
+                content = archive.extractfile(header) if header.isfile() else None
+                if content is not None:
+                    yield TarMember(header.name, header.size, path, content)
+                archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
+            _require_end(archive, path)
+
+
+def _opened(stream: Any, path: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+
+
+def _next(archive: tarfile.TarFile, path: Path) -> tarfile.TarInfo | None:
+    try:
+        return archive.next()
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+
+
+def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPath]) -> None:
+    name = PurePosixPath(header.name)  # without the "." parts
+    if name.is_absolute() or ".." in name.parts or "\\" in header.name:
+        problem = "climbs out of the archive's folder"
+    elif header.issparse() or not (header.isfile() or header.isdir()):
+        problem = "is neither a plain file nor a folder, but a link, a device or sparse"
+    elif header.isfile() and name in seen:
+        problem = "stands in the archive twice"
+    else:
+        if header.isfile():
+            seen.add(name)
+        return
+    raise TarError(f"{path}: member {header.name!r} {problem}; this is not the original archive")
+
+
+def _require_end(archive: tarfile.TarFile, path: Path) -> None:
+    """Read what follows the block of zeros at which `tarfile` stops: one more, and only zeros."""
+    stream: Any = archive.fileobj  # where `tarfile` left off, its buffer included
+    end = stream.tell()
+    only_zeros = True
+    try:
+        while chunk := stream.read(_CHUNK):
+            only_zeros = only_zeros and not chunk.strip(b"\0")
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+    if not only_zeros:
+        raise TarError(
+            f"{path}: data follow the archive's end at byte {end}; it is damaged or not the "
+            "original archive: fetch it again"
+        )
+    if stream.tell() < end + tarfile.BLOCKSIZE:
+        raise TarError(f"{path}: cut off inside the zeros that end an archive; fetch it again")
+
+
+def _damaged(path: Path, error: BaseException, where: str = "") -> TarError:
+    return TarError(
+        f"{path}: {where}no tar archive, damaged or cut off ({one_line(error)}); fetch it again"
+    )

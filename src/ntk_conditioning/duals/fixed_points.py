@@ -1,0 +1,64 @@
+"""The cosine that two inputs of norm 1 tend to with depth: a fixed point of the dual activation.
+
+The dual σ̂(ρ) = E σ(u)σ(v) / E σ² of u and v with correlation ρ is increasing and convex on [0, 1],
+σ̂(1) = 1, and has at most one other fixed point there (agarwal2021deep, Lemmas 31 to 33), to which
+cosines converge at the rate of the slope there (Theorem 11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from ntk_conditioning.duals.closed_forms import Dual, dual, pair_deficits
+from ntk_conditioning.duals.hermite import expansion
+from ntk_conditioning.networks.activations import Activation
+
+# A slope at 1 that is as near to 1 is 1, as of every leaky ReLU.
+SLOPE_ONE = 1e-12
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """The smallest fixed point ρ̄ of σ̂ in [0, 1], with σ̂'(ρ̄) and σ̂'(1).
+
+    ``error`` bounds that of ρ̄: the dual's, over 1 - σ̂'(ρ̄); it is 0 where ρ̄ is 0 or 1 for certain.
+    """
+
+    rho: float
+    error: float
+    slope: float
+    slope_at_one: float
+
+
+def fixed_point(activation: Activation) -> FixedPoint:
+    """Return the smallest fixed point of an activation's dual in [0, 1].
+
+    It is 0 for a mean of 0, and 1 for a slope at 1 of at most 1.
+
+    >>> from ntk_conditioning import activations
+    >>> fixed_point(activations.get("relu")).rho, fixed_point(activations.get("erf")).rho
+    (1.0, 0.0)
+    """
+    layer = dual(activation, np.ones(1))
+    at_one = float(layer.slopes[0] / layer.variances[0])
+    mean = expansion(activation, count=2)
+    if abs(mean.coefficients[0]) <= mean.errors[0]:
+        w = 1.0
+    elif at_one <= 1 + SLOPE_ONE:
+        return FixedPoint(1.0, 0.0, at_one, at_one)
+    else:
+        # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
+        low = SLOPE_ONE
+        w = optimize.brentq(lambda w: _deficits(layer, w)[0] / w - 1, low, 1, xtol=1e-15)
+    slope = at_one * (1 - _deficits(layer, w)[1])
+    error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / (1 - slope)
+    return FixedPoint(1 - w, float(error), slope, at_one)
+
+
+def _deficits(layer: Dual, w: float) -> tuple[float, float]:
+    """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
+    next_w, h = pair_deficits(layer, np.array(w))
+    return next_w.item(), h.item()

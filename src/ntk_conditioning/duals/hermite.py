@@ -1,0 +1,110 @@
+"""Hermite expansions of activations, and how far from affine they are.
+
+With h_k the Hermite polynomials that are orthonormal under N(0, 1), and a_k = E σ(z) h_k(z), the
+dual activation of agarwal2021deep (Appendix C) is σ̂(ρ) = Σ a_k² ρ^k, of σ scaled to E σ² = 1: what
+one layer of infinite width does to the cosine ρ of two inputs of norm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.networks.activations import Activation, gaussian_rule
+
+Array = NDArray[np.float64]
+
+# Orders of quadrature on each panel: the finer one counts, their difference is an error.
+ORDERS = (48, 72)
+# Where they end: polynomials of degree 64 grow until 16.
+REACH = 24.0
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The Hermite expansion of a function under N(0, 1).
+
+    ``coefficients`` (k,) are a_0, a_1, …, right to ``errors`` (k,). ``square`` is E σ² and ``bend``
+    is E (σ - a_0 - a_1 z)², what no affine function has. ``error`` bounds those of both measures of
+    it below.
+    """
+
+    coefficients: Array
+    errors: Array
+    square: float
+    bend: float
+    error: float = 0.0
+
+    @property
+    def non_linearity(self) -> float:
+        """μ = 1 - a_1² of the normalised σ (Definition 2): 0 for affine functions, at most 1."""
+        return self.bend / (self.bend + float(self.coefficients[1]) ** 2)
+
+    @property
+    def non_affinity(self) -> float:
+        """μ̃ = 1 - a_0² - a_1² of σ scaled to E σ² = 1 (Definition 29)."""
+        return self.bend / self.square
+
+    @property
+    def tail(self) -> float:
+        """The share of E σ² beyond the last coefficient."""
+        return (self.bend - float(np.sum(self.coefficients[2:] ** 2))) / self.square
+
+    def dual(self, rho: Array | float) -> Array:
+        """Return Σ a_k² ρ^k, of the coefficients that there are and not divided by E σ²."""
+        return np.asarray(np.polynomial.polynomial.polyval(rho, self.coefficients**2))
+
+
+def expand(
+    function: Callable[[Array], Array], *, kinks: tuple[float, ...] = (), count: int = 65
+) -> Expansion:
+    """Return the first ``count`` >= 2 coefficients of a function of arrays.
+
+    It is smooth between 0 and ``kinks``, where it may also jump. Errors are the difference of two
+    orders of quadrature and a bound on rounding.
+
+    >>> import numpy as np
+    >>> np.abs(expand(lambda z: z**2 - 1, count=4).coefficients).round(12)
+    array([0.        , 0.        , 1.41421356, 0.        ])
+    """
+    coarse, fine = (_expand(function, kinks, count, order) for order in ORDERS)
+    change = max(
+        abs(coarse.non_linearity - fine.non_linearity),
+        abs(coarse.non_affinity - fine.non_affinity),
+    )
+    errors = np.abs(coarse.coefficients - fine.coefficients) + fine.errors
+    return replace(fine, errors=errors, error=change + 8 * EPS)
+
+
+def expansion(activation: Activation, *, count: int = 65) -> Expansion:
+    """Return the Hermite expansion of an activation, without its gain.
+
+    >>> from ntk_conditioning import activations
+    >>> round(expansion(activations.get("normrelu")).non_linearity, 4)
+    0.0156
+    """
+    return expand(activation.values, kinks=activation.kinks, count=count)
+
+
+def _expand(
+    function: Callable[[Array], Array], kinks: tuple[float, ...], count: int, order: int
+) -> Expansion:
+    z, weights = gaussian_rule(kinks, order=order, reach=REACH)
+    values = function(z)
+    coefficients, rounding = np.empty((2, count))
+    before, now = np.zeros_like(z), np.ones_like(z)
+    for k in range(count):
+        terms = weights * values * now
+        coefficients[k] = math.fsum(terms)
+        # of the weights some roundings, of every step of the recurrence two
+        rounding[k] = (20 + 2 * k) * EPS * np.abs(terms).sum()
+        before, now = now, (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+    rest = values - coefficients[0] - coefficients[1] * z
+    return Expansion(
+        coefficients, rounding, math.fsum(weights * values**2), math.fsum(weights * rest**2)
+    )

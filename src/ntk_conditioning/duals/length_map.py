@@ -1,0 +1,57 @@
+"""What a layer of infinite width does to the squared norm of an input, and to its mean.
+
+With γ the squared norm, σ̂_l(γ) = g² E σ(√γ z)² is the squared norm after the layer of gain g
+(agarwal2021deep, Appendix D.1; Poole et al. 2016 call it the length map), and bias(γ), the share of
+it that the mean has, is what the cosine of two independent inputs gains (Appendix I.1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ntk_conditioning.networks.activations import Activation, gaussian_rule
+
+Array = NDArray[np.float64]
+
+
+def length_map(activation: Activation, gamma: ArrayLike) -> Array:
+    """Return σ̂_l(γ) = g² E σ(√γ z)², by quadrature, elementwise.
+
+    >>> from ntk_conditioning import activations
+    >>> length_map(activations.get("relu"), [0.5, 2.0]).round(12)
+    array([0.5, 2. ])
+    """
+    square, _, _ = _moments(activation, gamma)
+    return activation.gain**2 * square
+
+
+def length_map_slope(activation: Activation, gamma: ArrayLike) -> Array:
+    """Return the derivative of `length_map`, g² E z σ(√γ z) σ'(√γ z) / √γ."""
+    _, _, change = _moments(activation, gamma)
+    return activation.gain**2 * change
+
+
+def bias(activation: Activation, gamma: ArrayLike) -> Array:
+    """Return (E σ(√γ z))² / E σ(√γ z)²."""
+    square, mean, _ = _moments(activation, gamma)
+    return np.asarray(mean**2 / square)
+
+
+def _moments(activation: Activation, gamma: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return E σ², E σ and the derivative of E σ² by γ, in the shape of ``gamma``."""
+    gammas = np.asarray(gamma, dtype=np.float64)
+    moments = np.empty((3, gammas.size))
+    for k, each in enumerate(gammas.flat):
+        root = math.sqrt(each)
+        z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
+        values, slopes = activation.values(root * z), activation.slopes(root * z)
+        moments[:, k] = (
+            weights @ values**2,
+            weights @ values,
+            weights @ (z * values * slopes) / root,
+        )
+    square, mean, change = moments.reshape(3, *gammas.shape)
+    return square, mean, change

@@ -1,0 +1,362 @@
+"""Duals of any activation by quadrature in the plane, interpolated over angles and variances."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from ntk_conditioning.networks.activations import (
+    Activation,
+    gaussian_mean,
+    gaussian_nodes,
+    gaussian_rule,
+)
+
+Array = NDArray[np.float64]
+
+# Interpolants, of quantities between 0 and 2, are refined until their last coefficients are below.
+TOLERANCE = 1e-14
+# Above this error the user is told.
+WARN_ABOVE = 1e-10
+ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next one confirms
+PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
+MAX_ANGLES, MAX_VARIANCES = 200, 50
+RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
+
+
+class InaccurateDualWarning(UserWarning):
+    """Quadrature of an activation did not reach the accuracy that kernels want."""
+
+
+class QuadratureDual:
+    """Any activation that is smooth on both sides of 0, by quadrature and interpolation.
+
+    With N(θ) = E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²), and because the derivative of E σ(u)σ(v) by
+    θ is -sqrt(q q') sin θ E σ'(u)σ'(v), both w' and h come from N and from expectations at θ = 0
+    without cancellation:
+
+        w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + θ D(s, s', θ),
+
+    where s = log q, r² = q E σ'(u)² / E σ(u)², B is the mean of N over cosines between cos θ and 1,
+    and D = (N(0) - N(θ)) / θ. A to D are smooth, because the angle is the variable and not its
+    cosine, and are interpolated between Chebyshev points of all their arguments.
+    """
+
+    def __init__(self, activation: Activation, q: Array) -> None:
+        self._activation = activation
+        self.variances, self.slopes = _second_moments(activation, q)
+        self._s = np.log(q)
+        self._ratio = np.sqrt(q * self.slopes / self.variances)
+        self._low, self._high = float(self._s.min()), float(self._s.max())
+        if self._high - self._low < 1e-13:  # samples of equal norm, up to rounding
+            self._high = self._low
+            self._s = np.full_like(self._s, self._low)
+        self._plane = _Plane(activation, math.exp(self._high))
+        self._tabulate(angles=self._angles_needed(), count=self._variances_needed())
+        self.error = self._measured_error()
+        if self.error > WARN_ABOVE:
+            away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
+            cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
+            warnings.warn(
+                f"{activation.name}: cosines of its kernel are only right to {self.error:.0e}; "
+                f"{cause}",
+                InaccurateDualWarning,
+                stacklevel=2,
+            )
+
+    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+        """Return w' and h, see `duals.Dual`."""
+        scale = np.outer(self._ratio[rows], self._ratio[columns])
+        return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
+
+    def _points(self, count: int) -> Array:
+        half = (self._high - self._low) / 2
+        return self._low + half * (_chebyshev_points(count) + 1)
+
+    def _angles_needed(self) -> int:
+        ends = np.unique([self._low, self._high])
+        count = 24
+        while count < MAX_ANGLES:
+            falls = self._plane.falls(ends, self._plane.angles(count))
+            size = np.abs(_coefficients(falls, axes=[0]))
+            if size[-2:].max() <= TOLERANCE:
+                break
+            count = math.ceil(1.25 * count)
+        return count
+
+    def _variances_needed(self) -> int:
+        count = 1 if self._low == self._high else 6
+        while 1 < count < MAX_VARIANCES:
+            s = self._points(count)
+            at = _Features(self._activation, s)
+            tables = [
+                *self._plane.falls(s, PROBES),
+                at.values @ at.values.T,
+                at.slopes @ at.slopes.T,
+            ]
+            sizes = [np.abs(_coefficients(table)) for table in tables]
+            if all(size[-1].max() <= TOLERANCE for size in sizes):
+                break
+            count = math.ceil(1.25 * count)
+        return count
+
+    def _at_zero(self, count: int) -> tuple[Array, Array]:
+        """Return A and C at count × (count + 1) points, where s and s' are nowhere equal."""
+        one = _Features(self._activation, self._points(count))
+        two = _Features(self._activation, self._points(count + 1))
+        gap2 = 2 * (one.s[:, None] - two.s) ** 2
+        return (
+            _squared_distances(one.values, two.values) / gap2,
+            _squared_distances(one.slopes, two.slopes) / gap2,
+        )
+
+    def _tabulate(self, *, angles: int, count: int) -> None:
+        """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
+        s, theta = self._points(count), self._plane.angles(angles)
+        slopes = _Features(self._activation, s).slopes
+        falls = self._plane.falls(s, theta)
+        mean = self._plane.mean_over_cosines(theta)
+        self._b = _coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
+        self._d = _coefficients(falls / theta[:, None, None])
+        self._a, self._c = np.zeros((2, 1, 1))
+        if count > 1:
+            self._a, self._c = (_coefficients(table) for table in self._at_zero(count))
+
+    def _interpolate(
+        self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
+        """Return w' and h for log-variances ``s`` (n,), ``s2`` (n',), and ``scale`` r r'."""
+        basis, basis2 = self._basis(s), self._basis(s2)
+        angles, count, _ = self._b.shape
+        left_b, left_d = basis[:, :count] @ self._b, basis[:, :count] @ self._d  # (θ, n, s')
+        right = basis2[:, :count].T
+        b, d = np.zeros_like(w), np.zeros_like(w)
+        # Chebyshev polynomials of the angle, from T_-1 = T_1 on
+        before, now = self._plane.position(theta), np.ones_like(theta)
+        twice = 2 * before
+        for k in range(angles):
+            b += (left_b[k] @ right) * now
+            d += (left_d[k] @ right) * now
+            before, now = now, twice * now - before
+        gap2 = (s[:, None] - s2) ** 2
+        rows, columns = self._a.shape
+        radial, radial_slopes = (
+            gap2 * (basis[:, :rows] @ table @ basis2[:, :columns].T) for table in (self._a, self._c)
+        )
+        # both are squared distances; only rounding makes one negative
+        return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + theta * d, 0)
+
+    def _basis(self, s: Array) -> Array:
+        """Return all Chebyshev polynomials that tables use (n, count) at ``s`` (n,)."""
+        if self._high == self._low:
+            return np.ones((len(s), 1))
+        x = (2 * s - self._low - self._high) / (self._high - self._low)
+        return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
+
+    def _measured_error(self) -> float:
+        """Return the largest error of w' and h at points between those of the table."""
+        s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
+        at = _Features(self._activation, s)
+        ratio = np.exp(s / 2) * at.slope / at.value
+        error = 0.0
+        for angle in (0.02, 0.7, 1.9, 3.1):
+            theta = np.full((len(s), len(s)), angle)
+            w = 2 * np.sin(theta / 2) ** 2
+            found_w, found_h = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
+            true_w, true_h = self._plane.deficits(at, angle)
+            error = max(error, np.abs(found_w - true_w).max(), np.abs(found_h - true_h).max())
+        return float(error)
+
+
+class _Features:
+    """Layers at θ = 0: g σ(√q z) and g σ'(√q z), of one z, for log-variances ``s`` (n,).
+
+    ``values`` and ``slopes`` (n, m) are unit rows, whose inner products are cosines; ``value`` and
+    ``slope`` (n,) are their norms before, g sqrt(E σ²) and g sqrt(E σ'²).
+    """
+
+    def __init__(self, activation: Activation, s: Array) -> None:
+        z, weights = gaussian_rule()
+        self.s = s
+        points, scale = np.exp(s / 2)[:, None] * z, activation.gain * np.sqrt(weights)
+        self.values, self.slopes = (
+            scale * activation.values(points),
+            scale * activation.slopes(points),
+        )
+        self.value = np.linalg.norm(self.values, axis=1)
+        self.slope = np.linalg.norm(self.slopes, axis=1)
+        self.values /= self.value[:, None]
+        self.slopes /= self.slope[:, None]
+
+
+class _Plane:
+    """Quadrature over pairs (u, v) of normal variables of angle θ, for variances up to ``q``.
+
+    In polar coordinates u = r cos φ and v = r cos(φ - θ), of variance 1. The plane is cut into the
+    four sectors between the lines u = 0 and v = 0, so that functions with a kink at 0 are smooth in
+    each. Activations are steep where √q is large: then nodes crowd at those lines and at r = 0, and
+    `angles` at 0 and π, as singularities at a distance of 1/√q want it.
+    """
+
+    def __init__(self, activation: Activation, q: float) -> None:
+        self._activation = activation
+        self._grade = math.log1p(math.sqrt(q)) / 2
+        self._radial_grade = math.log1p(2 * math.sqrt(q))
+        at = np.log([q])
+        for self._order, finer in itertools.pairwise(ORDERS):
+            change = self.falls(at, PROBES) - self.falls(at, PROBES, order=finer)
+            if np.abs(change).max() <= TOLERANCE:
+                break
+
+    def angles(self, count: int) -> Array:
+        """Return ``count`` angles between which to interpolate."""
+        return math.pi / 2 * (1 + _graded(_chebyshev_points(count), self._grade))
+
+    def position(self, theta: Array) -> Array:
+        """Return the point of [-1, 1] that `angles` moves to ``theta``."""
+        x = np.arctanh((theta * (2 / math.pi) - 1) * math.tanh(self._grade)) / self._grade
+        return np.asarray(x)
+
+    def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
+        """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
+
+        This is half the mean product of the two samples' σ'(u) - σ'(v): small angles lose nothing.
+        """
+        falls = np.empty((len(theta), len(s), len(s)))
+        for fall, angle in zip(falls, theta, strict=True):
+            u, weights = self._rule(float(angle), order or self._order)
+            slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
+            changes = slopes - _swapped(slopes)
+            weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
+            fall[:] = weighted @ changes.T / 2
+        norms = _second_moments(self._activation, np.exp(s))[1]
+        return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
+
+    def deficits(self, at: _Features, theta: float) -> tuple[Array, Array]:
+        """Return w' and h (n, n) at one angle by a finer rule, from squared differences."""
+        u, weights = self._rule(theta, math.ceil(1.4 * self._order))
+        points = np.multiply.outer(np.exp(at.s / 2), u)
+        scale = self._activation.gain * np.sqrt(weights)
+        found = []
+        for values, norm in (
+            (self._activation.values(points), at.value),
+            (self._activation.slopes(points), at.slope),
+        ):
+            left = scale * values / norm[:, None, None, None, None]
+            right = scale * _swapped(values) / norm[:, None, None, None, None]
+            flat, flat2 = left.reshape(len(norm), -1), right.reshape(len(norm), -1)
+            found.append(_squared_distances(flat, flat2) / 2)
+        return found[0], found[1]
+
+    def mean_over_cosines(self, theta: Array) -> Array:
+        """Return the matrix from f at `angles` to the mean of f over cosines from cos θ to 1.
+
+        The mean is the integral over t in [0, 1] of θ sin(θ t) / (1 - cos θ) f(θ t).
+        """
+        nodes, weights = _graded_rule(96, self._grade)
+        between = theta[:, None] * (nodes + 1) / 2
+        density = theta[:, None] * np.sin(between) / (2 * np.sin(theta[:, None] / 2) ** 2)
+        basis = chebyshev.chebvander(self.position(between), len(theta) - 1)
+        means = np.einsum("kt,ktm->km", density * weights / 2, basis)
+        return np.asarray(means @ _transform(len(theta)))
+
+    def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
+        """Return u and weights, both of shape (sector, φ, sign of r, |r|)."""
+        nodes, weights = _graded_rule(order, self._grade)
+        same, opposite = (math.pi - theta) / 2, theta / 2  # the sectors by the signs of u and v
+        phi = np.stack([theta / 2 + same * nodes, opposite * (nodes + 1) - math.pi / 2])
+        width = np.stack([same * weights, opposite * weights])
+        nodes, weights = _gauss_legendre(4 * order // 3)
+        t, grade = (nodes + 1) / 2, self._radial_grade
+        r = RADIUS * np.sinh(grade * t) / math.sinh(grade)
+        mass = weights * np.cosh(grade * t) * r * np.exp(-(r**2) / 2)
+        u = np.multiply.outer(np.cos(phi), np.stack([r, -r]))
+        joint = np.multiply.outer(width, np.stack([mass, mass]))
+        return u, joint / joint.sum()
+
+
+def _swapped(values: Array) -> Array:
+    """Return f(v) at the nodes of `_Plane` from f(u), (n, sector, φ, sign, |r|).
+
+    The reflection φ → θ - φ takes u to v and each sector to itself, the one of opposite signs
+    together with r → -r.
+    """
+    return np.stack([values[:, 0, ::-1], values[:, 1, ::-1, ::-1]], axis=1)
+
+
+@cache
+def _gauss_legendre(order: int) -> tuple[Array, Array]:
+    """Return nodes and weights in [-1, 1], right to rounding.
+
+    NumPy's weights have relative errors up to 1e-11 near the ends, where steep activations put
+    their mass; a Newton step in extended precision, where there is one, mends them.
+    """
+
+    def newton(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        before, polynomial = np.ones_like(x), x
+        for k in range(2, order + 1):
+            before, polynomial = polynomial, ((2 * k - 1) * x * polynomial - (k - 1) * before) / k
+        slope = order * (x * polynomial - before) / (x * x - 1)
+        return x - polynomial / slope, slope
+
+    x, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
+    _, slope = newton(x)
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x.astype(np.float64), weights.astype(np.float64)
+
+
+def _graded(x: Array, grade: float) -> Array:
+    """Return ``x`` in [-1, 1] moved towards the ends."""
+    return np.asarray(np.tanh(grade * x) / math.tanh(grade))
+
+
+def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
+    """Return Gauss-Legendre nodes in [-1, 1] moved by `_graded`, and their weights."""
+    x, weights = _gauss_legendre(order)
+    return _graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
+
+
+def _second_moments(activation: Activation, q: Array) -> tuple[Array, Array]:
+    """Return g² E σ(√q z)² and g² E σ'(√q z)² for variances ``q`` (n,)."""
+    moments = np.empty((2, len(q)))
+    z = gaussian_nodes()
+    for start in range(0, len(q), 1024):  # bounds the memory
+        part = slice(start, start + 1024)
+        points = np.sqrt(q[part])[:, None] * z
+        moments[0, part] = gaussian_mean(activation.values(points) ** 2)
+        moments[1, part] = gaussian_mean(activation.slopes(points) ** 2)
+    moments *= activation.gain**2
+    return moments[0], moments[1]
+
+
+def _squared_distances(rows: Array, rows2: Array) -> Array:
+    """Return |r - r'|² (n, n') from the differences themselves."""
+    return np.stack([np.sum((rows2 - row) ** 2, axis=1) for row in rows])
+
+
+def _chebyshev_points(count: int) -> Array:
+    return np.cos(math.pi * (np.arange(count) + 0.5) / count)
+
+
+def _transform(count: int) -> Array:
+    """Return the matrix from values at Chebyshev points to Chebyshev coefficients."""
+    turns = np.outer(np.arange(count), 2 * np.arange(count) + 1) % (4 * count)  # exact
+    matrix: Array = np.cos(math.pi / (2 * count) * turns) * (2 / count)
+    matrix[0] /= 2
+    return matrix
+
+
+def _coefficients(values: Array, axes: Iterable[int] | None = None) -> Array:
+    """Return Chebyshev coefficients of values at Chebyshev points, along some axes or all."""
+    for axis in range(values.ndim) if axes is None else axes:
+        transform = _transform(values.shape[axis])
+        values = np.moveaxis(np.tensordot(transform, values, axes=(1, axis)), 0, axis)
+    return values

@@ -1,0 +1,1 @@
+"""Networks and activations: fully connected ones in the NTK parameterisation, torch modules by name."""

@@ -1,0 +1,173 @@
+"""Inner products of gradients of many samples, a tile at a time, in bounded memory.
+
+Samples are taken in panels of rows: the factored gradients of two panels are held at once, and all
+pairs between them are made from these in tiles. If the memory allows, one panel is all samples and
+every factor is computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.networks.mlp import MLP, GradientFactors
+
+#: Rows and columns of a tile, by device. On a CPU the tile stays in the caches from one layer to
+#: the next and wastes little below the diagonal; a GPU wants large products.
+TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
+
+
+@contextmanager
+def full_precision(*, tf32: bool = False) -> Iterator[None]:
+    """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
+
+    With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
+    """
+    settings: Any = torch.backends
+    backends = (settings.cuda.matmul, settings.mkldnn.matmul)
+    try:
+        allowed = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
+        kept = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = "ieee"
+            if tf32:
+                settings.cuda.matmul.fp32_precision = "tf32"
+            yield
+        finally:
+            for backend, precision in zip(backends, kept, strict=True):
+                backend.fp32_precision = precision
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        if tf32:
+            settings.cuda.matmul.allow_tf32 = True
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+
+
+def tile_shape(device: torch.device) -> tuple[int, int]:
+    """Return the rows and columns of a tile that suit a device."""
+    return TILE.get(device.type, TILE["cuda"])
+
+
+def factor_bytes(mlp: MLP, dtype: torch.dtype) -> int:
+    """Return what the factored gradient of one sample takes beside the sample itself."""
+    widths = sum(weight.shape[0] for weight in mlp.weights[:-1])
+    return 2 * widths * dtype.itemsize
+
+
+def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
+    """Return how many of ``n`` rows make a panel, so that two panels fit into ``memory`` bytes.
+
+    Panels are equally large, and no smaller than ``least`` rows, whatever the memory.
+
+    >>> [panel_rows(100, row_bytes=8, memory=memory, least=10) for memory in (800, 799, 1)]
+    [100, 34, 10]
+    """
+    if n * row_bytes <= memory:
+        return max(1, n)
+    rows = max(1, least, memory // (2 * row_bytes))
+    return max(1, least, math.ceil(n / math.ceil(n / rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Factored gradients of the samples ``span``."""
+
+    span: slice
+    factors: GradientFactors
+
+    def rows(self, r: slice) -> GradientFactors:
+        """The gradients of the samples ``r``, numbered among all samples."""
+        return self.factors.rows(slice(r.start - self.span.start, r.stop - self.span.start))
+
+
+class Panels:
+    """Panels of ``size`` of ``n`` samples, of which the last two used are kept.
+
+    So hold no more than two: use ``panels[i]`` and ``panels[j]`` in a function of their own.
+    """
+
+    def __init__(self, n: int, size: int, compute: Callable[[slice], GradientFactors]) -> None:
+        self.spans = [slice(top, min(top + size, n)) for top in range(0, n, size)]
+        self._compute = compute
+        self._kept: dict[int, Panel] = {}
+
+    def __getitem__(self, number: int) -> Panel:
+        panel = self._kept.pop(number, None)
+        if panel is None:
+            if len(self._kept) == 2:  # before another is computed: three would not fit
+                del self._kept[next(iter(self._kept))]
+            span = self.spans[number]
+            panel = Panel(span, self._compute(span))
+        self._kept[number] = panel  # the most recently used comes last
+        return panel
+
+    def load(self, number: int) -> None:
+        """Compute a panel ahead of its use."""
+        self[number]  # which keeps it
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield all pairs of panels i <= j in an order that finds one of the two still kept.
+
+        >>> [*Panels(3, 1, lambda rows: GradientFactors((), ())).pairs()]
+        [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (2, 2)]
+        """
+        forward = True
+        for i in range(len(self.spans)):
+            others = range(i, len(self.spans))
+            yield from ((i, j) for j in (others if forward else reversed(others)))
+            forward = not forward
+
+
+def tiles(
+    rows: slice, columns: slice, shape: tuple[int, int], *, upper: bool
+) -> Iterator[tuple[slice, slice]]:
+    """Yield tiles, ``shape`` large at most, that cover the pairs of rows and columns.
+
+    With ``upper``, only those with i <= j: a tile on the diagonal begins with a square, which has
+    its lower triangle, too; ``shape`` is at least as wide as high then.
+
+    >>> [(r.start, c.start, c.stop) for r, c in tiles(slice(4), slice(4), (2, 3), upper=True)]
+    [(0, 0, 3), (0, 3, 4), (2, 2, 4)]
+    """
+    height, width = shape
+    first, left = rows.start or 0, columns.start or 0
+    for top in range(first, rows.stop, height):
+        r = slice(top, min(top + height, rows.stop))
+        for start in range(max(top, left) if upper else left, columns.stop, width):
+            yield r, slice(start, min(start + width, columns.stop))
+
+
+class Products:
+    """Sums of products of layers' Gram matrices, in buffers that are used again and again."""
+
+    def __init__(self, like: Tensor, shape: tuple[int, int]) -> None:
+        self._buffers = like.new_empty(2, math.prod(shape))
+
+    def kernel(self, total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:
+        """Set ``total`` (n, n') to the inner products of two sets of gradients."""
+        torch.mm(rows.alphas[-1], columns.alphas[-1].T, out=total)  # where delta is 1
+        for layer in range(len(rows.deltas)):
+            self.add_layer(total, rows, columns, layer)
+
+    def add_layer(
+        self, total: Tensor, rows: GradientFactors, columns: GradientFactors, layer: int
+    ) -> None:
+        """Add one layer's (A A'^T) * (D D'^T) to ``total`` (n, n')."""
+        alpha, delta = (b[: total.numel()].view(total.shape) for b in self._buffers.unbind())
+        torch.mm(rows.alphas[layer], columns.alphas[layer].T, out=alpha)
+        if layer == len(rows.deltas):  # the last, where delta is 1
+            total.add_(alpha)
+            return
+        torch.mm(rows.deltas[layer], columns.deltas[layer].T, out=delta)
+        total.addcmul_(alpha, delta)

@@ -1,0 +1,359 @@
+"""Fully connected networks in the NTK parameterisation, and their gradients in factored form.
+
+Depth L counts hidden layers. There are no biases, every weight is N(0, 1), the factor
+gain/sqrt(m_l) stands after layer l and the input is not divided by sqrt(d)
+(liu2023relu, Eqs. 1 and 3):
+
+    alpha_0 = x,   z_l = W_l alpha_(l-1),   alpha_l = gain/sqrt(m_l) sigma(z_l),
+    f(x) = W_(L+1) alpha_L.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+
+#: A function that multiplies by sigma'(z).
+TimesSlope: TypeAlias = Callable[[Tensor], Tensor]
+
+
+#: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
+#: leaves in the caches is there for the next.
+PART = {"cpu": 256, "cuda": 8192}
+
+
+class ShapeError(UserError):
+    """Weights or inputs do not fit together in shape, type or place."""
+
+
+class NotLinearError(UserError):
+    """The network has an activation other than the identity."""
+
+
+@dataclass(frozen=True, eq=False)
+class MLP:
+    """A network with one output: weights from the input on, and the activation between them.
+
+    ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L). Depth 0 is the linear
+    model, with W_1 (1, d) only.
+
+    Raises:
+        ShapeError: if a weight does not take what the one before it gives, or does not share its
+            type and device.
+    """
+
+    weights: tuple[Tensor, ...]
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        shapes = [tuple(w.shape) for w in self.weights]
+        chained = all(len(s) == 2 for s in shapes) and all(
+            after[1] == before[0] for before, after in pairwise(shapes)
+        )
+        if not shapes or not chained or shapes[-1][0] != 1:
+            raise ShapeError(f"weights of shapes {shapes} do not make a network of one output")
+        if len({(w.dtype, w.device) for w in self.weights}) > 1:
+            raise ShapeError("the weights differ in type or device")
+        if self.depth:  # its quadrature must not first run inside a caller's torch.func transform
+            _ = self.activation.gain
+
+    @property
+    def depth(self) -> int:
+        """The number of hidden layers L."""
+        return len(self.weights) - 1
+
+    @property
+    def dim(self) -> int:
+        """The number of inputs d."""
+        return self.weights[0].shape[1]
+
+    @property
+    def width(self) -> int:
+        """The number of units of the widest hidden layer; 0 at depth 0."""
+        return max((w.shape[0] for w in self.weights[:-1]), default=0)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of every weight."""
+        return self.weights[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where every weight lies."""
+        return self.weights[0].device
+
+    def scale(self, layer: int) -> float:
+        """The factor gain/sqrt(m_l) after hidden layer l = 1, …, L."""
+        return self.activation.gain / math.sqrt(self.weights[layer - 1].shape[0])
+
+    def to(self, dtype: torch.dtype) -> MLP:
+        """The same network with weights of another type."""
+        return MLP(tuple(w.to(dtype) for w in self.weights), self.activation)
+
+
+def init_mlp(
+    d: int,
+    *,
+    depth: int,
+    width: int,
+    activation: Activation | str,
+    generator: np.random.Generator,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+) -> MLP:
+    """Return a network on ``d`` inputs with weights drawn from N(0, 1).
+
+    ``activation`` may be a name that `activations.get` knows.
+
+    NumPy draws the weights in float64, layer by layer from the input on. So one seed gives the
+    same network on every device, and networks of different depth or activation from one seed
+    share their first layers.
+
+    >>> import numpy as np
+    >>> one, two = (
+    ...     init_mlp(3, depth=k, width=4, activation="relu", generator=np.random.default_rng(0))
+    ...     for k in (1, 2)
+    ... )
+    >>> torch.equal(one.weights[0], two.weights[0]), two.depth, two.width, two.dim
+    (True, 2, 4, 3)
+    """
+    if isinstance(activation, str):
+        activation = activations.get(activation)
+    weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
+    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), activation)
+
+
+def draw_weights(
+    d: int, *, depth: int, width: int, outputs: int, generator: np.random.Generator
+) -> Iterator[Tensor]:
+    """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width).
+
+    They are drawn in this order, so that networks from one seed share their first layers, whatever
+    their depth and their outputs.
+    """
+    for columns, rows in pairwise([d, *[width] * depth, outputs]):
+        yield torch.from_numpy(generator.standard_normal((rows, columns)))
+
+
+def check_inputs(mlp: MLP, x: Tensor) -> None:
+    """Raise `ShapeError` unless ``x`` is a batch (n, d) that ``mlp`` takes as it is."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"inputs are a {type(x).__name__}; convert them with torch.from_numpy")
+    if x.ndim != 2 or x.shape[1] != mlp.dim:
+        raise ShapeError(f"inputs have shape {tuple(x.shape)}; the network takes (n, {mlp.dim})")
+    if x.dtype != mlp.dtype or x.device != mlp.device:
+        raise ShapeError(
+            f"inputs are {x.dtype} on {x.device}, the network is {mlp.dtype} on {mlp.device}"
+        )
+
+
+def forward(mlp: MLP, x: Tensor) -> Tensor:
+    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
+    return (embeddings(mlp, x) @ mlp.weights[-1].T).squeeze(1)
+
+
+def embeddings(mlp: MLP, x: Tensor) -> Tensor:
+    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on the rows of ``x`` (n, d).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    alpha = x
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        alpha = mlp.scale(layer) * mlp.activation.function(alpha @ weight.T)
+    return alpha
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFactors:
+    """Gradients of many samples as outer products, layer by layer.
+
+    The gradient of f(x_i) by W_l is the matrix delta_l(i) alpha_(l-1)(i)^T, a row of
+    ``deltas[l-1]`` (n, m_l) times a row of ``alphas[l-1]`` (n, m_(l-1)). There is one more alpha
+    than there are deltas: the delta of the last layer is 1 for every sample and is not stored.
+    """
+
+    alphas: tuple[Tensor, ...]
+    deltas: tuple[Tensor, ...]
+
+    def rows(self, rows: slice | Tensor) -> GradientFactors:
+        """The gradients of some of the samples, by a slice or by their numbers."""
+        return GradientFactors(
+            tuple(alpha[rows] for alpha in self.alphas), tuple(delta[rows] for delta in self.deltas)
+        )
+
+    def empty(self, n: int, dtype: torch.dtype) -> GradientFactors:
+        """Room for the gradients of ``n`` samples of the same network."""
+        parts = (self.alphas, self.deltas)
+        return GradientFactors(
+            *(tuple(a.new_empty(n, a.shape[1], dtype=dtype) for a in part) for part in parts)
+        )
+
+    def squared_norms(self) -> Tensor:
+        """The squared gradient norms (n,): sum over l of |alpha_(l-1)|² |delta_l|²."""
+        total = _squared_rows(self.alphas[-1])
+        for alpha, delta in zip(self.alphas, self.deltas, strict=False):
+            total += _squared_rows(alpha) * _squared_rows(delta)
+        return total
+
+
+def _squared_rows(a: Tensor) -> Tensor:
+    # The norm is one pass without a temporary of the matrix's size.
+    norms: Tensor = torch.linalg.vector_norm(a, dim=1)
+    return norms.square_()
+
+
+@torch.no_grad()
+def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
+    """Return the factored gradients of ``mlp`` at every row of ``x`` (n, d), by one pass each way.
+
+    delta_(L+1) = 1,   delta_l = gain/sqrt(m_l) sigma'(z_l) * (W_(l+1)^T delta_(l+1)).
+
+    Raises:
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    alphas, deltas = (
+        [x.new_empty(len(x), weight.shape[0]) for weight in mlp.weights[:-1]] for _ in range(2)
+    )
+    factors = GradientFactors((x, *alphas), tuple(deltas))
+    part = PART.get(x.device.type, PART["cuda"])
+    for top in range(0, len(x), part):
+        _fill(mlp, factors.rows(slice(top, top + part)))
+    return factors
+
+
+def _fill(mlp: MLP, factors: GradientFactors) -> None:
+    """Set the factors of a few samples, of which the first alpha is given."""
+    alphas, deltas, slopes = factors.alphas, factors.deltas, []
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        scale, out = mlp.scale(layer), alphas[layer]
+        if _is_in_place(mlp.activation):  # and homogeneous: the scale goes into the product
+            z = product(alphas[layer - 1], weight.T, scale, out=out)
+            _, slope = activate(mlp.activation, z)
+        else:
+            value, slope = activate(mlp.activation, alphas[layer - 1] @ weight.T)
+            torch.mul(value, scale, out=out)
+        slopes.append(slope)
+    for layer in range(mlp.depth, 0, -1):
+        scale, weight, out = mlp.scale(layer), mlp.weights[layer], deltas[layer - 1]
+        if layer == mlp.depth:
+            out.copy_(scale * weight)  # the same for every sample
+        else:
+            product(deltas[layer], weight, scale, out=out)
+        slopes.pop()(out)
+
+
+def activate(activation: Activation, z: Tensor) -> tuple[Tensor, TimesSlope]:
+    """Return sigma(z) and a function that multiplies by sigma'(z) in place.
+
+    ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
+    """
+    slope = activation.negative_slope
+    if slope is None or not _is_in_place(activation):
+        return activation.function(z), lambda back: back.mul_(activation.derivative(z))
+    if slope == 1:
+        return z, lambda back: back
+    value = torch.nn.functional.leaky_relu_(z, slope)
+    return value, lambda back: _leaky_relu_backward(back, value, slope)
+
+
+def _is_in_place(activation: Activation) -> bool:
+    """Return whether sigma(z) has the sign of z, so that z itself need not be kept."""
+    slope = activation.negative_slope
+    return slope is not None and slope >= 0
+
+
+def _leaky_relu_backward(back: Tensor, value: Tensor, slope: float) -> Tensor:
+    times_slope = torch.ops.aten.leaky_relu_backward.grad_input
+    result: Tensor = times_slope(back, value, slope, True, grad_input=back)
+    return result
+
+
+def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
+    """Return scale · a b, of matrices or of stacks of matrices."""
+    multiply = torch.addmm if a.ndim == 2 else torch.baddbmm
+    nothing = a.new_empty(()) if out is None else out
+    return multiply(nothing, a, b, beta=0, alpha=scale, out=out)
+
+
+def is_linear(mlp: MLP) -> bool:
+    """Return whether the network's output is linear in its input."""
+    return mlp.depth == 0 or mlp.activation.negative_slope == 1
+
+
+@torch.no_grad()
+def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
+    """Return F (n, q) with F F^T the NTK of a linear network, for `conditioning_from_factor`.
+
+    In a linear network delta_l is the same vector b_l for every sample, so that
+    F = (|b_1| A_0, …, |b_(L+1)| A_L) = x S with S the stacked maps from the input. If n > d these
+    columns are reduced to d, see `linear_map`.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+        ShapeError: if ``x`` does not fit the network.
+    """
+    check_inputs(mlp, x)
+    return x @ linear_map(mlp) if len(x) > mlp.dim else _stacked(mlp, x)
+
+
+@torch.no_grad()
+def linear_map(mlp: MLP) -> Tensor:
+    """Return M (d, d) with x M M^T x'^T the NTK of a linear network: S without its directions.
+
+    M^T is the triangle of the QR factorisation of S^T.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+    """
+    # With the rows of the identity for samples the alphas are the maps themselves.
+    return _without_directions(_stacked(mlp, _identity(mlp)))
+
+
+@torch.no_grad()
+def linear_embedding_map(mlp: MLP) -> Tensor:
+    """Return M (d, min(d, m_L)) with x M M^T x'^T the NNGP kernel of a linear network.
+
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+    """
+    _require_linear(mlp)
+    return _without_directions(embeddings(mlp, _identity(mlp)))
+
+
+def _identity(mlp: MLP) -> Tensor:
+    return torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device)
+
+
+def _without_directions(maps: Tensor) -> Tensor:
+    triangle: Tensor = torch.linalg.qr(maps.T, mode="r").R
+    return triangle.T
+
+
+def _require_linear(mlp: MLP) -> None:
+    if not is_linear(mlp):
+        raise NotLinearError(f"a network of {mlp.activation.name} has no linear factor; use ntk")
+
+
+def _stacked(mlp: MLP, x: Tensor) -> Tensor:
+    _require_linear(mlp)
+    factors = gradient_factors(mlp, x)
+    sizes = [*(torch.linalg.vector_norm(delta[0]) for delta in factors.deltas), 1.0]
+    return torch.cat([a * b for a, b in zip(factors.alphas, sizes, strict=True)], dim=1)

@@ -1,0 +1,1 @@
+"""Eigenvalues and condition numbers of kernels, with error bounds."""

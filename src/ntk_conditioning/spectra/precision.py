@@ -1,0 +1,360 @@
+"""How far float arithmetic resolves kappa: estimates against references in many digits.
+
+A problem is a kernel of a few samples, two of which are at distance delta: the smaller delta, the
+larger kappa. The reference takes the float64 samples and weights as exact numbers. An estimate is
+what a recipe in floats makes of them; a recipe in float32 rounds them first, as its users do. That
+moves kappa by about eps32 · sqrt(kappa), relatively, while errors of a kernel's entries move it by
+eps32 · kappa.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import mpmath
+import numpy as np
+import scipy.linalg
+import torch
+from numpy.typing import DTypeLike, NDArray
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import (
+    Conditioning,
+    conditioning,
+    conditioning_from_factor,
+)
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+
+Array = NDArray[np.float64]
+
+DIGITS = 60
+"""Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30."""
+
+# Where kappa has passed 1e17. It grows as delta^-2 in finite networks, as soon as no unit tells the
+# pair apart, and as delta^-1 in ReLU networks of infinite width.
+SMALLEST_DISTANCE = {"empirical_ntk": 1e-9, "infinite_ntk": 1e-15}
+
+
+class ProblemError(UserError):
+    """The samples of a problem have a singular kernel, so that no kappa exists."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A kernel of samples ``x`` (n, d), of which the first two are ``delta`` apart.
+
+    It is that of the network ``mlp``, or of the ReLU network of infinite width where there is none.
+    """
+
+    activation: str
+    depth: int
+    seed: int
+    delta: float
+    x: Array
+    mlp: MLP | None
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name in tables."""
+        return "infinite_ntk" if self.mlp is None else "empirical_ntk"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a recipe finds: λ_max / λ_min as computed, and whether it stands by it.
+
+    ``floor_kappa`` is the largest kappa that its precision resolves, known to it or not.
+    """
+
+    ratio: float
+    resolved: bool
+    floor_kappa: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """An estimate beside the reference; ``error`` is |ratio / reference - 1|."""
+
+    method: str
+    kappa_reference: float
+    estimate: Estimate
+    error: float
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+
+def problems(
+    *,
+    samples: int,
+    dim: int,
+    width: int,
+    depths: Sequence[int],
+    seeds: Sequence[int],
+    points: int,
+) -> Iterator[Problem]:
+    """Yield the Gram matrix (at depth 0), linear, ReLU and infinitely wide ReLU networks.
+
+    Each comes with ``points`` distances of the pair, logarithmically from 1 on down. A seed gives
+    the same samples but for the pair's second, and the same first layers, everywhere.
+
+    Raises:
+        ProblemError: with more samples than dimensions, whose Gram matrix is singular.
+    """
+    if samples > dim:
+        raise ProblemError(
+            f"{samples} samples in {dim} dimensions have a singular Gram matrix; "
+            "give as many dimensions or more"
+        )
+    for seed in seeds:
+        rng = generator(seed, "data")
+        x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
+        direction = rng.standard_normal(dim) / math.sqrt(dim)
+        for depth in depths:
+            for activation, mlp in _networks(dim, depth=depth, width=width, seed=seed):
+                smallest = SMALLEST_DISTANCE["empirical_ntk" if mlp else "infinite_ntk"]
+                for delta in np.geomspace(1, smallest, points).tolist():
+                    near = x.copy()
+                    near[1] = x[0] + delta * direction
+                    yield Problem(activation, depth, seed, delta, near, mlp)
+
+
+def _networks(dim: int, *, depth: int, width: int, seed: int) -> Iterator[tuple[str, MLP | None]]:
+    for name in ("linear", "relu") if depth else ("linear",):
+        init = generator(seed, "init")
+        yield name, init_mlp(dim, depth=depth, width=width, activation=name, generator=init)
+    if depth:
+        yield "relu", None
+
+
+def measure(problem: Problem) -> list[Measurement]:
+    """Return what every recipe for this kind of kernel finds, beside the reference.
+
+    Raises:
+        ProblemError: if the kernel is singular.
+    """
+    with mpmath.workdps(DIGITS):
+        exact = reference(problem)
+        return [
+            Measurement(method, float(exact), estimate, float(abs(estimate.ratio / exact - 1)))
+            for method, estimate in estimates(problem).items()
+        ]
+
+
+# --- references -----------------------------------------------------------------------------------
+
+
+def reference(problem: Problem) -> Any:
+    """Return kappa of a problem as an mpmath number of `DIGITS` digits.
+
+    Raises:
+        ProblemError: if the kernel is singular.
+    """
+    with mpmath.workdps(DIGITS):
+        if problem.mlp is None:
+            return exact_kappa(exact_infinite_kernel(problem.x, problem.depth))
+        return exact_kappa(mpmath.matrix(exact_kernel(problem.mlp, problem.x).tolist()))
+
+
+def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
+    """Return a multiple of the NTK (n, n) of a linear or ReLU network as whole numbers, exactly.
+
+    Floats are whole numbers times a power of two, and these networks are made of sums, products
+    and signs. Every layer's term of the NTK carries the samples twice, all weights but one layer's
+    twice, and all scales gain / sqrt(m) twice: a common factor, which kappa does not see.
+
+    Raises:
+        ProblemError: for another activation.
+
+    >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
+    >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).tolist()
+    [[5, 4], [4, 16]]
+    """
+    slope_below = mlp.activation.negative_slope if mlp.depth else 1
+    if slope_below not in (0, 1):
+        raise ProblemError(f"{mlp.activation.name} networks have no exact kernel; use relu, linear")
+    (alpha,) = _whole_numbers(x)
+    weights = _whole_numbers(*(w.numpy() for w in mlp.weights))
+    alphas, slopes = [alpha], []
+    for weight in weights[:-1]:
+        z = alphas[-1] @ weight.T
+        slope = np.where(z > 0, 1, slope_below).astype(object)
+        alphas.append(z * slope)
+        slopes.append(slope)
+    kernel = alphas[-1] @ alphas[-1].T
+    back = weights[-1]
+    for layer in range(mlp.depth, 0, -1):
+        delta = slopes[layer - 1] * back
+        kernel = kernel + (alphas[layer - 1] @ alphas[layer - 1].T) * (delta @ delta.T)
+        back = delta @ weights[layer - 1]
+    return np.asarray(kernel, dtype=object)
+
+
+def _whole_numbers(*arrays: Array) -> list[NDArray[np.object_]]:
+    """Return the arrays times one power of two that makes all their entries whole numbers."""
+    ratios = [[float(value).as_integer_ratio() for value in a.flat] for a in arrays]
+    common = max(denominator for pairs in ratios for _, denominator in pairs)
+    whole = []
+    for a, pairs in zip(arrays, ratios, strict=True):
+        numbers = np.empty(len(pairs), dtype=object)
+        numbers[:] = [numerator * (common // denominator) for numerator, denominator in pairs]
+        whole.append(numbers.reshape(a.shape))
+    return whole
+
+
+def exact_infinite_kernel(x: Array, depth: int) -> Any:
+    """Return a multiple of the NTK (n, n) of the ReLU network of infinite width, in mpmath.
+
+    By the textbook's recursion in covariances, liu2023relu, Eqs. (8) to (10), in the working
+    precision of mpmath, which the caller chooses.
+    """
+    (whole,) = _whole_numbers(x)
+    gram = mpmath.matrix((whole @ whole.T).tolist())
+    theta = (depth + 1) * gram  # whose diagonal is right, and stays
+    for i, j in combinations(range(len(x)), 2):
+        scale = mpmath.sqrt(gram[i, i] * gram[j, j])
+        cosine = entry = gram[i, j] / scale
+        for _ in range(depth):
+            angle = mpmath.acos(cosine)
+            cosine = (mpmath.sin(angle) + (mpmath.pi - angle) * cosine) / mpmath.pi
+            entry = cosine + entry * (mpmath.pi - angle) / mpmath.pi
+        theta[i, j] = theta[j, i] = scale * entry
+    return theta
+
+
+def exact_kappa(kernel: Any) -> Any:
+    """Return λ_max / λ_min of an mpmath matrix, in the working precision.
+
+    Raises:
+        ProblemError: if λ_min is not above the rounding errors of that precision.
+
+    >>> round(float(exact_kappa(mpmath.matrix([[2, 1], [1, 2]]))), 12)
+    3.0
+    """
+    eigenvalues = mpmath.eigsy(kernel, eigvals_only=True)
+    smallest, largest = min(eigenvalues), max(eigenvalues)
+    if smallest <= largest * mpmath.mpf(10) ** (5 - mpmath.mp.dps):
+        raise ProblemError(
+            "the kernel of a problem is singular; give wider networks and fewer samples"
+        )
+    return largest / smallest
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+
+def estimates(problem: Problem) -> dict[str, Estimate]:
+    """Return what every recipe for this kind of kernel finds, by the recipe's name."""
+    x, mlp = problem.x, problem.mlp
+    if mlp is None:
+        return {name: recipe(x, problem.depth) for name, recipe in INFINITE_RECIPES.items()}
+    recipes = {**RECIPES, **(LINEAR_RECIPES if problem.activation == "linear" else {})}
+    return {name: recipe(mlp, x) for name, recipe in recipes.items()}
+
+
+def _float32_general(mlp: MLP, x: Array) -> Estimate:
+    return _unguarded(np.sort(np.linalg.eigvals(_kernel(mlp, x, np.float32)).real), np.float32)
+
+
+def _float32_symmetric(mlp: MLP, x: Array) -> Estimate:
+    return _unguarded(scipy.linalg.eigvalsh(_kernel(mlp, x, np.float32)), np.float32)
+
+
+def _float32(mlp: MLP, x: Array) -> Estimate:
+    return _guarded(conditioning(_kernel(mlp, x, np.float32)))
+
+
+def _float64(mlp: MLP, x: Array) -> Estimate:
+    return _guarded(conditioning(_kernel(mlp, x, np.float64)))
+
+
+def _extremes(mlp: MLP, x: Array) -> Estimate:
+    return _guarded(extreme_conditioning(_kernel(mlp, x, np.float64), overwrite=True))
+
+
+def _factor(mlp: MLP, x: Array) -> Estimate:
+    factor = empirical.linear_factor(mlp, torch.from_numpy(x))
+    return _guarded(conditioning_from_factor(factor.numpy()))
+
+
+def _cosine_float32(x: Array, depth: int) -> Estimate:
+    k = cosine_formula(x.astype(np.float32), depth)
+    return _unguarded(scipy.linalg.eigvalsh(k.astype(np.float64)), np.float32)
+
+
+def _cosine(x: Array, depth: int) -> Estimate:
+    return _unguarded(scipy.linalg.eigvalsh(cosine_formula(x, depth)), np.float64)
+
+
+def _deficits(x: Array, depth: int) -> Estimate:
+    return _guarded(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
+
+
+RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {
+    "float32_general": _float32_general,
+    "float32_symmetric": _float32_symmetric,
+    "float32": _float32,
+    "float64": _float64,
+    "extremes": _extremes,
+}
+"""For every finite network. The first is that of liu2023relu's published code: float32, a solver
+for general matrices, the real parts sorted, and the ratio whatever its sign."""
+
+LINEAR_RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {"factor": _factor}
+"""For linear networks and the Gram matrix."""
+
+INFINITE_RECIPES: Mapping[str, Callable[[Array, int], Estimate]] = {
+    "cosine_float32": _cosine_float32,
+    "cosine": _cosine,
+    "deficits": _deficits,
+}
+"""For ReLU networks of infinite width."""
+
+
+def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
+    """Return the NTK of the ReLU network of infinite width as textbooks compute it, in x's type.
+
+    The recursion goes by covariances, and angles are arccosines of rounded cosines.
+    """
+    sigma = x @ x.T
+    theta, scale = sigma, np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
+    pi = x.dtype.type(math.pi)
+    for _ in range(depth):
+        cosine = np.clip(sigma / scale, -1, 1)
+        angle = np.arccos(cosine)
+        sigma = scale * (np.sin(angle) + (pi - angle) * cosine) / pi
+        theta = sigma + theta * (pi - angle) / pi
+    return np.asarray(theta)
+
+
+def _kernel(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    samples = torch.from_numpy(x.astype(dtype))
+    kernel: NDArray[np.floating[Any]] = empirical.ntk(mlp.to(samples.dtype), samples).numpy()
+    return kernel
+
+
+def _guarded(found: Conditioning) -> Estimate:
+    """Return what the package reports, for comparison also where it reports nothing."""
+    smallest = 0.0 if found.lambda_min is None else found.lambda_min
+    return Estimate(
+        ratio=_ratio(found.lambda_max, smallest),
+        resolved=found.kappa is not None,
+        floor_kappa=found.lambda_max / found.resolution_floor,
+    )
+
+
+def _unguarded(ascending: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estimate:
+    """Return the ratio of the outermost eigenvalues, reported whatever it is."""
+    floor_kappa = 1 / (len(ascending) * float(np.finfo(dtype).eps))
+    return Estimate(_ratio(float(ascending[-1]), float(ascending[0])), True, floor_kappa)
+
+
+def _ratio(largest: float, smallest: float) -> float:
+    return largest / smallest if smallest else math.inf

@@ -1,0 +1,173 @@
+"""Ensembles: fully connected networks in the NTK parameterisation, trained by hand-written passes.
+
+On a CPU every network is best trained by itself, by one thread and in the same way whatever else
+there is; on a GPU single small networks would wait for their launches, so that the products of all
+members are computed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import draw_weights
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training import layers
+from ntk_conditioning.training.losses import Loss
+from ntk_conditioning.training.trainer import EVALUATED, Arrays, Member, Part, Training
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A fully connected network: its hidden layers, their width and their activation."""
+
+    depth: int
+    width: int
+    activation: Activation
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Members whose products are computed together; ``weights`` (members, m_l, m_(l-1))."""
+
+    numbers: Sequence[int]
+    weights: Sequence[Tensor]
+
+    @property
+    def alone(self) -> bool:
+        return len(self.numbers) == 1
+
+    @property
+    def matrices(self) -> Sequence[Tensor]:
+        """The weights, of a single member without the axis for members."""
+        return [w[0] for w in self.weights] if self.alone else self.weights
+
+
+class Ensemble(Training[_Group]):
+    """Networks of one `Architecture` in plain gradient descent, see `Training`.
+
+    ``together`` says whether the products of all members are computed together.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        loss: Loss,
+        members: Sequence[Member],
+        train: Mapping[int, Part],
+        test: Mapping[int, Part] | None = None,
+        *,
+        epochs: int,
+        batch: int | Literal["all"],
+        evaluate_every: int = 1,
+        together: bool = False,
+    ) -> None:
+        super().__init__(
+            loss, members, train, test, epochs=epochs, batch=batch, evaluate_every=evaluate_every
+        )
+        self._activation, self._together = architecture.activation, together
+        drawn = {
+            seed: [
+                weight.to(self._like)
+                for weight in draw_weights(
+                    self._like.shape[1],
+                    depth=architecture.depth,
+                    width=architecture.width,
+                    outputs=loss.outputs,
+                    generator=generator(seed, "init"),
+                )
+            ]
+            for seed in dict.fromkeys(member.seed for member in members)
+        }
+        weights = zip(*(drawn[member.seed] for member in members), strict=True)
+        self._form_groups(range(len(members)), [torch.stack(layer) for layer in weights])
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def _form_groups(self, numbers: Sequence[int], weights: Sequence[Tensor]) -> None:
+        """Group members; ``weights`` have an axis for them in front."""
+        self._empty = [w[:0] for w in weights]
+        if self._together:
+            self._groups = [_Group(numbers, weights)] if len(numbers) else []
+            return
+        # Copies, so that every matrix begins where it would if the member were the only one: a
+        # BLAS may round differently by a matrix's place in memory.
+        self._groups = [
+            _Group([number], [w[k : k + 1].clone() for w in weights])
+            for k, number in enumerate(numbers)
+        ]
+
+    def _active(self) -> tuple[list[int], list[Tensor]]:
+        """Return the members that have not diverged, and their weights."""
+        numbers = [number for group in self._groups for number in group.numbers]
+        kept = [place for place, number in enumerate(numbers) if self.diverged[number] < 0]
+        layered = zip(self._empty, *(group.weights for group in self._groups), strict=True)
+        return [numbers[place] for place in kept], [torch.cat(layer)[kept] for layer in layered]
+
+    def _drop_diverged(self) -> None:
+        self._form_groups(*self._active())
+
+    def _weights(self) -> Arrays:
+        return {f"weights_{k}": w.numpy(force=True) for k, w in enumerate(self._active()[1])}
+
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {f"weights_{k}": w.shape[1:] for k, w in enumerate(self._empty)}
+
+    def _place(self, numbers: Sequence[int], state: Arrays) -> None:
+        weights = [torch.tensor(state[f"weights_{k}"]).to(w) for k, w in enumerate(self._empty)]
+        self._form_groups(numbers, weights)
+
+    # --- one epoch of a group -------------------------------------------------------------------
+
+    def _descend(
+        self, group: _Group, batches: Mapping[int, Sequence[Tensor | slice]], step: int
+    ) -> None:
+        x, y = self._gather(group, self._train, {s: own[step] for s, own in batches.items()})
+        rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
+        pace = (-rates / x.shape[-2]).to(x)
+        if not group.alone:
+            pace = pace[:, None, None]
+        last = step + 1 == self.steps_per_epoch
+        moved = layers.descend(
+            self._activation,
+            group.matrices,
+            x,
+            lambda f: self._loss.gradient(f, y).mul_(pace),
+            measure=last,
+        )
+        if moved is not None:
+            norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
+            self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
+
+    def _evaluate(self, group: _Group) -> None:
+        for name, parts in (("train", self._train), ("test", self._test)):
+            if parts is None:
+                continue
+            n = len(next(iter(parts.values())).x)
+            loss = correct = torch.zeros((), dtype=torch.float64)
+            for top in range(0, n, EVALUATED):
+                rows = dict.fromkeys(parts, slice(top, top + EVALUATED))
+                x, y = self._gather(group, parts, rows)
+                f = layers.outputs(self._activation, group.matrices, x)
+                loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
+                correct = (self._loss.predictions(f) == y).sum(-1) + correct
+            for metric, total in (("loss", loss), ("accuracy", correct)):
+                values = total.numpy(force=True) / n
+                self.metrics[f"{name}_{metric}"][self.epoch, group.numbers] = values
+
+    def _gather(
+        self, group: _Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Return some of the samples of the members' seeds, with an axis for members if several."""
+        seeds = [self.members[number].seed for number in group.numbers]
+        x = {seed: parts[seed].x[rows[seed]] for seed in seeds}
+        y = {seed: parts[seed].y[rows[seed]] for seed in seeds}
+        if group.alone:
+            return x[seeds[0]], y[seeds[0]]
+        return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])

@@ -1,0 +1,72 @@
+"""Full-batch gradient descent, and how far it takes the network and its kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.transition.feedforward import Assembly, kernel, outputs
+
+
+class DivergedError(UserError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """A trained network and its way there.
+
+    ``loss_before`` and ``loss_after`` are 1/2 sum (f - y)². ``kernel_change`` is
+    |K(w_T) - K(w_0)| / |K(w_0)| in the spectral norm, ``distance`` |w_T - w_0|.
+    """
+
+    trained: Assembly
+    loss_before: float
+    loss_after: float
+    kernel_change: float
+    distance: float
+
+
+def descend(assembly: Assembly, x: Tensor, y: Tensor, *, steps: int, rate: float = 1.0) -> Descent:
+    """Return the network after ``steps`` steps on the loss 1/2 sum (f(x_i) - y_i)².
+
+    ``x`` is (n, d), ``y`` (n,). The step is ``rate`` / lambda_max of the NTK at the start: a linear
+    network descends with rates below 2.
+
+    Raises:
+        DivergedError: if the loss overflows.
+    """
+    before = kernel(assembly, x)
+    step = rate / float(torch.linalg.eigvalsh(before)[-1])
+    weights = [weight.clone().requires_grad_() for weight in assembly.weights]
+    trained = assembly.with_weights(weights)
+    losses = []
+    for number in range(steps + 1):
+        error = outputs(trained, x) - y
+        loss = error @ error / 2
+        losses.append(float(loss.detach()))
+        if number == steps:
+            break
+        if not torch.isfinite(loss):
+            raise DivergedError(
+                f"gradient descent diverged in step {number}; lower its rate, {rate:g}"
+            )
+        with torch.no_grad():
+            for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                weight.sub_(gradient, alpha=step)
+    trained = assembly.with_weights([weight.detach() for weight in weights])
+    moved = [a - b for a, b in zip(trained.weights, assembly.weights, strict=True)]
+    return Descent(
+        trained,
+        losses[0],
+        losses[-1],
+        kernel_change=_norm(kernel(trained, x) - before) / _norm(before),
+        distance=float(torch.linalg.vector_norm(torch.cat([part.flatten() for part in moved]))),
+    )
+
+
+def _norm(matrix: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(matrix, 2))

@@ -1,0 +1,163 @@
+"""Networks of one output in the parameterisation of liu2022transition, Eqs. (8) and (37).
+
+    z_l = W_l c_(l-1) / sqrt(m),   a_l = sigma(z_l),   l = 1, ..., L,   f = z_L,
+
+with standard normal weights. c_0 = x; c_l is a_l or, in a DenseNet, (a_l, ..., a_1, x); m is the
+length of c_(l-1). Other than in `ntk_conditioning.networks` the factor stands before a layer, that
+of the input is 1/sqrt(d), and activations have no gain. An L-layer network has L - 1 hidden layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+
+
+class AssemblyError(UserError):
+    """Weights or inputs do not fit together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A network: ``weights`` W_1 (m_1, ·) to W_L (1, ·), by layers.
+
+    ``fan_ins`` are the lengths of c_0, ..., c_(L-1) by which the layers are scaled. They are the
+    columns of the weights, unless the network is one `on_span`.
+    """
+
+    weights: tuple[Tensor, ...]
+    fan_ins: tuple[int, ...]
+    activation: Activation
+    dense: bool = False
+
+    def __post_init__(self) -> None:
+        shapes = [tuple(weight.shape) for weight in self.weights]
+        rows, d = [shape[0] for shape in shapes], shapes[0][1]
+        columns = lengths(d, rows[:-1], dense=self.dense)
+        if [shape[1] for shape in shapes] != columns or rows[-1] != 1:
+            raise AssemblyError(f"weights of shapes {shapes} do not make a network of one output")
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The widths m_1, ..., m_(L-1) of the hidden layers."""
+        return tuple(weight.shape[0] for weight in self.weights[:-1])
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights."""
+        return sum(weight.numel() for weight in self.weights)
+
+    def scale(self, layer: int) -> float:
+        """The factor 1/sqrt(m) before layer l = 1, ..., L."""
+        return 1 / math.sqrt(self.fan_ins[layer - 1])
+
+    def with_weights(self, weights: Sequence[Tensor]) -> Assembly:
+        """The same network at other weights."""
+        return replace(self, weights=tuple(weights))
+
+
+def lengths(d: int, hidden: Sequence[int], *, dense: bool) -> list[int]:
+    """Return the lengths of c_0, ..., c_(L-1), the inputs of all layers.
+
+    >>> lengths(3, [4, 5], dense=False), lengths(3, [4, 5], dense=True)
+    ([3, 4, 5], [3, 7, 12])
+    """
+    return list(accumulate(hidden, initial=d)) if dense else [d, *hidden]
+
+
+def draw_assembly(
+    d: int,
+    hidden: Sequence[int],
+    *,
+    activation: Activation | str,
+    generator: np.random.Generator,
+    dense: bool = False,
+    device: torch.device | str = "cpu",
+) -> Assembly:
+    """Return a network on ``d`` inputs with weights from N(0, 1), in float64.
+
+    NumPy draws them layer by layer, so that a seed gives the same network on every device.
+
+    >>> import numpy as np
+    >>> model = draw_assembly(3, [4, 5], activation="tanh", generator=np.random.default_rng(0))
+    >>> [tuple(weight.shape) for weight in model.weights], model.fan_ins
+    ([(4, 3), (5, 4), (1, 5)], (3, 4, 5))
+    """
+    if isinstance(activation, str):
+        activation = activations.get(activation)
+    fan_ins = tuple(lengths(d, hidden, dense=dense))
+    weights = tuple(
+        torch.from_numpy(generator.standard_normal((rows, columns))).to(device)
+        for rows, columns in zip([*hidden, 1], fan_ins, strict=True)
+    )
+    return Assembly(weights, fan_ins, activation, dense)
+
+
+def on_span(assembly: Assembly, x: Tensor) -> tuple[Assembly, Tensor]:
+    """Return the network and the samples ``x`` (n, d) in coordinates of the samples' span.
+
+    Weights that meet the input enter through their products with samples only, so that what is
+    orthogonal to all of them plays no part: outputs, inner products of gradients, the Hessian's
+    eigenvalues other than 0, and the path of gradient descent are the same. With n < d the network
+    has far fewer weights.
+    """
+    n, d = x.shape
+    if n >= d:
+        return assembly, x
+    basis = torch.linalg.qr(x.T).Q  # (d, n)
+    first, *rest = assembly.weights
+    weights = [first @ basis]
+    for weight in rest:
+        parts = [weight[:, :-d], weight[:, -d:] @ basis] if assembly.dense else [weight]
+        weights.append(torch.cat(parts, dim=1))
+    return assembly.with_weights(weights), x @ basis
+
+
+def layers(assembly: Assembly, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Return c_0, ..., c_(L-1) and z_1, ..., z_L for ``x`` (n, d), each with n rows.
+
+    Raises:
+        AssemblyError: if the samples do not fit the network.
+    """
+    if x.ndim != 2 or x.shape[1] != assembly.weights[0].shape[1]:
+        raise AssemblyError(
+            f"inputs have shape {tuple(x.shape)}; the network takes "
+            f"(n, {assembly.weights[0].shape[1]})"
+        )
+    inputs, sums = [x], []
+    for layer, weight in enumerate(assembly.weights, start=1):
+        sums.append(assembly.scale(layer) * inputs[-1] @ weight.T)
+        if layer < len(assembly.weights):
+            value = assembly.activation.function(sums[-1])
+            inputs.append(torch.cat([value, inputs[-1]], dim=1) if assembly.dense else value)
+    return inputs, sums
+
+
+def outputs(assembly: Assembly, x: Tensor) -> Tensor:
+    """Return f (n,) at the rows of ``x`` (n, d)."""
+    return layers(assembly, x)[1][-1].squeeze(1)
+
+
+def kernel(assembly: Assembly, x: Tensor) -> Tensor:
+    """Return the NTK (n, n) of the rows of ``x`` (n, d), over all weights.
+
+    K = sum over l of (C C^T)/m * (D D^T), C the inputs (n, m) of layer l and D its deltas df/dz_l.
+    """
+    with torch.enable_grad():
+        inputs, sums = layers(assembly, x.detach().requires_grad_())
+        deltas = torch.autograd.grad(sums[-1].sum(), sums)
+    total = x.new_zeros(len(x), len(x))
+    for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
+        c = c.detach()
+        total += assembly.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
+    return total

@@ -1,0 +1,229 @@
+"""Inner products of the gradients of all neurons of a layer, and the angles between them.
+
+The gradient of a pre-activation z_i of layer l, by the weights up to that layer, has as many
+entries as there are weights. Its inner products with the other neurons of the layer need none of
+them: with c the layer's input of length m, W its weights and P_0 the inner products of the
+gradients of c,
+
+    P = |c|²/m I + W P_0 W^T / m,     P_0 = S P' S,
+
+where P' is P of the neurons that feed the layer and S the diagonal matrix of their sigma'(z)
+(liu2022transition, Eqs. (11) and (23)). A layer costs two products of its size for each sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.gradient_tiles import tiles
+from ntk_conditioning.networks.mlp import product
+from ntk_conditioning.transition.feedforward import Assembly, layers
+
+Vector = NDArray[np.float64]
+
+#: Where Lanczos stops: the error of a norm is about the square of it.
+TOLERANCE = 1e-4
+#: Rows of a matrix of cosines that are looked at at once, so few that they stay in the caches.
+ROWS = 64
+#: Rows of a symmetric product that are computed at once.
+TILE = 192
+#: Matrices up to this size have their norm from all eigenvalues.
+FULL_SPECTRUM = 64
+
+
+class ZeroGradientError(UserError):
+    """A neuron's gradient is zero, so that it has no angle."""
+
+
+def gradient_products(
+    assembly: Assembly, x: Tensor, other: Assembly | None = None
+) -> Iterator[Tensor]:
+    """Yield, for each hidden layer, <grad z_i, grad z_j> (m_l, m_l) at one sample ``x`` (d,).
+
+    With ``other``, the same architecture at other weights, the second gradient is taken there.
+    """
+    for products in _products(assembly, x, other):
+        yield torch.diag(products) if products.ndim == 1 else products
+
+
+@torch.no_grad()
+def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> Iterator[Tensor]:
+    # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
+    # the first layer share no weights, and pairs of them need no look.
+    pair = [assembly] if other is None else [assembly, other]
+    found = [layers(each, x[None]) for each in pair]
+    (inputs, sums), (inputs2, sums2) = found[0], found[-1]
+    slope = assembly.activation.derivative
+    within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
+    for layer in range(1, len(assembly.weights)):
+        scale = assembly.scale(layer)
+        shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
+        s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
+        if layer == 1:
+            within = shared * (s * s2).squeeze(0)
+            yield shared.expand(len(within))
+            within = torch.diag(within) if assembly.dense else within
+            continue
+        m, fed = s.shape[1], len(within)
+        weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (pair[0], pair[-1]))
+        across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
+        multiply = symmetric_product if other is None else product
+        products = multiply(across, weight2.T, scale)
+        products.diagonal().add_(shared)
+        if assembly.dense:
+            wider = x.new_empty(m + fed, m + fed)
+            wider[:m, :m] = s.T * products * s2
+            wider[:m, m:] = s.T * across
+            wider[m:, :m] = product(within, weight2.T, scale) * s2
+            wider[m:, m:] = within
+            within = wider
+        elif layer < len(assembly.weights) - 1:
+            within = s.T * products * s2
+        yield products
+
+
+def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """Return scale · a b (m, m), which is known to be symmetric, from its upper half."""
+    m = len(a)
+    if m < 2 * TILE:
+        return product(a, b, scale)
+    found = a.new_empty(m, m)
+    for rows, columns in tiles(slice(m), slice(m), (TILE, m), upper=True):
+        found[rows, columns] = product(a[rows], b[:, columns], scale)
+        found[rows.stop :, rows] = found[rows, rows.stop :].T
+    return found
+
+
+@dataclass(frozen=True)
+class LayerAngles:
+    """The gradients of a hidden layer's neurons: means over samples, largest of all samples.
+
+    ``cos_mean`` is the mean of |cos| over all pairs i != j (Eq. 22), ``cos_rms`` the root of its
+    mean square, ``cos_above`` the share of pairs above a level; ``gradient_max`` is the largest
+    |grad z_i|². At the first sample, ``cos_norm`` is the spectral norm of the cosines' matrix,
+    which Eq. (18) takes to be 1, and ``jacobian_norm`` that of the inner products of the gradients
+    of a_l (Lemma 3).
+    """
+
+    layer: int
+    width: int
+    fan_in: int
+    cos_mean: float
+    cos_rms: float
+    cos_max: float
+    cos_above: float
+    cos_norm: float
+    jacobian_norm: float
+    gradient_max: float
+
+
+def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
+    """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
+
+    ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
+
+    Raises:
+        ZeroGradientError: if a neuron has gradient 0.
+    """
+    _, sums = layers(assembly, x)
+    slopes = [assembly.activation.derivative(z.detach()) for z in sums[:-1]]
+    samples: list[list[dict[str, float]]] = [[] for _ in slopes]
+    norms: list[dict[str, float]] = []
+    for k, sample in enumerate(x):
+        for layer, products in enumerate(_products(assembly, sample)):
+            squared = _squares(products)
+            if not bool((squared > 0).all()):
+                raise ZeroGradientError(
+                    f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer + 1} has "
+                    f"gradient 0 at sample {k + 1}, and no angle; take an activation that does "
+                    "not vanish"
+                )
+            if len(products) > 1:
+                own = _norms(products, slopes[layer][0]) if k == 0 else None
+                samples[layer].append(_angles(products, level))
+                norms += [own] if own else []
+    measured = [(layer, found) for layer, found in enumerate(samples) if found]
+    return [
+        LayerAngles(
+            layer + 1,
+            assembly.hidden[layer],
+            assembly.fan_ins[layer],
+            **{key: _over_samples(key, [one[key] for one in found]) for key in found[0]},
+            **own,
+        )
+        for (layer, found), own in zip(measured, norms, strict=True)
+    ]
+
+
+def _over_samples(key: str, values: Sequence[float]) -> float:
+    if key == "cos_rms":
+        return float(np.sqrt(np.mean(np.square(values))))
+    return float(np.mean(values) if key in ("cos_mean", "cos_above") else np.max(values))
+
+
+def _squares(products: Tensor) -> Tensor:
+    return products if products.ndim == 1 else products.diagonal()
+
+
+def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
+    if products.ndim == 1:
+        return {"jacobian_norm": float((slopes**2 * products).max()), "cos_norm": 1.0}
+    lengths = products.diagonal().sqrt()
+    return {
+        "jacobian_norm": spectral_norm(slopes[:, None] * products * slopes),
+        "cos_norm": spectral_norm(products / lengths / lengths[:, None]),
+    }
+
+
+def _angles(products: Tensor, level: float) -> dict[str, float]:
+    m = len(products)
+    gradient_max = float(_squares(products).max())
+    if products.ndim == 1:
+        cosines_of_pairs = dict.fromkeys(("cos_mean", "cos_rms", "cos_max", "cos_above"), 0.0)
+        return cosines_of_pairs | {"gradient_max": gradient_max}
+    inverse = products.diagonal().rsqrt()
+    total = squares = above = largest = 0.0
+    for top in range(0, m, ROWS):
+        rows = slice(top, top + ROWS)
+        cosines = (products[rows] * inverse[rows, None]).mul_(inverse).abs_()
+        cosines.diagonal(top).zero_()
+        total += float(cosines.sum())
+        squares += float(cosines.square().sum())
+        above += float((cosines > level).sum())
+        largest = max(largest, float(cosines.max()))
+    pairs = m * (m - 1)
+    return {
+        "cos_mean": total / pairs,
+        "cos_rms": math.sqrt(squares / pairs),
+        "cos_max": largest,
+        "cos_above": above / pairs,
+        "gradient_max": gradient_max,
+    }
+
+
+def spectral_norm(matrix: Tensor) -> float:
+    """Return the largest absolute eigenvalue of a symmetric matrix (m, m)."""
+    m = len(matrix)
+    if not bool(torch.triu(matrix, diagonal=1).any()):
+        return float(matrix.diagonal().abs().max())
+    if m <= FULL_SPECTRUM:
+        return float(torch.linalg.eigvalsh(matrix).abs().max())
+
+    def times(v: Vector) -> Vector:
+        product: Vector = (matrix @ torch.from_numpy(v).to(matrix)).cpu().numpy()
+        return product
+
+    # A fixed start: the same matrix gives the same bytes.
+    start = np.random.default_rng(0).standard_normal(m)
+    operator = LinearOperator((m, m), matvec=times, dtype=np.float64)
+    value = eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE, return_eigenvectors=False)
+    return float(abs(value[0]))

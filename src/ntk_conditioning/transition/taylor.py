@@ -1,0 +1,206 @@
+"""The quadratic term of a network's expansion in its weights, and the Hessian's norm.
+
+With Lagrange's remainder the expansion is exact (liu2022transition, Eq. (1)), so that the quadratic
+term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from torch import Tensor
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.transition.feedforward import Assembly, outputs
+
+Vector = NDArray[np.float64]
+
+#: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
+TOLERANCE = 1e-5
+#: Vectors that Lanczos keeps: half of SciPy's default takes no more products here, and less time.
+LANCZOS_VECTORS = 10
+#: Steps of an ascent, and the relative rise that ends it.
+ASCENT_STEPS, LEAST_RISE = 20, 1e-4
+
+
+class NotConvergedError(UserError):
+    """Lanczos found no eigenvalue within the allowed steps."""
+
+
+class Expansion:
+    """The expansion of f(x), at one sample, in all weights or in those below the last layer.
+
+    Weights are one vector δ (p,), layer by layer.
+    """
+
+    def __init__(self, assembly: Assembly, x: Tensor, *, last_fixed: bool = False) -> None:
+        """Take the network at its weights w_0, and a sample ``x`` (d,)."""
+        self._assembly, self._x = assembly, x[None]
+        self._free = len(assembly.weights) - (1 if last_fixed else 0)
+        self._start = torch.cat([weight.flatten() for weight in assembly.weights[: self._free]])
+
+    @property
+    def size(self) -> int:
+        """The number p of weights."""
+        return len(self._start)
+
+    def value(self, change: Tensor) -> Tensor:
+        """Return f(w_0 + δ) for a change δ (p,) of the weights."""
+        kept = self._assembly.weights
+        parts = torch.split(self._start + change, [weight.numel() for weight in kept[: self._free]])
+        free = [part.view_as(weight) for part, weight in zip(parts, kept, strict=False)]
+        return outputs(self._assembly.with_weights([*free, *kept[self._free :]]), self._x)[0]
+
+    @cached_property
+    def origin(self) -> Tensor:
+        """No change: zeros (p,)."""
+        return torch.zeros_like(self._start)
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        """The gradient (p,) of f at w_0."""
+        return self._gradient(self.origin)
+
+    def _gradient(self, change: Tensor) -> Tensor:
+        at = change.detach().requires_grad_()
+        return torch.autograd.grad(self.value(at), at)[0]
+
+    @cached_property
+    def _value_at_origin(self) -> Tensor:
+        return self.value(self.origin)
+
+    def quadratic_term(self, change: Tensor) -> float:
+        """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""
+        return float(self.value(change) - self._value_at_origin - self.gradient @ change)
+
+    def quadratic_term_gradient(self, change: Tensor) -> Tensor:
+        """Return the gradient (p,) of `quadratic_term` by δ."""
+        return self._gradient(change) - self.gradient
+
+    def hessian_product(self, v: Tensor) -> Tensor:
+        """Return H v (p,) at w_0."""
+        at, gradient = self._differentiable_gradient
+        return torch.autograd.grad(gradient, at, v, retain_graph=True)[0]
+
+    @cached_property
+    def _differentiable_gradient(self) -> tuple[Tensor, Tensor]:
+        # Kept: each product with H then costs a backward pass through it, and no forward pass.
+        at = self.origin.clone().requires_grad_()
+        return at, torch.autograd.grad(self.value(at), at, create_graph=True)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class HessianNorm:
+    """The eigenvalue of H of largest absolute value, its eigenvector (p,), and |H v - λ v|.
+
+    Within the residual of ``eigenvalue`` lies an eigenvalue of H.
+    """
+
+    eigenvalue: float
+    residual: float
+    eigenvector: Tensor
+
+    @property
+    def norm(self) -> float:
+        """The spectral norm of H."""
+        return abs(self.eigenvalue)
+
+
+def hessian_norm(expansion: Expansion) -> HessianNorm:
+    """Return the spectral norm of the Hessian at w_0, by Lanczos' iterations.
+
+    Raises:
+        NotConvergedError: if they do not converge.
+    """
+    like = expansion.origin
+
+    def times(v: Vector) -> Vector:
+        vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
+        product: Vector = expansion.hessian_product(vector).cpu().numpy()
+        return product
+
+    p = expansion.size
+    # A fixed start: the same network gives the same bytes.
+    start = np.random.default_rng(0).standard_normal(p)
+    operator = LinearOperator((p, p), matvec=times, dtype=np.float64)
+    try:
+        values, vectors = eigsh(
+            operator, k=1, which="LM", v0=start, tol=TOLERANCE, ncv=min(LANCZOS_VECTORS, p)
+        )
+    except ArpackNoConvergence as error:
+        raise NotConvergedError(f"the Hessian's norm did not converge: {error}") from error
+    vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
+    value = float(values[0])
+    residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
+    return HessianNorm(value, float(residual), vector)
+
+
+@dataclass(frozen=True)
+class LargestTerms:
+    """The largest |quadratic term| found in a ball, by the way in which it was found."""
+
+    random: float
+    gradient: float
+    eigenvector: float
+    ascent: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of all: a bound on the supremum from below."""
+        return max(self.random, self.gradient, self.eigenvector, self.ascent)
+
+
+def largest_terms(
+    expansion: Expansion,
+    radius: float,
+    *,
+    eigenvector: Tensor,
+    directions: int,
+    generator: np.random.Generator,
+) -> LargestTerms:
+    """Return the largest |quadratic term| at changes δ with |δ| = ``radius``.
+
+    Taken are ``directions`` random ones, both signs of the gradient and of the Hessian's
+    ``eigenvector`` (p,), and an ascent from the best of these: by δ <- radius · g/|g|, where g is
+    the term's gradient. At a quadratic function this is the power iteration.
+    """
+    # Drawn when they are looked at: a network has too many weights to keep all directions.
+    random = (
+        torch.from_numpy(generator.standard_normal(expansion.size)).to(expansion.origin)
+        for _ in range(directions)
+    )
+    starts: dict[str, Iterable[Tensor]] = {
+        "random": random,
+        "gradient": [expansion.gradient, -expansion.gradient],
+        "eigenvector": [eigenvector, -eigenvector],
+    }
+    found = {kind: _best(expansion, vectors, radius) for kind, vectors in starts.items()}
+    climbed = max(_climb(expansion, change, radius) for _, change in found.values())
+    return LargestTerms(ascent=climbed, **{kind: value for kind, (value, _) in found.items()})
+
+
+def _best(expansion: Expansion, vectors: Iterable[Tensor], radius: float) -> tuple[float, Tensor]:
+    changes = (radius / torch.linalg.vector_norm(vector) * vector for vector in vectors)
+    terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
+    return max(terms, key=lambda pair: pair[0])
+
+
+def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
+    term = expansion.quadratic_term(change)
+    for _ in range(ASCENT_STEPS):
+        uphill = expansion.quadratic_term_gradient(change) * (1.0 if term >= 0 else -1.0)
+        length = torch.linalg.vector_norm(uphill)
+        if not length > 0:
+            break
+        change = radius / length * uphill
+        last, term = term, expansion.quadratic_term(change)
+        if abs(term) <= (1 + LEAST_RISE) * abs(last):
+            term = max(last, term, key=abs)
+            break
+    return abs(term)

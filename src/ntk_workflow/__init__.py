@@ -1,0 +1,1 @@
+"""The pipeline's library: what the rules and programs of the workflow share."""

@@ -1,0 +1,147 @@
+"""The zip archive of a bundle: equal content is packed to equal bytes, and unpacked with distrust.
+
+Members are stored, not deflated: nearly all of them are compressed by themselves, the bytes do not
+depend on the version of zlib, and an archive that is larger inside than outside cannot be one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import stat
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file
+from ntk_workflow.bundle import BundleError
+
+EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""The time of every member: the earliest that the format can tell."""
+
+_MODE = stat.S_IFREG | 0o644
+_UNIX = 3
+_CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Write all files in ``folder`` to a zip archive, under the folder's own name.
+
+    Names are sorted, times and permissions fixed: the bytes follow from names and contents alone.
+    """
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for path in files_in(folder):
+            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            member = zipfile.ZipInfo(name, EARLIEST)
+            member.create_system = _UNIX
+            member.external_attr = _MODE << 16
+            member.file_size = path.stat().st_size  # tells whether the large form is needed
+            with path.open("rb") as source, archive.open(member, "w") as sink:
+                shutil.copyfileobj(source, sink, _CHUNK)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return all files in a folder and in those below, sorted by their names with slashes."""
+    found = (path for path in folder.rglob("*") if not path.is_dir())
+    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def unpack(path: Path, target: Path) -> Path:
+    """Unpack an archive that `pack` wrote into the folder ``target``; return the folder in it.
+
+    Nothing is written before the list of all members is found harmless, and never more than the
+    archive's own size.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        BundleError: if it is no archive, is damaged, or has a member that `pack` does not write: a
+            link, a folder, one whose name climbs out or stands there twice, a compressed one.
+    """
+    require_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _require_harmless(path, members)
+            for member in members:
+                _extract(archive, member, target)
+    except BundleError:
+        raise
+    except _DAMAGED as error:
+        raise BundleError(
+            f"{path}: damaged, cut off or no zip archive ({one_line(error)})"
+        ) from None
+    folder = target / members[0].filename.split("/")[0]
+    _require_canonical(path, folder)
+    return folder
+
+
+def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    if not members:
+        raise BundleError(f"{path}: the archive is empty")
+    seen: set[str] = set()
+    for member in members:
+        if problem := _problem(member, seen):
+            raise BundleError(f"{path}: member {member.filename!r} {problem}; nothing was unpacked")
+        seen.add(member.filename.casefold())
+    for name, other in itertools.pairwise(sorted(seen)):
+        if other.startswith(f"{name}/"):
+            raise BundleError(f"{path}: member {name!r} is a file and a folder at once")
+    if sum(member.file_size for member in members) > path.stat().st_size:
+        raise BundleError(f"{path}: its members are larger than the archive: a zip bomb")
+    if len({member.filename.split("/")[0] for member in members}) > 1:
+        raise BundleError(f"{path}: extra files beside the one folder of a bundle")
+
+
+def _problem(member: zipfile.ZipInfo, seen: set[str]) -> str | None:
+    name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
+    parts = PurePosixPath(name).parts
+    if name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
+        return "climbs out of the archive's folder"
+    if kind == stat.S_IFLNK:
+        return "is a link"
+    if kind != stat.S_IFREG or name.endswith("/"):
+        return "is not a plain file"
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        return f"is compressed, {member.compress_size} bytes for {member.file_size}: a zip bomb?"
+    if name != "/".join(parts) or len(parts) < 2 or not name.isprintable():
+        return "has a name that no bundle has"
+    if name.casefold() in seen:
+        return "stands in the archive twice"
+    return None
+
+
+def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
+    destination = target / member.filename
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as source, destination.open("xb") as sink:
+        shutil.copyfileobj(source, sink, _CHUNK)  # to the end, where the checksum is compared
+
+
+def _require_canonical(path: Path, folder: Path) -> None:
+    """Compare the archive with what its content gives: this sees what no checksum covers."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        again = Path(scratch) / "again.zip"
+        pack(folder, again)
+        for place, (found, expected) in enumerate(zip(_chunks(path), _chunks(again), strict=False)):
+            if found != expected:
+                at = place * _CHUNK + _equal_bytes(found, expected)
+                raise BundleError(
+                    f"{path}: damaged, or packed by another program: byte {at} is not as written"
+                )
+        if path.stat().st_size != again.stat().st_size:
+            raise BundleError(f"{path}: damaged: data follow the archive's end")
+
+
+def _equal_bytes(first: bytes, second: bytes) -> int:
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,53 @@
+"""The BagIt bag of a bundle: a sha256 of every byte, in manifests that any BagIt tool reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import bagit
+
+from ntk_conditioning.errors import one_line
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle.archive import files_in
+
+PAYLOAD = "data"
+MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
+_TAGS = {"bagit.txt", "bag-info.txt", MANIFEST, TAG_MANIFEST}
+
+# It tells at length what is told here in one line.
+logging.getLogger("bagit").setLevel(logging.CRITICAL)
+
+
+def make(folder: Path, info: Mapping[str, str]) -> None:
+    """Turn a folder into a bag in place; ``info`` must hold a Bagging-Date, or it is today's."""
+    bagit.make_bag(str(folder), dict(info), checksums=["sha256"])
+    # these lines stand in the order in which the file system gives them
+    manifest = folder / TAG_MANIFEST
+    lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
+    manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])), encoding="utf-8")
+
+
+def require_whole(folder: Path) -> None:
+    """Raise `BundleError` unless the files of a bag are those of its manifests, to the byte."""
+    present = {path.relative_to(folder).as_posix() for path in files_in(folder)}
+    if absent := sorted(_TAGS - present):
+        raise BundleError(f"{absent[0]}: missing from the bag")
+    try:
+        bag = bagit.Bag(str(folder))
+        listed = {*bag.entries, TAG_MANIFEST}
+        if missing := sorted(listed - present):
+            raise BundleError(f"{missing[0]}: missing from the bag, though a manifest lists it")
+        if extra := sorted(present - listed):
+            raise BundleError(f"{extra[0]}: an extra file that no manifest of the bag lists")
+        bag.validate()
+    except bagit.BagValidationError as error:
+        first = error.details[0] if error.details else error
+        if isinstance(first, bagit.ChecksumMismatch):
+            raise BundleError(f"{first.path}: damaged, its sha256 is not its manifest's") from None
+        raise BundleError(f"the bag is damaged: {one_line(first)}") from None
+    except (bagit.BagError, ValueError, OSError) as error:
+        if isinstance(error, BundleError):
+            raise
+        raise BundleError(f"the bag is damaged: {one_line(error)}") from None

@@ -1,0 +1,195 @@
+"""Comparing a claim with the tables of a run."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ntk_conditioning.errors import one_line
+from ntk_workflow.claims.papers import Claim, ClaimError, Join
+
+HOLDS = "holds"
+UNDER_A_CONDITION = "holds under a condition"
+FAILS = "fails"
+NOT_TESTED = "not tested in this run"
+VERDICTS = (HOLDS, UNDER_A_CONDITION, FAILS, NOT_TESTED)
+
+Array = NDArray[np.float64]
+#: How far a value lies on the wrong side of its target; the largest is worst for the claim.
+MISS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "<": operator.sub,
+    "<=": operator.sub,
+    ">": lambda value, target: target - value,
+    ">=": lambda value, target: target - value,
+    "==": lambda value, target: np.abs(value - target),
+}
+#: Columns that tell cases apart, in the order in which a case is named.
+KEYS = (
+    "statement",
+    "experiment",
+    "kernel",
+    "dataset",
+    "model",
+    "activation",
+    "depth",
+    "width",
+    "learning_rate",
+    "n",
+    "d",
+    "at",
+    "seed",
+    "block",
+    "epoch",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict on a claim, with the numbers; the fields are columns of the table `claims`."""
+
+    verdict: str
+    measured: float | None = None
+    worst: str | None = None
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seed_spread: float | None = None
+    cases: int = 0
+    holding: int = 0
+    undecided: int = 0
+    condition: str | None = None
+    condition_cases: int | None = None
+
+
+def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
+    """Return the verdict on a claim.
+
+    A claim holds if its comparison does in every case that can be decided. If not, the first of its
+    conditions that some cases meet, in all of which it does, is named.
+
+    Raises:
+        ClaimError: if an expression does not fit the tables.
+    """
+    rows = _rows(claim, tables)
+    if rows.empty:
+        return Finding(NOT_TESTED)
+    value = _evaluated(claim, rows, claim.quantity)
+    target = _evaluated(claim, rows, claim.target)
+    with np.errstate(invalid="ignore"):
+        miss = MISS[claim.comparison](value, target)
+    decided = ~np.isnan(miss)
+    if not decided.any():
+        return Finding(NOT_TESTED, undecided=len(rows))
+    strict = claim.comparison in ("<", ">")
+    good = miss < claim.tolerance if strict else miss <= claim.tolerance
+    worst = int(np.argmax(np.where(decided, miss, -np.inf)))
+    known = value[decided]
+    verdict, condition, meeting = _verdict(claim, rows[decided], good[decided])
+    return Finding(
+        verdict,
+        measured=float(value[worst]),
+        worst=_named(rows, worst),
+        median=float(np.median(known)),
+        low=float(known.min()),
+        high=float(known.max()),
+        seed_spread=_seed_spread(rows[decided], known),
+        cases=len(known),
+        holding=int(good[decided].sum()),
+        undecided=len(rows) - len(known),
+        condition=condition,
+        condition_cases=meeting,
+    )
+
+
+def _verdict(
+    claim: Claim, rows: pd.DataFrame, good: NDArray[np.bool_]
+) -> tuple[str, str | None, int | None]:
+    if good.all():
+        return HOLDS, None, None
+    for condition in claim.conditions:
+        meets = _evaluated(claim, rows, condition.where).astype(bool)
+        if meets.any() and good[meets].all():
+            return UNDER_A_CONDITION, condition.words, int(meets.sum())
+    return FAILS, None, None
+
+
+def _rows(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the claim's rows with what is joined to them; none if a table is not in the run."""
+    needed = {claim.table, *(join.table for join in claim.joins if join.table)}
+    if not needed <= set(tables):
+        return pd.DataFrame()
+    filled = {name: _filled(tables[name], claim) for name in needed}
+    rows = _selected(claim, filled[claim.table], claim.where)
+    for join in claim.joins:
+        if rows.empty:
+            break
+        rows = _joined(claim, rows, join, filled[join.table or claim.table])
+    return rows.reset_index(drop=True)
+
+
+def _filled(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
+    unresolved = [column for column in claim.unresolved if column in table]
+    return table.assign(**{column: table[column].fillna(np.inf) for column in unresolved})
+
+
+def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -> pd.DataFrame:
+    on = list(join.on)
+    try:
+        if join.previous:
+            ordered = rows.sort_values([*on, join.previous], kind="stable")
+            other = ordered.groupby(on, dropna=False).shift(1)
+            found = ordered.join(other.add_prefix(f"{join.prefix}_"))
+            return found[found[f"{join.prefix}_{join.previous}"].notna()]
+        other = _selected(claim, table, join.where)
+        other = other.rename(columns=lambda column: f"{join.prefix}_{column}")
+        right = [f"{join.prefix}_{column}" for column in on]
+        return rows.merge(other, left_on=on, right_on=right, how="inner", validate="m:1")
+    except (KeyError, pd.errors.MergeError) as error:
+        raise ClaimError(f"{claim.name}: join {join.prefix!r}: {one_line(error)}") from None
+
+
+def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
+    for part in where:
+        table = table[_evaluated(claim, table, part).astype(bool)]
+    return table
+
+
+def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
+    """Return what an expression gives for each row."""
+    try:
+        values = np.asarray(rows.eval(expression, engine="python"))
+        if values.dtype != bool:
+            numbers = pd.to_numeric(pd.Series(values.ravel()), errors="raise")
+            values = numbers.to_numpy(np.float64, na_value=np.nan)
+    except Exception as error:  # whatever pandas raises for a misspelt expression
+        raise ClaimError(f"{claim.name}: {expression!r}: {one_line(error)}") from None
+    return np.broadcast_to(values, (len(rows),)).copy()
+
+
+def _seed_spread(rows: pd.DataFrame, values: Array) -> float | None:
+    """Return the largest range over seeds of rows that differ in no other key."""
+    if "seed" not in rows or rows["seed"].nunique() < 2:
+        return None
+    keys = [key for key in KEYS if key in rows and key != "seed"]
+    grouped = pd.Series(values, index=rows.index).groupby([rows[key] for key in keys], dropna=False)
+    ranges = (grouped.max() - grouped.min())[grouped.count() > 1]
+    return float(ranges.max()) if len(ranges) else None
+
+
+def _named(rows: pd.DataFrame, number: int) -> str:
+    """Return a case in words: its values in the columns that tell the claim's cases apart."""
+    row = rows.iloc[number]
+    names = []
+    for key in KEYS:
+        if key not in rows or pd.isna(row[key]) or rows[key].nunique(dropna=False) == 1:
+            continue
+        value = row[key]
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        names.append(text if isinstance(value, str) else f"{key} {text}")
+    return ", ".join(names) or "the only case"

@@ -1,0 +1,207 @@
+"""What all programs share: arguments, errors in one line, logging, threads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from ntk_conditioning.errors import UserError
+from ntk_workflow.devices import allocation
+
+Main = Callable[[Sequence[str] | None], int]
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+
+
+class UsageError(UserError):
+    """The command line is not one that the program takes."""
+
+
+class SchemaError(UserError):
+    """A value that came as JSON does not fit its schema."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser without abbreviations whose errors are a `UsageError`, hence one line.
+
+    ``description`` is usually the program's own docstring.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **options,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def logger(file: str) -> logging.Logger:
+    """Return the logger of a program, from its ``__file__``."""
+    return logging.getLogger(f"ntk_conditioning.{Path(file).stem}")
+
+
+log = logger(__file__)
+
+
+def run_main(main: Main) -> Callable[..., int]:
+    """Return ``main`` with logging to stderr and the user's mistakes told in one line, as code 2.
+
+    A decorator. Anything but a `UserError` is a defect of ours and keeps its traceback.
+    """
+
+    @wraps(main)
+    def guarded(argv: Sequence[str] | None = None) -> int:
+        program = Path(main.__code__.co_filename).stem
+        with _logging_to_stderr():
+            if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
+                log.info("host %s %s", platform.system(), platform.machine())
+            try:
+                return main(argv)
+            except UserError as error:
+                sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
+                return 2
+
+    return guarded
+
+
+def positive_integer(text: str) -> int:
+    """Return a whole number above zero; a type for `Parser.add_argument`."""
+    number = _integer(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return number
+
+
+def threads_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the threads of a program: those that it is asked to use and was given cores for."""
+    parser.add_argument(
+        "--threads",
+        type=_threads_given,
+        default=1,
+        help="processor threads, at most as many as the job has cores",
+    )
+
+
+def positive_number(text: str) -> float:
+    """Return a number above zero; a type for `Parser.add_argument`."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return number
+
+
+def share(text: str) -> float:
+    """Return a number from 0 to below 1; a type for `Parser.add_argument`."""
+    number = not_negative(text)
+    if number >= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not below 1")
+    return number
+
+
+def not_negative(text: str) -> float:
+    """Return a number from 0 on; a type for `Parser.add_argument`."""
+    return 0.0 if text in ("0", "0.0") else positive_number(text)
+
+
+def seed(text: str) -> int:
+    """Return a whole number that is not negative; a type for `Parser.add_argument`."""
+    number = _integer(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def positive_integer_or_all(text: str) -> int | Literal["all"]:
+    """Return ``"all"`` or a whole number above zero; a type for `Parser.add_argument`."""
+    return "all" if text == "all" else positive_integer(text)
+
+
+def named_path(text: str) -> tuple[str, Path]:
+    """Return the two sides of ``NAME=PATH``; a type for `Parser.add_argument`."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
+    return name, Path(path)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return a JSON object; a type for `Parser.add_argument`."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
+    return value
+
+
+def require_valid(value: object, *, schema: str) -> None:
+    """Raise `SchemaError` with the most telling deviation from a schema in ``schemas/``."""
+    import yaml
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    rules = yaml.safe_load((SCHEMAS / schema).read_text(encoding="utf-8"))
+    error = best_match(Draft202012Validator(rules).iter_errors(value))
+    if error is not None:
+        raise SchemaError(f"{error.json_path.removeprefix('$.')}: {error.message}")
+
+
+def limit_threads(threads: int) -> None:
+    """Let linear algebra use that many threads, so that a job keeps to what it was given.
+
+    Libraries that are loaded are told; those that come later read the environment.
+    """
+    import threadpoolctl
+
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+
+    threadpoolctl.threadpool_limits(limits=threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+
+
+def _threads_given(text: str) -> int:
+    asked, given = positive_integer(text), allocation.cores(os.environ)
+    if asked > given:
+        log.info("%d threads asked for, %d given: using %d", asked, given, given)
+    return min(asked, given)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Send what the package and the programs log to stderr, for the time of one call only."""
+    package = logging.getLogger("ntk_conditioning")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    level = package.level
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        package.setLevel(level)

@@ -1,0 +1,25 @@
+"""The user's own activations, which programs are given as files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ntk_conditioning.networks import activations
+
+
+def activation_files_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the files that register activations."""
+    parser.add_argument(
+        "--activation-file",
+        type=Path,
+        action="append",
+        default=[],
+        help="Python file that registers activations; may be repeated",
+    )
+
+
+def load_activation_files(args: argparse.Namespace) -> None:
+    """Register the activations of the files that a program was given."""
+    for path in args.activation_file:
+        activations.load_plugin(path)

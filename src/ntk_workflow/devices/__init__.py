@@ -1,0 +1,1 @@
+"""The cores, threads and GPUs that a job was given."""

@@ -1,0 +1,1 @@
+"""Figures of a run: parameters of notebooks, captions, and checks of PDFs."""

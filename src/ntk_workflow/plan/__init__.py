@@ -1,0 +1,1 @@
+"""What a run consists of, from its config."""

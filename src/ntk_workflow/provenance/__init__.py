@@ -1,0 +1,1 @@
+"""What made a result: digests of code, versions of software, records of jobs."""

@@ -1,0 +1,125 @@
+"""What made a result: digests of a program with the modules it imports, and of a user's files."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("ntk_conditioning", "ntk_workflow")
+
+WHOLE = 100_000_000
+"""Bytes up to which `path_digest` reads a whole file."""
+
+
+def source_digest(*programs: str | Path, source: str | Path) -> str:
+    """Return the sha256 (hex, first 16 digits) of programs and of all that they import.
+
+    Programs are Python files or notebooks. Followed, transitively, are imports of modules of the
+    packages in the folder ``source`` and of files beside the importing program; all other
+    imports are covered by the pinned environment. Comments, docstrings, layout and a notebook's
+    outputs do not enter, so that only a change that can change a result changes the digest.
+
+    Raises:
+        FileNotFoundError: if a program does not exist.
+        SyntaxError: if a file cannot be parsed.
+    """
+    seen: dict[Path, str] = {}
+    queue = [Path(program).resolve() for program in programs]
+    root = Path(source).resolve()
+    while queue:
+        path = queue.pop()
+        if path not in seen:
+            status = path.stat()
+            seen[path], imported = _inspect(path, root, status.st_mtime_ns, status.st_size)
+            queue.extend(imported)
+    # by name and content: the digest is the same wherever the checkout is
+    listing = "\n".join(sorted(f"{path.name} {meaning}" for path, meaning in seen.items()))
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+
+
+def path_digest(path: str | Path) -> str:
+    """Return a digest (hex) of a file or of all files in a folder; empty if there is neither.
+
+    A file enters with its content, or beyond `WHOLE` bytes with its size, beginning and end, and a
+    folder with the names and sizes of its files: a workflow asks for this whenever it is started,
+    and a corpus has gigabytes. Times do not enter.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(item for item in path.rglob("*") if item.is_file())
+        listing = [f"{item.relative_to(path).as_posix()} {item.stat().st_size}" for item in files]
+        return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+    if not path.is_file():
+        return ""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        if size <= WHOLE:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.sha256(f"{size}".encode() + stream.read(WHOLE // 100))
+        stream.seek(-WHOLE // 100, 2)
+        digest.update(stream.read())
+        return digest.hexdigest()
+
+
+@cache
+def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tuple[Path, ...]]:
+    """Return the sha256 of a file's meaning and the files it imports; cached while unchanged."""
+    tree = ast.parse(_source(path), str(path))
+    imported = tuple(_imports(tree, path, root))
+    meaning = ast.dump(_without_docstrings(tree))
+    return hashlib.sha256(meaning.encode()).hexdigest(), imported
+
+
+def _source(path: Path) -> str:
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all statements in it; `ast.walk` would visit every name and number, too."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield from _statements(child)
+
+
+def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            yield from _files_of(name, path, root)
+
+
+def _files_of(name: str, importer: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that importing a dotted name runs, as far as they are followed."""
+    head, *rest = name.split(".")
+    folder = (root if head in PACKAGES else importer.parent) / head
+    candidates = [folder / "__init__.py", folder.with_suffix(".py")]
+    for part in rest:
+        folder = folder / part
+        candidates += [folder / "__init__.py", folder.with_suffix(".py")]
+    yield from (candidate.resolve() for candidate in candidates if candidate.is_file())
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in _statements(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return tree

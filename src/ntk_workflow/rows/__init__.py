@@ -1,0 +1,1 @@
+"""Rows: all cells of one kernel, dataset and activation."""

@@ -1,0 +1,93 @@
+"""The loop over epochs: progress, checkpoints, and an orderly end when a signal asks for it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch.backends import cudnn
+
+from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.training import Training
+from ntk_workflow.checkpoints.interruption import Interruption
+from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_workflow.cli import limit_threads, logger
+from ntk_workflow.progress import Meter
+
+log = logger(__file__)
+
+
+def train(
+    args: argparse.Namespace, ensemble: Training[Any], checkpoints: TrainingCheckpoints | None
+) -> int | None:
+    """Train to the end and return None, or the number of the signal that stopped it."""
+    if checkpoints and checkpoints.restore(ensemble):
+        log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
+    kept = False
+    meter = Meter(args.epochs, done=max(0, ensemble.epoch - 1), unit="epoch", log=log)
+    every = 60 * args.checkpoint_minutes if checkpoints else float("inf")
+    with (
+        full_precision(tf32=args.tf32),
+        # cuDNN's fastest convolutions do not sum in a fixed order.
+        cudnn.flags(deterministic=True, benchmark=False, allow_tf32=args.tf32),
+        Interruption(every=every) as interruption,
+        ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool,
+    ):
+        while not ensemble.finished:
+            whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
+            if whole:
+                tell_divergence(ensemble)
+                meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
+            # Asked once: a signal that comes after this is one for the next turn.
+            stop = interruption.signal
+            own_turn = args.checkpoint_epochs and ensemble.epoch % args.checkpoint_epochs == 0
+            due = stop is not None or interruption.wanted() or (whole and own_turn)
+            if checkpoints and due:
+                start = time.monotonic()
+                kept = checkpoints.save(ensemble)
+                interruption.saved(time.monotonic() - start)
+            if stop is not None:
+                meter.close()
+                log.info(
+                    "stopped by a signal in epoch %d; %s",
+                    ensemble.epoch,
+                    "call again to go on" if kept else "nothing is kept",
+                )
+                return stop
+    meter.close()
+    return None
+
+
+def _spread(
+    pool: ThreadPoolExecutor, function: Callable[[Any], bool], items: Iterable[Any]
+) -> list[bool]:
+    """Return a function's values for all items, computed by a pool of threads.
+
+    The main thread does not wait for long at a time: a signal that comes just before it waits is
+    otherwise not handled until a thread is done.
+    """
+    futures = [pool.submit(function, item) for item in items]
+    while wait(futures, timeout=1).not_done:
+        pass
+    return [future.result() for future in futures]
+
+
+def tell_divergence(ensemble: Training[Any]) -> None:
+    """Log the networks that have just diverged."""
+    for number in np.flatnonzero(ensemble.diverged == ensemble.epoch - 1):
+        member = ensemble.members[number]
+        log.info(
+            "seed %d, rate %g: diverged by epoch %d", member.seed, member.rate, ensemble.epoch - 1
+        )
+
+
+def lowest_loss(ensemble: Training[Any]) -> float:
+    """Return the lowest training loss of the last epoch that was evaluated."""
+    known = ensemble.metrics["train_loss"]
+    last = known[np.isfinite(known).any(axis=1)]
+    return float(np.nanmin(last[-1])) if len(last) else float("nan")
