@@ -5,7 +5,6 @@
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
 #   snakemake claims                                    the papers' claims, each with a verdict
-#   snakemake estimate                                  what it would take: core-hours, memory
 #   snakemake bundle                                    the run as one file that anyone can verify
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
@@ -23,35 +22,23 @@ report: "rules/report.rst"
 
 
 include: "rules/common.smk"
-include: "rules/samples.smk"
-include: "rules/experiments.smk"
-include: "rules/products.smk"
-include: "rules/jobs.smk"
 include: "rules/data.smk"
-include: "rules/speech.smk"
 include: "rules/spectra.smk"
-include: "rules/bounds.smk"
-include: "rules/assemblies.smk"
-include: "rules/precision.smk"
-include: "rules/activations.smk"
+include: "rules/angles.smk"
 include: "rules/training.smk"
+include: "rules/studies.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/claims.smk"
 include: "rules/record.smk"
-include: "rules/bundled.smk"
 include: "rules/bundle.smk"
-include: "rules/estimate.smk"
 
 
 rule all:
+    """Every figure and table of the run, its claims and its record."""
     default_target: True
     input:
-        figures=[figure_files(figure) for figure in config["figures"]],
-        tables=expand("results/{run}/tables/{table}.parquet", run=RUN, table=TABLES),
-        record=record_files(),
-        pages=expand("results/{run}/pages/{page}.html", run=RUN, page=PAGES),
-        cells=lost_cells(),
-
-
-include: "rules/report.smk"  # of all the others
+        [plan.figure_files(figure) for figure in plan.drawn_figures],
+        [plan.path("tables", f"{table}.parquet") for table in plan.tables],
+        plan.pages,
+        plan.all_rows,

@@ -1,53 +1,40 @@
 # Claims: what the papers state, compared with this run.
 #
 # Needs: papers/*.yaml and every table that they name.
-# Makes: results/{run}/tables/statements.parquet, results/{run}/tables/claims.parquet and the page
-# results/{run}/claims.md and .html
+# Makes: results/{run}/tables/claim_experiments.parquet, results/{run}/tables/claims.parquet and the
+#        page results/{run}/claims.md and .html
 
 
-from ntk_workflow.claims import tables as papers
-
-try:
-    PAPERS = papers.read(config["papers"], folder="papers", tables=TABLES)
-except ValueError as error:
-    raise WorkflowError(f"The papers' claims have mistakes:\n{error}") from None
-
-
-rule measure_statements:
+rule run_claim_experiments:
     """Run the numerical experiments that decide theorems, lemmas and misprints."""
     output:
-        "results/{run}/tables/statements.parquet",
+        "results/{run}/tables/claim_experiments.parquet",
     log:
-        "logs/{run}/measure_statements.log",
+        "logs/{run}/run_claim_experiments.log",
     benchmark:
-        "logs/{run}/measure_statements.tsv"
+        "logs/{run}/run_claim_experiments.tsv"
     conda:
         "../envs/environment.yaml"
     params:
-        papers=papers.with_experiments(PAPERS),
-        widths=config["statements"]["widths"],
-        depths=config["statements"]["depths"],
-        seeds=config["statements"]["seeds"],
-        code=code("scripts/measure_statements.py"),
+        papers=plan.papers_with_experiments,
+        settings=plan.study("claim_experiments"),
+        code=plan.code("scripts/run_claim_experiments.py"),
     shell:
-        "python scripts/measure_statements.py --papers {params.papers} --widths {params.widths}"
-        " --depths {params.depths} --seeds {params.seeds} --threads {threads}"
-        " --output {output:q} 2> {log:q}"
+        "python scripts/run_claim_experiments.py --papers {params.papers} {params.settings:q}"
+        " --threads {threads} --output {output:q} 2> {log:q}"
 
 
 rule check_claims:
     """Give a verdict on every claim, with the numbers."""
     input:
-        papers=expand("papers/{paper}.yaml", paper=config["papers"]),
-        tables=expand(
-            "results/{{run}}/tables/{table}.parquet", table=papers.tables(PAPERS)
-        ),
+        papers=plan.paper_files,
+        tables=plan.claimed_tables,
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",
         html=report(
             "results/{run}/claims.html",
-            category=CATEGORIES["claims"],
+            category=listing.CATEGORIES["claims"],
             labels={"page": "Claims"},
         ),
     log:
@@ -55,7 +42,7 @@ rule check_claims:
     conda:
         "../envs/environment.yaml"
     params:
-        code=code("scripts/check_claims.py"),
+        code=plan.code("scripts/check_claims.py"),
     shell:
         "python scripts/check_claims.py --papers {input.papers:q}"
         " --tables {input.tables:q} --run {wildcards.run}"
@@ -64,6 +51,6 @@ rule check_claims:
 
 
 rule claims:
-    """The claims of the papers with their verdicts: results/{run}/claims.html."""
+    """Give a verdict on every claim of the papers: results/{run}/claims.html."""
     input:
-        expand("results/{run}/claims.html", run=RUN),
+        plan.path("claims.html"),

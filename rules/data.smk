@@ -2,19 +2,13 @@
 #
 # Needs: the catalogue; the network, or a mirror, for datasets that have files of their own.
 # Makes: {data_dir}/{file}, shared by all runs;
+#        results/{run}/features/{dataset}.npz, frames of speech, with an index, {dataset}.parquet;
 #        results/{run}/datasets/{dataset}/{draw}.npz and a light datasheet of it, {draw}.json;
 #        results/{run}/datasheets/{dataset}/{draw}.parquet, a row of the table of datasets.
 #
 # A draw is `all`, the whole dataset; `test`, its test samples; or `seed-{seed}`: where config
 # `samples` is a number, every seed has a subset of its own, so that the spread over seeds contains
 # the choice of samples.
-
-# The run's own datasets come last: another catalogue entry may have another file of that name.
-CATALOGUED_FILES = {
-    file["name"]: file
-    for dataset in [*CATALOGUE, *configuration.used_datasets(config)]
-    for file in CATALOGUE[dataset].get("files", {}).values()
-}
 
 
 # Where the nodes of a cluster have no way out, the machine that submits has one.
@@ -34,24 +28,53 @@ rule download_file:
     log:
         "logs/{run}/download_file/{file}.log",
     wildcard_constraints:
-        file="|".join(map(re.escape, CATALOGUED_FILES)) or "none",
+        file="|".join(map(re.escape, plan.downloads)) or "none",
     conda:
         "../envs/environment.yaml"
     params:
-        target=lambda w: f"{config['data_dir']}/{w.file}",
-        urls=lambda w: CATALOGUED_FILES[w.file]["urls"],
-        sha256=lambda w: CATALOGUED_FILES[w.file]["sha256"],
-        bytes=lambda w: CATALOGUED_FILES[w.file].get("bytes", 0),
+        target=lambda w: f"{plan.config['data_dir']}/{w.file}",
+        urls=plan.download("urls"),
+        sha256=plan.download("sha256"),
+        bytes=plan.download("bytes"),
     shell:
         "python scripts/download_file.py --name {wildcards.file:q} --output {params.target:q}"
         " --sha256 {params.sha256:q} --bytes {params.bytes} --urls {params.urls:q}"
         ' --mirror "$NTK_MIRROR" --receipt {output:q} 2> {log:q}'
 
 
+rule extract_speech_features:
+    """Draw frames, spread over all speakers, and compute their filterbank features."""
+    input:
+        plan.original_files,
+    output:
+        features="results/{run}/features/{dataset}.npz",
+        index="results/{run}/features/{dataset}.parquet",
+    log:
+        "logs/{run}/extract_speech_features/{dataset}.log",
+    benchmark:
+        "logs/{run}/extract_speech_features/{dataset}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 16
+    params:
+        subset=lambda w: plan.catalogue[w.dataset]["options"]["subset"],
+        source=lambda w: plan.local_files(w)["train_x"],
+        frames=plan.frames,
+        settings=plan.speech,
+        seed=plan.config["seeds"][0],
+        content=plan.own_content,
+        code=plan.code("scripts/extract_speech_features.py"),
+    shell:
+        "python scripts/extract_speech_features.py --source {params.source:q}"
+        " --subset {params.subset:q} --frames {params.frames} {params.settings:q}"
+        " --seed {params.seed} --threads {threads}"
+        " --output {output.features:q} --index {output.index:q} 2> {log:q}"
+
+
 rule prepare_dataset:
     """Read and check one dataset, and draw its samples."""
     input:
-        prepared_from,
+        plan.prepared_from,
     output:
         data="results/{run}/datasets/{dataset}/{draw}.npz",
         datasheet="results/{run}/datasets/{dataset}/{draw}.json",
@@ -61,15 +84,19 @@ rule prepare_dataset:
         "logs/{run}/prepare_dataset/{dataset}/{draw}.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        mem_mb=sizes.mem_mb("prepare_dataset"),
+        runtime=sizes.runtime("prepare_dataset"),
+        core_seconds=sizes.core_seconds("prepare_dataset"),
     params:
-        entry=entry,
-        parts=parts,
-        draw=draw_options,
-        content=own_content,
-        code=code("scripts/prepare_dataset.py"),
+        entry=plan.entry,
+        parts=plan.parts,
+        draw=plan.draw,
+        content=plan.own_content,
+        code=plan.code("scripts/prepare_dataset.py"),
     shell:
-        "python scripts/prepare_dataset.py --dataset {wildcards.dataset} --entry {params.entry:q}"
-        " --parts {params.parts:q} {params.draw}"
+        "python scripts/prepare_dataset.py --catalogues {plan.config[catalogues]:q}"
+        " --dataset {wildcards.dataset} --parts {params.parts:q} {params.draw:q}"
         " --output {output.data:q} --datasheet {output.datasheet:q} 2> {log:q}"
 
 
@@ -86,8 +113,12 @@ rule describe_dataset:
         "logs/{run}/describe_dataset/{dataset}/{draw}.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        mem_mb=sizes.mem_mb("describe_dataset"),
+        runtime=sizes.runtime("describe_dataset"),
+        core_seconds=sizes.core_seconds("describe_dataset"),
     params:
-        code=code("scripts/describe_dataset.py"),
+        code=plan.code("scripts/describe_dataset.py"),
     shell:
         "python scripts/describe_dataset.py --data {input.data:q} --datasheet {input.datasheet:q}"
         " --dataset {wildcards.dataset} --threads {threads} --output {output:q} 2> {log:q}"

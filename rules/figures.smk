@@ -9,15 +9,15 @@
 rule render_figure:
     """Run one figure's notebook."""
     input:
-        figure_tables,
+        plan.figure_tables,
     output:
         pdf="results/{run}/figures/{figure}.pdf",
         png=report(
             "results/{run}/figures/{figure}.png",
             caption="caption.rst",
-            category=figure_category,
-            subcategory=figure_title,
-            labels=figure_labels,
+            category=listing.category,
+            subcategory=listing.title,
+            labels=listing.labels,
         ),
         notebook="results/{run}/notebooks/{figure}.ipynb",
     log:
@@ -27,25 +27,23 @@ rule render_figure:
     conda:
         "../envs/environment.yaml"
     params:
-        parameters=figure_parameters,
+        parameters=plan.figure_parameters,
         failed="logs/{run}/render_figure/{figure}.failed.ipynb",
-        code=lambda w: code("scripts/run_notebook.py", f"notebooks/{w.figure}.ipynb"),
+        code=plan.code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
     shell:
         "python scripts/run_notebook.py notebooks/{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"
         " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q} 2> {log:q}"
 
 
-for figure in FIGURES:
+for figure in plan.figures:
 
     rule:
+        """Draw this figure, from what it needs alone."""
         name:
-            target_name(figure)
+            listing.target(figure)
         input:
-            figure_files(figure),
-
-
-PAPER_FIGURES = {target_name(figure): figure for figure in config["figures"]}
+            plan.figure_files(figure),
 
 
 localrules:
@@ -55,31 +53,20 @@ localrules:
 rule collect_paper_figures:
     """Collect the figures of the run for a paper, with captions in LaTeX and in Markdown."""
     input:
-        pdfs=expand(
-            "results/{run}/figures/{figure}.pdf",
-            run=RUN,
-            figure=PAPER_FIGURES.values(),
-        ),
-        captions=ancient(
-            expand("notebooks/{figure}.rst", figure=PAPER_FIGURES.values())
-        ),
+        [plan.figure_files(figure)[0] for figure in plan.drawn_figures],
     output:
-        pdfs=expand("results/{run}/paper/{name}.pdf", run=RUN, name=PAPER_FIGURES),
-        latex=f"results/{RUN}/paper/captions.tex",
-        markdown=f"results/{RUN}/paper/captions.md",
+        [plan.paper_pdf(figure) for figure in plan.drawn_figures],
+        latex=plan.path("paper", "captions.tex"),
+        markdown=plan.path("paper", "captions.md"),
     log:
-        f"logs/{RUN}/collect_paper_figures.log",
+        f"logs/{plan.run}/collect_paper_figures.log",
     conda:
         "../envs/environment.yaml"
     params:
-        figures=lambda w, input: [*map("=".join, zip(PAPER_FIGURES, input.pdfs))],
-        captions=lambda w, input: [*map("=".join, zip(PAPER_FIGURES, input.captions))],
-        # not from the input: Snakemake compares no parameters that are derived from files
-        words=lambda w: [
-            content(f"notebooks/{name}.rst") for name in PAPER_FIGURES.values()
-        ],
-        folder=lambda w, output: Path(output.latex).parent,
-        code=code("scripts/collect_paper_figures.py"),
+        figures=plan.paper_figures,
+        captions=plan.captions,
+        words=plan.caption_content,
+        code=plan.code("scripts/collect_paper_figures.py"),
     shell:
         "python scripts/collect_paper_figures.py --figures {params.figures:q}"
-        " --captions {params.captions:q} --folder {params.folder:q} 2> {log:q}"
+        " --captions {params.captions:q} --folder $(dirname {output.latex:q}) 2> {log:q}"

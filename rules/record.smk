@@ -1,6 +1,7 @@
-# Record: what a run was asked for and with which software, so that it can be cited and repeated.
+# Record: what a run was asked for and with which software, and the pages of its report.
 #
-# Needs: config, programs, environment. Makes: results/{run}/record/config.yaml and versions.json
+# Needs: config, programs, environment; small tables.
+# Makes: results/{run}/record/config.yaml and versions.json; results/{run}/pages/{page}.html
 
 
 rule record_run:
@@ -13,12 +14,34 @@ rule record_run:
     conda:
         "../envs/environment.yaml"
     params:
-        config=json.dumps(recorded_config(), sort_keys=True),
-        workflow=workflow_digest(),
+        config=plan.given_config,
+        workflow=plan.all_code,
         # not passed on: the job has its own look, but it is to look again when they change
-        libraries=json.dumps(versions.libraries()),
-        code=code("scripts/record_run.py"),
+        libraries=plan.libraries,
+        code=plan.code("scripts/record_run.py"),
     shell:
         "python scripts/record_run.py --config {params.config:q}"
         " --workflow-digest {params.workflow} --config-output {output.config:q}"
         " --versions-output {output.versions:q} 2> {log:q}"
+
+
+rule render_page:
+    """Write a page of the report: a small table, or config and versions."""
+    input:
+        plan.page_sources,
+    output:
+        report(
+            "results/{run}/pages/{page}.html",
+            category=listing.page_category,
+            labels=listing.page_labels,
+        ),
+    log:
+        "logs/{run}/render_page/{page}.log",
+    wildcard_constraints:
+        page="|".join(listing.PAGES),
+    conda:
+        "../envs/environment.yaml"
+    params:
+        code=plan.code("scripts/render_page.py"),
+    shell:
+        "python scripts/render_page.py --sources {input:q} --output {output:q} 2> {log:q}"

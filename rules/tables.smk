@@ -1,35 +1,13 @@
-# Tables: the cells of a run, put together.
+# Tables: the rows of a run, put together. They are the public interface of a run.
 #
-# Needs: the cells and the datasheets.
-# Makes: results/{run}/tables/{table}.parquet
-#
-# A command line cannot hold the names of all cells of a large run, so the scripts are given the
-# grid and the folder; Snakemake itself tracks every cell.
-
-TABLES = [
-    "spectra",
-    "conditioning",
-    "angles",
-    "activation_study",
-    "datasets",
-    "bounds",  # of rules/bounds.smk
-    "orthogonality",  # of rules/assemblies.smk, as the next two
-    "linearity",
-    "width_slopes",
-    "precision",  # of rules/precision.smk
-    "activations",  # of rules/activations.smk
-    "statements",  # of rules/claims.smk
-    "claims",
-    "training",
-    "training_kernels",
-    "learning_rates",
-]
+# Needs: the rows and the datasheets. Makes: results/{run}/tables/{table}.parquet and, for each
+# experiment, results/{run}/tables/{table}/{experiment}.parquet
 
 
 rule aggregate_spectra:
     """Collect the spectra of the main grid, one row per kernel block."""
     input:
-        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([MAIN_GRID])),
+        plan.rows,
     output:
         "results/{run}/tables/spectra.parquet",
     log:
@@ -37,17 +15,114 @@ rule aggregate_spectra:
     conda:
         "../envs/environment.yaml"
     params:
-        grid=MAIN_GRID.to_json(),
-        code=code("scripts/aggregate_spectra.py"),
+        table="spectra",
+        code=plan.code("scripts/aggregate_table.py"),
     shell:
-        "python scripts/aggregate_spectra.py --cells results/{wildcards.run}/spectra"
-        " --grids {params.grid:q} --output {output:q} 2> {log:q}"
+        "python scripts/aggregate_table.py --table {params.table} --rows {input:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+use rule aggregate_spectra as aggregate_angles with:
+    input:
+        plan.angle_rows,
+    output:
+        "results/{run}/tables/angles.parquet",
+    log:
+        "logs/{run}/aggregate_angles.log",
+    params:
+        table="angles",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+use rule aggregate_spectra as aggregate_datasets with:
+    input:
+        plan.datasheets,
+    output:
+        "results/{run}/tables/datasets.parquet",
+    log:
+        "logs/{run}/aggregate_datasets.log",
+    params:
+        table="datasets",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+use rule aggregate_spectra as aggregate_bounds with:
+    input:
+        plan.bounds_rows,
+    output:
+        "results/{run}/tables/bounds.parquet",
+    log:
+        "logs/{run}/aggregate_bounds.log",
+    params:
+        table="bounds",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+use rule aggregate_spectra as aggregate_widths with:
+    input:
+        plan.width_rows,
+    output:
+        "results/{run}/tables/{table}.parquet",
+    log:
+        "logs/{run}/aggregate_widths/{table}.log",
+    wildcard_constraints:
+        table="orthogonality|linearity",
+    params:
+        table="{table}",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+use rule aggregate_spectra as aggregate_training with:
+    input:
+        plan.trainings,
+    output:
+        "results/{run}/tables/{table}/{experiment}.parquet",
+    log:
+        "logs/{run}/aggregate_training/{table}/{experiment}.log",
+    wildcard_constraints:
+        table="training|training_kernels",
+    params:
+        table="{table}",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+use rule aggregate_spectra as aggregate_experiments with:
+    input:
+        plan.experiment_tables,
+    output:
+        "results/{run}/tables/{table}.parquet",
+    log:
+        "logs/{run}/aggregate_experiments/{table}.log",
+    wildcard_constraints:
+        table="training|training_kernels|learning_rates",
+    params:
+        table="{table}",
+        code=plan.code("scripts/aggregate_table.py"),
+
+
+rule select_learning_rates:
+    """Find the best learning rate of every network, and whether its grid reached far enough."""
+    input:
+        training="results/{run}/tables/training/{experiment}.parquet",
+        kernels="results/{run}/tables/training_kernels/{experiment}.parquet",
+    output:
+        "results/{run}/tables/learning_rates/{experiment}.parquet",
+    log:
+        "logs/{run}/select_learning_rates/{experiment}.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        criterion=plan.criterion,
+        code=plan.code("scripts/select_learning_rates.py"),
+    shell:
+        "python scripts/select_learning_rates.py --training {input.training:q}"
+        " --kernels {input.kernels:q} {params.criterion:q} --output {output:q} 2> {log:q}"
 
 
 rule aggregate_conditioning:
     """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
     input:
-        expand("results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([MAIN_GRID])),
+        plan.rows,
     output:
         "results/{run}/tables/conditioning.parquet",
     log:
@@ -55,125 +130,33 @@ rule aggregate_conditioning:
     conda:
         "../envs/environment.yaml"
     params:
-        grid=MAIN_GRID.to_json(),
-        code=code("scripts/aggregate_conditioning.py"),
+        code=plan.code("scripts/aggregate_conditioning.py"),
     shell:
-        "python scripts/aggregate_conditioning.py --cells results/{wildcards.run}/spectra"
-        " --grids {params.grid:q} --output {output:q} 2> {log:q}"
+        "python scripts/aggregate_conditioning.py --rows {input:q} --output {output:q} 2> {log:q}"
 
 
 use rule aggregate_conditioning as aggregate_activation_study with:
     input:
-        expand(
-            "results/{{run}}/spectra/{cell}", cell=cells.spectrum_cells([STUDY_GRID])
-        ),
+        plan.study_rows,
     output:
         "results/{run}/tables/activation_study.parquet",
     log:
         "logs/{run}/aggregate_activation_study.log",
-    params:
-        grid=STUDY_GRID.to_json(),
-        code=code("scripts/aggregate_conditioning.py"),
 
 
-rule aggregate_angles:
-    """Collect the smallest angles of the main grid."""
+rule fit_width_slopes:
+    """Fit power laws of orthogonality and linearity in the width."""
     input:
-        expand("results/{{run}}/angles/{cell}", cell=cells.angle_cells([MAIN_GRID])),
+        orthogonality="results/{run}/tables/orthogonality.parquet",
+        linearity="results/{run}/tables/linearity.parquet",
     output:
-        "results/{run}/tables/angles.parquet",
+        "results/{run}/tables/width_slopes.parquet",
     log:
-        "logs/{run}/aggregate_angles.log",
+        "logs/{run}/fit_width_slopes.log",
     conda:
         "../envs/environment.yaml"
     params:
-        grid=MAIN_GRID.to_json(),
-        code=code("scripts/aggregate_angles.py"),
+        code=plan.code("scripts/fit_width_slopes.py"),
     shell:
-        "python scripts/aggregate_angles.py --cells results/{wildcards.run}/angles"
-        " --grids {params.grid:q} --output {output:q} 2> {log:q}"
-
-
-rule aggregate_datasets:
-    """Collect the datasheets of all datasets and draws."""
-    input:
-        expand(
-            "results/{{run}}/datasheets/{cell}",
-            cell=cells.datasheet_cells([MAIN_GRID, STUDY_GRID]),
-        ),
-    output:
-        "results/{run}/tables/datasets.parquet",
-    log:
-        "logs/{run}/aggregate_datasets.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        grids=[MAIN_GRID.to_json(), STUDY_GRID.to_json()],
-        code=code("scripts/aggregate_datasets.py"),
-    shell:
-        "python scripts/aggregate_datasets.py --cells results/{wildcards.run}/datasheets"
-        " --grids {params.grids:q} --output {output:q} 2> {log:q}"
-
-
-rule aggregate_training:
-    """Collect the training curves of all experiments."""
-    input:
-        expand(
-            "results/{{run}}/training/{cell}",
-            cell=cells.training_cells(TRAINING_GRIDS),
-        ),
-    output:
-        "results/{run}/tables/training.parquet",
-    log:
-        "logs/{run}/aggregate_training.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        table="training",
-        grids=[grid.to_json() for grid in TRAINING_GRIDS],
-        code=code("scripts/aggregate_training.py"),
-    shell:
-        "python scripts/aggregate_training.py --table {params.table}"
-        " --cells results/{wildcards.run}/{params.table} --grids {params.grids:q}"
-        " --output {output:q} 2> {log:q}"
-
-
-use rule aggregate_training as aggregate_training_kernels with:
-    input:
-        expand(
-            "results/{{run}}/training_kernels/{cell}",
-            cell=cells.training_kernel_cells(TRAINING_GRIDS),
-        ),
-    output:
-        "results/{run}/tables/training_kernels.parquet",
-    log:
-        "logs/{run}/aggregate_training_kernels.log",
-    params:
-        table="training_kernels",
-        grids=[grid.to_json() for grid in TRAINING_GRIDS],
-        code=code("scripts/aggregate_training.py"),
-
-
-rule select_learning_rates:
-    """Find the best learning rate of every network, and whether its grid reached far enough."""
-    input:
-        training="results/{run}/tables/training.parquet",
-        kernels="results/{run}/tables/training_kernels.parquet",
-    output:
-        "results/{run}/tables/learning_rates.parquet",
-    log:
-        "logs/{run}/select_learning_rates.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        criteria=json.dumps(
-            {
-                name: {key: values[key] for key in ("criterion", "loss_level")}
-                for name, values in EXPERIMENTS.items()
-            }
-        ),
-        code=code("scripts/select_learning_rates.py"),
-    shell:
-        "python scripts/select_learning_rates.py --training {input.training:q}"
-        " --kernels {input.kernels:q} --criteria {params.criteria:q}"
-        " --output {output:q} 2> {log:q}"
+        "python scripts/fit_width_slopes.py --orthogonality {input.orthogonality:q}"
+        " --linearity {input.linearity:q} --output {output:q} 2> {log:q}"

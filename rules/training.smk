@@ -23,30 +23,28 @@ rule compute_training_kernel:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=training_memory("compute_training_kernel"),
-        runtime=training_minutes("compute_training_kernel"),
+        mem_mb=sizes.mem_mb("compute_training_kernel"),
+        runtime=sizes.runtime("compute_training_kernel"),
+        core_seconds=sizes.core_seconds("compute_training_kernel"),
     params:
-        width=experiment_value("width"),
-        seeds=experiment_value("seeds"),
-        samples=experiment_value("samples"),
-        input_scale=experiment_value("input_scale"),
-        plugins=activation_options,
-        code=lambda w: code(
-            "scripts/compute_training_kernel.py", activation=w.activation
-        ),
+        settings=plan.kernel_options,
+        plugins=plan.activation,
+        code=plan.code("scripts/compute_training_kernel.py"),
     shell:
         "python scripts/compute_training_kernel.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " --depth {wildcards.depth} --width {params.width} --seeds {params.seeds}"
-        " --samples {params.samples} --input-scale {params.input_scale} --threads {threads} --output {output:q} 2> {log:q}"
+        " --depth {wildcards.depth} {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule train_network:
     """Train the networks of one architecture, all learning rates and seeds as one ensemble."""
     input:
-        unpack(trained_on),
-        kernel=training_kernel,
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        test=ancient(plan.test_samples),
+        datasheets=plan.training_datasheets,
+        kernel=plan.training_kernel,
     output:
         "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
     log:
@@ -56,35 +54,19 @@ rule train_network:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=training_memory("train_network"),
-        runtime=training_minutes("train_network"),
+        mem_mb=sizes.mem_mb("train_network"),
+        runtime=sizes.runtime("train_network"),
+        core_seconds=sizes.core_seconds("train_network"),
         device="cpu",
     params:
-        width=experiment_value("width"),
-        seeds=experiment_value("seeds"),
-        samples=experiment_value("samples"),
-        input_scale=experiment_value("input_scale"),
-        loss=experiment_value("loss"),
-        outputs=experiment_value("outputs"),
-        batch_size=experiment_value("batch_size"),
-        epochs=experiment_value("epochs"),
-        evaluate_every=experiment_value("evaluate_every"),
-        rates=rate_options,
-        dtype=experiment_value("dtype"),
-        tf32=lambda w: "--tf32" if EXPERIMENTS[w.experiment]["tf32"] else "",
-        test=test_option,
-        image=image_option,
-        descent=descent_options,
-        plugins=activation_options,
+        settings=plan.training_options,
+        plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
-        code=lambda w: code("scripts/train_network.py", activation=w.activation),
+        code=plan.code("scripts/train_network.py"),
     shell:
-        "python scripts/train_network.py --data {input.data:q} {params.test:q}"
+        "python scripts/train_network.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " --depth {wildcards.depth} --width {params.width} --seeds {params.seeds}"
-        " --samples {params.samples} --input-scale {params.input_scale} --loss {params.loss} --outputs {params.outputs}"
-        " --batch-size {params.batch_size} --epochs {params.epochs}"
-        " --evaluate-every {params.evaluate_every} {params.rates:q} --dtype {params.dtype}"
-        " {params.image} {params.descent} {params.tf32} --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
+        " --depth {wildcards.depth} {params.settings:q}"
+        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"

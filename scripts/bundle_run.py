@@ -16,8 +16,8 @@ from record_run import published
 
 from ntk_conditioning.files import atomic, sha256
 from ntk_workflow.bundle import archive, bag, crate, readme
-from ntk_workflow.cli import Parser, json_object, logger, run_main
-from ntk_workflow.provenance.run_description import CELLS, described
+from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.provenance.run_description import ROWS, described
 from ntk_workflow.provenance.versions import PROJECT
 
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
@@ -29,14 +29,14 @@ log = logger(__file__)
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     known = json.loads(args.jobs.read_text(encoding="utf-8"))
-    copied = [*args.files, args.jobs, *(cell_paths(known, args.run) if args.include_cells else [])]
+    copied = [*args.files, args.jobs, *(row_paths(known, args.run) if args.include_rows else [])]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / args.run
         for path in copied:
             copy(path, folder / path)
         for path in args.workflow:
             copy(path, folder / "workflow" / inside(path))
-        for path in args.catalogues:
+        for path in args.own_catalogues:
             publish(path, folder / "workflow" / inside(path))
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
         run = described(args, known)
@@ -60,24 +60,24 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = Parser(description=__doc__)
     parser.add_argument("--run", required=True, help="name of the run")
-    parser.add_argument("--engine", required=True, help="version of Snakemake")
     parser.add_argument("--files", type=Path, nargs="+", required=True, help="tables, figures, ...")
     parser.add_argument("--jobs", type=Path, required=True, help="record of the jobs (.json)")
     parser.add_argument(
         "--workflow", type=Path, nargs="+", required=True, help="files and folders of its source"
     )
+    parser.add_argument("--catalogues", nargs="+", required=True, help="catalogues of the data")
+    parser.add_argument("--datasets", nargs="+", required=True, help="datasets of the run")
     parser.add_argument(
-        "--catalogues", type=Path, nargs="*", default=[], help="the user's own catalogues"
+        "--own-catalogues", type=Path, nargs="*", default=[], help="those that are no source"
     )
-    parser.add_argument("--data", type=json_object, required=True, help="catalogue, as JSON")
-    parser.add_argument("--include-cells", action="store_true", help="put the cells in too")
+    parser.add_argument("--include-rows", action="store_true", help="put the rows in too")
     parser.add_argument("--output", type=Path, required=True, help="bundle to write (.zip)")
     return parser.parse_args(argv)
 
 
-def cell_paths(known: Mapping[str, Any], run: str) -> list[Path]:
-    """Return the cells of a run, of which its jobs know."""
-    folders = tuple(f"results/{run}/{folder}/" for folder in CELLS)
+def row_paths(known: Mapping[str, Any], run: str) -> list[Path]:
+    """Return the rows of a run, of which its jobs know."""
+    folders = tuple(f"results/{run}/{folder}/" for folder in ROWS)
     return [Path(name) for name in known["files"] if name.startswith(folders)]
 
 

@@ -10,6 +10,7 @@ from ntk_conditioning.files import write_text
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
@@ -18,7 +19,6 @@ from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.statements import STATEMENTS
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 from ntk_workflow.cli import Parser, run_main
@@ -37,7 +37,7 @@ TABLES = (
     TRAINING,
     TRAINING_KERNELS,
     LEARNING_RATES,
-    STATEMENTS,
+    CLAIM_EXPERIMENTS,
     CLAIMS,
     FRAMES,
 )

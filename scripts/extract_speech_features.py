@@ -25,8 +25,8 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.frames import FRAMES
 from ntk_workflow.cli import (
     Parser,
-    json_object,
     logger,
+    named_values,
     positive_integer_or_all,
     run_main,
     threads_argument,
@@ -44,7 +44,7 @@ def parser() -> Parser:
     add("--subset", required=True, help="e.g. train-clean-100")
     add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
     add("--frames", type=positive_integer_or_all, default="all", help="frames to draw, or all")
-    add("--settings", type=json_object, default={}, help="settings of the features, as JSON")
+    add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
     add("--seed", type=seed_type, default=0, help="seed of the draw")
     threads_argument(arguments)
     add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
@@ -55,7 +55,7 @@ def parser() -> Parser:
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
-    settings = FeatureSettings.from_mapping(args.settings)
+    settings = FeatureSettings.from_mapping(named_values(args.settings, option="--settings"))
     alignments = None if args.alignments is None else Alignments(args.alignments)
     log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
 

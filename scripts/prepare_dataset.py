@@ -14,6 +14,7 @@ from ntk_conditioning import files
 from ntk_conditioning.data import datasets, prepared
 from ntk_conditioning.data.subsets import seed_stream
 from ntk_workflow import cli
+from ntk_workflow.catalogue import read_entry
 
 log = cli.logger(__file__)
 
@@ -22,13 +23,7 @@ def parser() -> cli.Parser:
     arguments = cli.Parser(prog="prepare_dataset.py", description=__doc__)
     add = arguments.add_argument
     add("--dataset", required=True, metavar="NAME", help="its name in the catalogue")
-    add(
-        "--entry",
-        required=True,
-        type=cli.json_object,
-        metavar="JSON",
-        help="its catalogue entry as a JSON object, see schemas/datasets.schema.yaml",
-    )
+    add("--catalogues", required=True, nargs="+", metavar="FILE", help="files that describe it")
     add(
         "--parts",
         nargs="*",
@@ -61,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise cli.UsageError(
             "a draw needs both --samples N and --seed S, the whole dataset neither"
         )
-    cli.require_valid({args.dataset: args.entry}, schema="datasets.schema.yaml")
-    entry = datasets.Entry.from_catalogue(args.dataset, args.entry)
+    entry = datasets.Entry.from_catalogue(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
     if len(parts) < len(args.parts):
         raise cli.UsageError("--parts gives a part twice; give each at most once")

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Parser, json_object, logger, run_main
+from ntk_workflow.cli import Parser, logger, named_values, run_main
 from ntk_workflow.provenance import versions
 
 HEADING = """\
@@ -30,7 +30,8 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
-    config = {key: published(value, Path.cwd()) for key, value in args.config.items()}
+    given = named_values(args.config, option="--config")
+    config = {key: published(value, Path.cwd()) for key, value in given.items()}
     text = yaml.safe_dump(
         config, sort_keys=True, allow_unicode=True, default_flow_style=None, width=100
     )
@@ -49,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = Parser(description=__doc__)
-    parser.add_argument("--config", type=json_object, required=True, help="the config, as JSON")
+    parser.add_argument(
+        "--config", nargs="+", required=True, metavar="KEY=VALUE", help="the config"
+    )
     parser.add_argument("--workflow-digest", required=True, help="digest of all programs")
     parser.add_argument("--config-output", type=Path, required=True, help="config to write (.yaml)")
     parser.add_argument(

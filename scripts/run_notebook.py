@@ -20,7 +20,7 @@ from traitlets.config import Config
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
-from ntk_workflow.cli import Parser, json_object, logger, run_main
+from ntk_workflow.cli import Parser, logger, named_values, run_main
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)
@@ -41,16 +41,17 @@ class OwnKernel(AsyncKernelManager):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("notebook", type=Path, help="notebook to run (.ipynb)")
-    parser.add_argument("--parameters", type=json_object, required=True, help="all, as JSON")
+    parser.add_argument("--parameters", nargs="+", required=True, metavar="NAME=VALUE", help="all")
     parser.add_argument("--output", type=Path, required=True, help="executed notebook to write")
     parser.add_argument("--failed", type=Path, required=True, help="where a failed one is kept")
     parser.add_argument("--outputs", type=Path, nargs="+", default=[], help="files it must write")
     args = parser.parse_args(argv)
 
-    require_parameters(args.notebook, args.parameters)
+    parameters = named_values(args.parameters, option="--parameters")
+    require_parameters(args.notebook, parameters)
     for path in (args.output, *args.outputs):  # an earlier run's files must not pass for this one's
         path.unlink(missing_ok=True)
-    problem = execute(args.notebook, args.parameters, working_copy=args.failed)
+    problem = execute(args.notebook, parameters, working_copy=args.failed)
     if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
         problem = f"it ran, but did not write {', '.join(missing)}"
     if problem:

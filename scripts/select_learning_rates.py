@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import get_args
+
+import pyarrow.compute as pc
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.training import (
@@ -15,7 +17,7 @@ from ntk_conditioning.tables.training import (
     Criterion,
     select_rates,
 )
-from ntk_workflow.cli import Parser, UsageError, json_object, logger, run_main
+from ntk_workflow.cli import Parser, logger, positive_number, run_main
 
 log = logger(__file__)
 
@@ -26,18 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--training", type=Path, required=True, help="table of training curves")
     parser.add_argument("--kernels", type=Path, required=True, help="table of training kernels")
     parser.add_argument(
-        "--criteria",
-        type=json_object,
-        required=True,
-        metavar="JSON",
-        help='by experiment: {"fig3": {"criterion": "final_loss", "loss_level": 0.1}}',
+        "--criterion", choices=get_args(Criterion), required=True, help="what makes a rate the best"
+    )
+    parser.add_argument(
+        "--loss-level", type=positive_number, required=True, help="loss by which speed is measured"
     )
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     training = tables.read(args.training, TRAINING)
     kernels = tables.read(args.kernels, TRAINING_KERNELS)
-    chosen = select_rates(training, kernels, rules(args.criteria))
+    rule = (args.criterion, args.loss_level)
+    names = pc.unique(training["experiment"]).to_pylist()
+    chosen = select_rates(training, kernels, dict.fromkeys(names, rule))
     for row in chosen.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
         if row["learning_rate"] is None:
@@ -51,17 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     tables.write(args.output, LEARNING_RATES, chosen)
     return 0
-
-
-def rules(criteria: Mapping[str, Any]) -> dict[str, tuple[Criterion, float]]:
-    """Return the criterion and the loss level of each experiment."""
-    found = {}
-    for name, values in criteria.items():
-        for key in ("criterion", "loss_level"):
-            if key not in values:
-                raise UsageError(f"--criteria: {name} has no {key}")
-        found[name] = (values["criterion"], values["loss_level"])
-    return found
 
 
 if __name__ == "__main__":

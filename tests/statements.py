@@ -33,7 +33,7 @@ def measured(paper: str, setting: Setting) -> pd.DataFrame:
 def findings_on(paper: str, table: pd.DataFrame) -> Mapping[str, Finding]:
     """Return the verdicts on a paper's claims that its experiments decide."""
     return {
-        claim.name: check(claim, {"statements": table})
+        claim.name: check(claim, {"claim_experiments": table})
         for claim in read_paper(paper, content_of(paper)).claims
-        if claim.table == "statements"
+        if claim.table == "claim_experiments"
     }

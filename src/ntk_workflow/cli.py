@@ -150,6 +150,16 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+def named_values(words: Sequence[str], *, option: str) -> dict[str, Any]:
+    """Return the values of NAME=VALUE words, each read as YAML."""
+    from ntk_workflow.figures.parameters import from_words
+
+    try:
+        return from_words(words)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
 def require_valid(value: object, *, schema: str) -> None:
     """Raise `SchemaError` with the most telling deviation from a schema in ``schemas/``."""
     import yaml

@@ -204,7 +204,7 @@ def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int
         [
             *("--papers", "liu2023relu", "--widths", "16", "64"),
             *("--depths", *map(str, depths), "--seeds", *map(str, seeds)),
-            *("--output", str(folder / "statements.parquet")),
+            *("--output", str(folder / "claim_experiments.parquet")),
         ]
     )
     assert code == 0

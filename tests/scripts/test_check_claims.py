@@ -13,7 +13,7 @@ import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.claims import CLAIMS
-from ntk_conditioning.tables.statements import STATEMENTS
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]
@@ -21,7 +21,7 @@ SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("tables") / "statements.parquet"
+    output = tmp_path_factory.mktemp("tables") / "claim_experiments.parquet"
     argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(output)]
     assert measure_statements.main(argv) == 0
     return output
@@ -45,7 +45,7 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
     assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
     for row in rows:  # only the experiments' table was given
         untested = row["verdict"] == "not tested in this run"
-        assert untested == (row["table"] != "statements"), row["claim"]
+        assert untested == (row["table"] != "claim_experiments"), row["claim"]
         assert untested == (row["measured"] is None)
     for name in ("claims.md", "claims.html"):
         text = html.unescape((tmp_path / name).read_text(encoding="utf-8"))
@@ -56,11 +56,11 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
 
 
 def test_statements_are_measured_alike_again(tmp_path: Path, measured: Path):
-    again = tmp_path / "statements.parquet"
+    again = tmp_path / "claim_experiments.parquet"
     argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(again)]
     assert measure_statements.main(argv) == 0
     assert again.read_bytes() == measured.read_bytes()
-    assert tables.read(again, STATEMENTS).num_rows > 300
+    assert tables.read(again, CLAIM_EXPERIMENTS).num_rows > 300
 
 
 CLAIM: dict[str, Any] = {
@@ -68,7 +68,7 @@ CLAIM: dict[str, Any] = {
     "place": "Theorem 1",
     "kind": "theory",
     "statement": "Something.",
-    "table": "statements",
+    "table": "claim_experiments",
     "quantity": "value",
     "comparison": "<",
     "target": 1,
@@ -100,10 +100,10 @@ def test_mistakes_in_a_paper_are_one_line(
 def test_a_damaged_table_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], measured: Path
 ):
-    damaged = tmp_path / "statements.parquet"
+    damaged = tmp_path / "claim_experiments.parquet"
     damaged.write_bytes(measured.read_bytes()[:-100])
     assert run(tmp_path, ROOT / "papers" / "liu2023relu.yaml", damaged) == 2
-    assert "statements.parquet: not a readable Parquet file" in capsys.readouterr().err
+    assert "claim_experiments.parquet: not a readable Parquet file" in capsys.readouterr().err
 
 
 def test_widths_ascend(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

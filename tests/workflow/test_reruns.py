@@ -58,7 +58,7 @@ TRAINING_KERNELS = {
 RELATIVE_TRAINING = TRAINING_KERNELS | TRAINING | {"train_network": RELATIVE}
 ALL_FIGURES = {"render_figure": 20}
 CLAIMS = {"check_claims": 1}  # of most tables
-STATEMENTS = {"measure_statements": 1} | CLAIMS
+CLAIM_EXPERIMENTS = {"measure_statements": 1} | CLAIMS
 RECORD = {"record_run": 1, "render_pages": 1}  # which any new code is
 # Programs of the cells of a dataset of the main grid, and the seeds of those cells.
 PROGRAMS = {
@@ -84,7 +84,7 @@ def test_a_first_run_computes_every_cell_once(clone):
         | TRAINING
         | TRAINING_KERNELS
         | ALL_FIGURES
-        | STATEMENTS
+        | CLAIM_EXPERIMENTS
         | RECORD
     )
     outputs = re.findall(r"^\s+output: (.*)$", clone.run("-n", *CI).stdout, re.MULTILINE)
@@ -141,7 +141,7 @@ def append(clone, file: str) -> None:
             | DATASHEETS
             | PRECISION
             | RELATIVE_TRAINING
-            | STATEMENTS
+            | CLAIM_EXPERIMENTS
             | {"render_figure": 12},
         ),
         (
@@ -150,7 +150,7 @@ def append(clone, file: str) -> None:
             | DATASHEETS
             | PRECISION
             | RELATIVE_TRAINING
-            | STATEMENTS
+            | CLAIM_EXPERIMENTS
             | {"render_figure": 12},
         ),
         ("src/ntk_conditioning/kernels/infinite.py", None),
@@ -166,7 +166,7 @@ def append(clone, file: str) -> None:
         ("scripts/check_claims.py", CLAIMS),
         (
             "src/ntk_conditioning/claim_experiments/liu2023relu/pairs.py",
-            STATEMENTS | {"render_figure": 1},
+            CLAIM_EXPERIMENTS | {"render_figure": 1},
         ),
     ],
 )

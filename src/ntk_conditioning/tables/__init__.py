@@ -8,7 +8,7 @@ always give the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,13 +139,15 @@ def write(path: str | os.PathLike[str], table: Table, data: pa.Table) -> None:
 
 
 def read(
-    path: str | os.PathLike[str], table: Table, *, columns: list[str] | None = None
+    path: str | os.PathLike[str] | Sequence[str], table: Table, *, columns: list[str] | None = None
 ) -> pa.Table:
-    """Return the rows of one file, with all or some ``columns`` only.
+    """Return the rows of one file, or of several, with all or some ``columns`` only.
 
     Raises:
         TableError: if the file is missing, is not Parquet, or is not this table.
     """
+    if not isinstance(path, str | os.PathLike):
+        return pa.concat_tables([read(each, table, columns=columns) for each in path])
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(table.schema, check_metadata=False):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 #: Multiples of the critical rate for the mean square loss, by loss. With a cross-entropy far higher
 #: rates are stable: the curvature of softmax falls to zero as samples are decided.
@@ -13,6 +15,32 @@ AUTO = {
 }
 
 DIGITS = 3
+
+
+@dataclass(frozen=True)
+class LearningRates:
+    """Rates to try, as they are or (``relative``) in units of the critical rate, 2 / λ_max."""
+
+    values: tuple[float, ...]
+    relative: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        given: Iterable[float] | Mapping[str, Any] | Literal["auto"],
+        *,
+        loss: str,
+    ) -> Self:
+        """Return rates from a list, from ``{"critical": [...]}``, or those that suit the loss.
+
+        >>> LearningRates.parse({"critical": [0.5]}, loss="square")
+        LearningRates(values=(0.5,), relative=True)
+        """
+        if given == "auto":
+            return cls(AUTO[loss], relative=True)
+        if isinstance(given, Mapping):
+            return cls(tuple(given["critical"]), relative=True)
+        return cls(tuple(given))  # type: ignore[arg-type]
 
 
 def around(critical: float, factors: Iterable[float]) -> list[float]:

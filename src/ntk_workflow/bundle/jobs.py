@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ntk_conditioning.files import sha256
@@ -48,12 +48,10 @@ class _Job:
 def provenance(
     outputs: Iterable[str],
     record: Callable[[str], Record | None],
-    logs: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 
-    Paths are relative to the working folder. ``logs`` gives for each rule the regular expression of
-    its log files, whose named groups are the wildcards. The result has ``files``, by path, each
+    Paths are relative to the working folder. The result has ``files``, by path, each
     with ``sha256`` and ``bytes``, and ``jobs``, which name their files by these paths.
 
     Raises:
@@ -65,7 +63,7 @@ def provenance(
     files = _Files()
     for path in targets:
         files.add(path, required=True)
-    described = [_described(job, files, logs) for job in jobs]
+    described = [_described(job, files) for job in jobs]
     described.sort(key=lambda job: (job["rule"], job["outputs"]))
     return {"files": dict(sorted(files.known.items())), "jobs": described}
 
@@ -98,9 +96,9 @@ def _jobs(targets: list[str], record: Callable[[str], Record | None]) -> list[_J
     return list(found.values())
 
 
-def _described(job: _Job, files: _Files, logs: Mapping[str, str]) -> dict[str, Any]:
+def _described(job: _Job, files: _Files) -> dict[str, Any]:
     record = job.record
-    told = {"rule": record.rule, "wildcards": _wildcards(record, logs)}
+    told: dict[str, Any] = {"rule": record.rule, "place": _place(record)}
     if record.code:
         told["code"] = record.code
     told["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
@@ -111,10 +109,10 @@ def _described(job: _Job, files: _Files, logs: Mapping[str, str]) -> dict[str, A
     return told
 
 
-def _wildcards(record: Record, logs: Mapping[str, str]) -> dict[str, str]:
-    expression = logs.get(record.rule)
-    match = re.match(expression, record.log[0]) if expression and record.log else None
-    return match.groupdict() if match else {}
+def _place(record: Record) -> str:
+    """Return which of its rule's jobs this is, such as ``digits/relu``, from where its log is."""
+    _, _, *parts = PurePosixPath(record.log[0]).with_suffix("").parts if record.log else ("", "")
+    return "/".join(parts[1:] if parts[:1] == [record.rule] else parts)
 
 
 def _said(log: Iterable[str]) -> dict[str, str]:

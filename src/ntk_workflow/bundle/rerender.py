@@ -18,7 +18,7 @@ from PIL import Image
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError, images
 from ntk_workflow.cli import logger
-from ntk_workflow.figures.parameters import parameters
+from ntk_workflow.figures.parameters import parameters, tables_of, to_words
 from ntk_workflow.provenance.digests import source_digest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,9 +63,9 @@ def recorded_codes(jobs: Path) -> dict[str, str]:
     """Return the digest of the code that drew each figure, as far as it is recorded."""
     recorded = json.loads(jobs.read_text(encoding="utf-8"))["jobs"]
     return {
-        job["wildcards"]["figure"]: job["code"]
+        job["place"]: job["code"]
         for job in recorded
-        if job["rule"] == "render_figure" and "code" in job and "figure" in job["wildcards"]
+        if job["rule"] == "render_figure" and "code" in job and "place" in job
     }
 
 
@@ -82,10 +82,10 @@ def draw(
 ) -> str | None:
     """Draw a figure as the workflow does; return what went wrong, or None."""
     outputs = {kind: str(results / "figures" / f"{figure}.{kind}") for kind in ("pdf", "png")}
-    tables = {name: str(results / f"tables/{name}.parquet") for name in spec["tables"]}
+    tables = tables_of(spec, config["training"] or {}, str(results / "tables"))
     values = parameters(spec, config, tables=tables, **outputs)
     command = [sys.executable, str(RUNNER), str(ROOT / "notebooks" / f"{figure}.ipynb")]
-    command += ["--parameters", json.dumps(values, sort_keys=True)]
+    command += ["--parameters", *to_words(values)]
     command += ["--output", "executed.ipynb", "--failed", "failed.ipynb"]
     command += ["--outputs", *outputs.values()]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "0"}

@@ -12,7 +12,7 @@ from typing import Any
 from ntk_workflow.config import read_yaml
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
-STATEMENTS = "statements"
+CLAIM_EXPERIMENTS = "claim_experiments"
 
 
 def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def tables(papers: Mapping[str, Any]) -> list[str]:
 
 def with_experiments(papers: Mapping[str, Any]) -> list[str]:
     """Return the papers that have numerical experiments of their own."""
-    return [name for name, content in papers.items() if STATEMENTS in _tables(content)]
+    return [name for name, content in papers.items() if CLAIM_EXPERIMENTS in _tables(content)]
 
 
 def _tables(content: Mapping[str, Any]) -> list[str]:

@@ -1,26 +1,100 @@
-"""What the notebook of a figure is told: its tables, its files, and values of the config."""
+"""What the notebook of a figure is given: its tables, its files, and values of the config."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import yaml
+
+#: Tables of trained networks, of which there is one for each experiment.
+TRAINING_TABLES = ("training", "training_kernels", "learning_rates")
+
+
+def experiments_of(spec: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
+    """Return the experiments that a figure shows, of those that are not switched off.
+
+    >>> experiments_of({"experiments": ["fig3*"]}, {"fig3_mine": {}, "fig3": None, "fc": {}})
+    ['fig3_mine']
+    """
+    names = sorted(name for name in known if known[name] is not None)
+    patterns = spec.get("experiments", ())
+    return list(dict.fromkeys(n for pattern in patterns for n in fnmatch.filter(names, pattern)))
+
+
+def tables_of(
+    spec: Mapping[str, Any], experiments: Mapping[str, Any], folder: str
+) -> dict[str, list[str]]:
+    """Return the files of each table that a figure reads."""
+    shown = experiments_of(spec, experiments)
+    return {
+        name: [f"{folder}/{name}/{each}.parquet" for each in shown]
+        if name in TRAINING_TABLES
+        else [f"{folder}/{name}.parquet"]
+        for name in spec["tables"]
+    }
 
 
 def parameters(
     spec: Mapping[str, Any],
     config: Mapping[str, Any],
     *,
-    tables: Mapping[str, str],
+    tables: Mapping[str, Sequence[str]],
     pdf: str,
     png: str,
 ) -> dict[str, Any]:
     """Return a notebook's parameters.
 
-    ``spec`` is the figure's entry in notebooks/figures.yaml, ``tables`` where its tables are.
+    ``spec`` is the figure's entry in notebooks/figures.yaml, ``tables`` where each of its tables
+    is, in one file or several.
 
-    >>> parameters({"tables": ["angles"]}, {}, tables={"angles": "a.parquet"}, pdf="p", png="q")
+    >>> parameters({"tables": ["angles"]}, {}, tables={"angles": ["a.parquet"]}, pdf="p", png="q")
     {'angles_table': 'a.parquet', 'pdf': 'p', 'png': 'q'}
     """
-    paths = {f"{name}_table": tables[name] for name in spec["tables"]}
+    files = {name: list(tables[name]) for name in spec["tables"]}
+    paths = {f"{name}_table": own[0] if len(own) == 1 else own for name, own in files.items()}
     values = {key: config[key] for key in spec.get("parameters", [])}
     return {**paths, **values, "pdf": pdf, "png": png}
+
+
+def to_words(values: Mapping[str, Any]) -> list[str]:
+    """Return values as NAME=VALUE, the form in which a person types them; `from_words` reads it.
+
+    >>> to_words({"run": "demo", "depths": [1, 2], "mirror": None})
+    ['run=demo', 'depths=[1, 2]', 'mirror=null']
+    """
+    return [f"{key}={_text(value)}" for key, value in values.items()]
+
+
+def from_words(words: Iterable[str]) -> dict[str, Any]:
+    """Return the values of NAME=VALUE, each read as YAML.
+
+    Raises:
+        ValueError: if a word has no ``=``, or its value is no YAML.
+
+    >>> from_words(["run=demo", "depths=[1, 2]", "mirror=null"])
+    {'run': 'demo', 'depths': [1, 2], 'mirror': None}
+    """
+    values = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not (name and equals):
+            raise ValueError(f"{word!r} is not of the form NAME=VALUE")
+        try:
+            values[name] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ValueError(f"{name}: {text!r} is not YAML") from None
+    return values
+
+
+def _text(value: Any) -> str:
+    """Return a value as YAML: a text as it is where YAML reads it as the same text."""
+    if isinstance(value, str) and "=" not in value:
+        try:
+            if yaml.safe_load(value) == value:
+                return value
+        except yaml.YAMLError:
+            pass
+    return json.dumps(value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def path_digest(path: str | Path) -> str:
         stream.seek(-WHOLE // 100, 2)
         digest.update(stream.read())
         return digest.hexdigest()
+
+
+#: What Python leaves in folders of source code.
+LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
+
+
+def folder_digest(paths: Iterable[str | Path]) -> str:
+    """Return the sha256 (hex) of files and of all files in folders, but for what Python leaves."""
+    digest = hashlib.sha256()
+    for path in map(Path, paths):
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            left = any(fnmatch.filter(file.parts, pattern) for pattern in LEFT_OUT)
+            if file.is_file() and not left:
+                digest.update(f"{file.name} {path_digest(file)}".encode())
+    return digest.hexdigest()
 
 
 @cache

@@ -84,7 +84,7 @@ class RecordedRun:
         self.tables = sorted(
             name.removeprefix("tables/").removesuffix(".parquet")
             for name in self._names
-            if name.startswith("tables/") and name.endswith(".parquet")
+            if PurePosixPath(name).parent.name == "tables" and name.endswith(".parquet")
         )
         if not self.tables:
             raise RunError(f"{path} has no tables/*.parquet; give a folder like results/demo")

@@ -12,13 +12,17 @@ import yaml
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import checks, crate, jobs
-from ntk_workflow.provenance.versions import PROJECT
+from ntk_workflow.provenance.versions import PROJECT, libraries
 
-CELLS = {
-    "spectra": "cells: spectra of kernels",
-    "angles": "cells: smallest angles",
-    "training": "cells: training curves",
-    "training_kernels": "cells: kernels where trainings begin",
+ROWS = {
+    "spectra": "rows: spectra of kernels",
+    "angles": "rows: smallest angles",
+    "activation_study": "rows: spectra of the activation study",
+    "bounds": "rows: kernels beside their bounds",
+    "orthogonality": "rows: angles between neurons' gradients",
+    "linearity": "rows: Hessians and quadratic terms",
+    "training": "training curves",
+    "training_kernels": "kernels where trainings begin",
 }
 
 
@@ -34,7 +38,7 @@ def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
         authors=tuple(author["name"] for author in citation["authors"]),
         version=PROJECT,
         licence=citation["license"],
-        engine=args.engine,
+        engine=libraries()["snakemake"],
         published=period[1] if period else newest(args.files),
         period=period,
         workflow="workflow/Snakefile",
@@ -42,14 +46,14 @@ def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
         jobs=args.jobs.as_posix(),
         results=tuple(path.as_posix() for path in args.files if "record" not in path.parts),
         descriptions={f"{results}/tables/{t.name}.parquet": t.description for t in tables},
-        folders=folders_of_cells(known, results) if args.include_cells else {},
-        data={name: own_data(entry) for name, entry in args.data.items()},
+        folders=folders_of_rows(known, results) if args.include_rows else {},
+        data=catalogued_data(args.catalogues, args.datasets),
     )
 
 
-def folders_of_cells(known: Mapping[str, Any], results: str) -> dict[str, str]:
-    """Return the folders of a run that have cells, with what these are."""
-    named = {f"{results}/{folder}/": told for folder, told in CELLS.items()}
+def folders_of_rows(known: Mapping[str, Any], results: str) -> dict[str, str]:
+    """Return the folders of a run that have rows, with what these are."""
+    named = {f"{results}/{folder}/": told for folder, told in ROWS.items()}
     return {
         folder: told
         for folder, told in named.items()
@@ -61,6 +65,20 @@ def newest(paths: Iterable[Path]) -> str:
     """Return when the last of some files was written, where no job tells."""
     seconds = max(path.stat().st_mtime for path in paths)
     return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+
+
+def catalogued_data(catalogues: Iterable[str], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return what the catalogues say of datasets: addresses, checksums, whom to cite."""
+    entries: dict[str, Any] = {}
+    for path in catalogues:
+        entries |= yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    return {name: own_data(_published(entries[name])) for name in names}
+
+
+def _published(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: entry[key] for key in ("title", "licence", "citation", "path") if key in entry}
+    kept |= {"url": entry["homepage"]} if "homepage" in entry else {}
+    return kept | ({"files": list(entry["files"].values())} if "files" in entry else {})
 
 
 def own_data(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from ntk_conditioning.tables import Column, Table
 
-STATEMENTS = Table(
-    name="statements",
+CLAIM_EXPERIMENTS = Table(
+    name="claim_experiments",
     description=(
         "What the numerical experiments on the papers' statements measured, beside what is "
         "printed; see `claims` for the verdicts."

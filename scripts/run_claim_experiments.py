@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, papers
-from ntk_conditioning.tables.statements import STATEMENTS
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_workflow.cli import (
     Parser,
     UsageError,
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for measurement in papers.measure(paper, setting):
             rows.append({"paper": paper, **asdict(measurement)})
         log.info("%s: %d measurements", paper, len(rows))
-    tables.write(args.output, STATEMENTS, tables.from_rows(STATEMENTS, rows))
+    tables.write(args.output, CLAIM_EXPERIMENTS, tables.from_rows(CLAIM_EXPERIMENTS, rows))
     return 0
 
 

@@ -1,0 +1,130 @@
+# Studies with sizes of their own: bounds, networks of growing width, activations, precision.
+#
+# Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
+# Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
+#        results/{run}/orthogonality/{dataset}/{architecture}/{activation}.parquet
+#        results/{run}/linearity/...                            the same, after liu2022transition
+#        results/{run}/tables/activations.parquet, precision.parquet
+#
+# Widths that are done are kept in results/{run}/checkpoints, as cells are in spectra.smk.
+
+
+rule compute_bounds:
+    """Compare the kernels of one dataset with their bounds, along depth."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/bounds/{dataset}.parquet",
+    log:
+        "logs/{run}/compute_bounds/{dataset}.log",
+    benchmark:
+        "logs/{run}/compute_bounds/{dataset}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        mem_mb=sizes.mem_mb("compute_bounds"),
+        runtime=sizes.runtime("compute_bounds"),
+        core_seconds=sizes.core_seconds("compute_bounds"),
+    params:
+        activations=plan.study_activations("bounds_study"),
+        settings=plan.study("bounds_study", "depths", "samples", "seed"),
+        code=plan.code("scripts/compute_bounds.py", study="bounds_study"),
+    shell:
+        "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
+        " {params.activations:q} {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule measure_orthogonality:
+    """Measure the angles between neurons' gradients, before and after training."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/orthogonality/{dataset}/{architecture}/{activation}.parquet",
+    log:
+        "logs/{run}/measure_orthogonality/{dataset}/{architecture}/{activation}.log",
+    benchmark:
+        "logs/{run}/measure_orthogonality/{dataset}/{architecture}/{activation}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        mem_mb=sizes.mem_mb("measure_orthogonality"),
+        runtime=sizes.runtime("measure_orthogonality"),
+        core_seconds=sizes.core_seconds("measure_orthogonality"),
+        device="cpu",
+    params:
+        network=plan.network("orthogonality_study"),
+        settings=plan.width_study("orthogonality_study"),
+        checkpoints="results/{run}/checkpoints/orthogonality/{dataset}/{architecture}/{activation}",
+        code=plan.code("scripts/measure_orthogonality.py"),
+    shell:
+        "python scripts/measure_orthogonality.py --data {input.data:q}"
+        " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
+        " --activation {wildcards.activation} {params.network:q} {params.settings:q}"
+        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule measure_linearity:
+    """Measure Hessian, quadratic term and the NTK's change of networks about their initialisation."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/linearity/{dataset}/{architecture}/{activation}.parquet",
+    log:
+        "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.log",
+    benchmark:
+        "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        mem_mb=sizes.mem_mb("measure_linearity"),
+        runtime=sizes.runtime("measure_linearity"),
+        core_seconds=sizes.core_seconds("measure_linearity"),
+        device="cpu",
+    params:
+        network=plan.network("linearity_study"),
+        settings=plan.width_study("linearity_study"),
+        checkpoints="results/{run}/checkpoints/linearity/{dataset}/{architecture}/{activation}",
+        code=plan.code("scripts/measure_linearity.py"),
+    shell:
+        "python scripts/measure_linearity.py --data {input.data:q} --dataset {wildcards.dataset}"
+        " --architecture {wildcards.architecture} --activation {wildcards.activation}"
+        " {params.network:q} {params.settings:q} --device {resources.device} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+
+
+rule measure_activations:
+    """Measure Hermite coefficients, non-linearity and fixed points of activations."""
+    output:
+        "results/{run}/tables/activations.parquet",
+    log:
+        "logs/{run}/measure_activations.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        activations=plan.study_activations("activation_constants"),
+        code=plan.code("scripts/measure_activations.py", study="activation_constants"),
+    shell:
+        "python scripts/measure_activations.py {params.activations:q} --output {output:q} 2> {log:q}"
+
+
+rule measure_precision:
+    """Compare kappa from float32 and float64 with references in many digits."""
+    output:
+        "results/{run}/tables/precision.parquet",
+    log:
+        "logs/{run}/measure_precision.log",
+    benchmark:
+        "logs/{run}/measure_precision.tsv"
+    conda:
+        "../envs/environment.yaml"
+    params:
+        settings=plan.study("precision_study"),
+        code=plan.code("scripts/measure_precision.py"),
+    shell:
+        "python scripts/measure_precision.py {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"

@@ -1,0 +1,55 @@
+"""Write a page of a run's report: one of its small tables, or its record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ntk_conditioning import tables
+from ntk_conditioning.files import require_file, write_text
+from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.training import LEARNING_RATES
+from ntk_workflow.cli import Parser, UsageError, logger, run_main
+from ntk_workflow.figures.listing import PAGES
+from ntk_workflow.pages.html import table_page, text_page
+
+SHOWN = {table.name: table for table in (DATASETS, CONDITIONING, LEARNING_RATES)}
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(description=__doc__)
+    parser.add_argument(
+        "--sources",
+        type=Path,
+        nargs="+",
+        required=True,
+        help=f"a table ({', '.join(SHOWN)}.parquet), or the files of the record",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
+    args = parser.parse_args(argv)
+
+    first = args.sources[0]
+    if first.suffix == ".parquet":
+        if first.stem not in SHOWN:
+            raise UsageError(f"{first}: there are pages of {', '.join(SHOWN)} only")
+        table = SHOWN[first.stem]
+        page = table_page(
+            tables.read(first, table), title=PAGES[table.name], note=table.description
+        )
+    else:
+        for path in args.sources:
+            require_file(path)
+        record = {path.stem.capitalize(): path.read_text(encoding="utf-8") for path in args.sources}
+        page = text_page(record, title=PAGES["run"])
+    write_text(args.output, page)
+    log.info("%s: %d bytes", args.output.name, len(page.encode()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

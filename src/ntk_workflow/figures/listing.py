@@ -1,0 +1,74 @@
+"""How the products of a run are listed: targets of figures, and the report's categories."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+#: What the report lists, in this order: it sorts by name. Papers are called as in notebooks/.
+CATEGORIES = {
+    "claims": "1 Claims",
+    "liu2023relu": "2 Liu and Hui (2023)",
+    "agarwal2021deep": "3 Agarwal, Awasthi and Kale (2021)",
+    "liu2022transition": "4 Liu, Zhu and Belkin (2022)",
+    "beyond": "5 Beyond the papers",
+    "tables": "6 Data and tables",
+    "run": "7 The run",
+}
+#: Pages of the report, and what it calls them.
+PAGES = {
+    "datasets": "Datasheets",
+    "conditioning": "Condition numbers",
+    "learning_rates": "Best learning rates",
+    "run": "Config and versions",
+}
+
+NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
+
+
+def target(figure: str) -> str:
+    """Return a figure's short target.
+
+    >>> target("liu2023relu/fig2_conditioning_vs_depth"), target("beyond/spectrum_decay")
+    ('liu2023relu_fig2', 'beyond_spectrum_decay')
+    """
+    paper, name = figure.split("/")
+    short = name.split("_")[0]
+    return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"
+
+
+def title(wildcards: Any) -> str:
+    """Return what a figure's caption begins with, in bold letters: its name in the report.
+
+    Raises:
+        ValueError: if it does not begin with a title.
+    """
+    number = re.search(r"\bfig(\d+)_", wildcards.figure)
+    path = NOTEBOOKS / f"{wildcards.figure}.rst"
+    caption = " ".join(path.read_text(encoding="utf-8").split())
+    found = re.match(r"\*\*(.+?)\.?\*\*", caption)
+    if not found:
+        raise ValueError(f"{path}: begin with a title: **What against what.**")
+    return f"Figure {number[1]}: {found[1]}" if number else found[1]
+
+
+def category(wildcards: Any) -> str:
+    """Return the part of the report that a figure is in: its paper."""
+    paper = wildcards.figure.split("/")[0]
+    return CATEGORIES.get(paper, paper)
+
+
+def labels(wildcards: Any) -> dict[str, str]:
+    """Return how a figure is listed in the report."""
+    return {"figure": wildcards.figure.split("/")[1].replace("_", " ")}
+
+
+def page_category(wildcards: Any) -> str:
+    """Return the part of the report that a page is in."""
+    return CATEGORIES["run" if wildcards.page == "run" else "tables"]
+
+
+def page_labels(wildcards: Any) -> dict[str, str]:
+    """Return how a page is listed in the report."""
+    return {"page": PAGES[wildcards.page]}
