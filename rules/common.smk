@@ -7,6 +7,7 @@
 import functools
 import itertools
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -32,12 +33,6 @@ from snakemake.utils import update_config
 
 # First of all: Snakemake leaves the lists of --config as texts.
 update_config(config, configuration.typed(workflow.config_settings.config))
-
-# Jobs import the package from the checkout, so that a cluster node needs no install step.
-shell.prefix(
-    f"set -euo pipefail; export PYTHONPATH='{workflow.basedir}/src' PYTHONHASHSEED=0 NTK_JOB=1"
-    f" NTK_MIRROR='{config['mirror'] or ''}'; "
-)
 
 FIGURES = configuration.read_yaml(f"{workflow.basedir}/notebooks/figures.yaml")
 SCHEMA = configuration.read_yaml(f"{workflow.basedir}/schemas/config.schema.yaml")
@@ -80,6 +75,18 @@ def checked_catalogue():
 
 
 CATALOGUE = checked_catalogue()
+
+# Jobs import the package from the checkout, so that a cluster node needs no install step. Snakemake
+# formats the prefix, hence the doubled braces.
+PACKAGE, MIRROR = (
+    shlex.quote(text).replace("{", "{{").replace("}", "}}")
+    for text in (f"{workflow.basedir}/src", config["mirror"] or "")
+)
+shell.prefix(
+    f"set -euo pipefail; export PYTHONPATH={PACKAGE} PYTHONHASHSEED=0 NTK_JOB=1"
+    f" NTK_MIRROR={MIRROR}; "
+)
+
 RUN = config["run"]
 STUDY = config["activation_study"]
 FEATURE_SETTINGS = {
