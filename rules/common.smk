@@ -25,11 +25,17 @@ except (ConfigError, ValueError) as error:
 
 sizes = JobSizes(plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule))
 
-# Jobs import the packages from the checkout, so that a cluster's node needs no install step.
+# Jobs import the packages from the checkout, so that a cluster's node needs no install step. Snakemake
+# formats the prefix, hence the doubled braces.
+environment = {
+    "PYTHONPATH": f"{workflow.basedir}/src",
+    "PYTHONHASHSEED": "0",
+    "NTK_JOB": "1",
+    "NTK_MIRROR": plan.config["mirror"] or "",
+}
+exports = " ".join(f"{name}={shlex.quote(text)}" for name, text in environment.items())
 shell.prefix(
-    "set -euo pipefail; "
-    f"export PYTHONPATH={shlex.quote(workflow.basedir)}/src PYTHONHASHSEED=0 NTK_JOB=1"
-    f" NTK_MIRROR={shlex.quote(plan.config['mirror'] or '')}; "
+    f"set -euo pipefail; export {exports}; ".replace("{", "{{").replace("}", "}}")
 )
 
 

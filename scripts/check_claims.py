@@ -65,11 +65,11 @@ def load_paper(path: Path) -> Paper:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         require_valid(content, schema="papers.schema.yaml")
+        return read_paper(path.stem, content)
     except yaml.YAMLError as error:
         raise ClaimError(f"{path}: not YAML: {one_line(error)}") from None
-    except SchemaError as error:
+    except (SchemaError, ClaimError) as error:
         raise ClaimError(f"{path}: {error}") from None
-    return read_paper(path.stem, content)
 
 
 def frame(path: Path) -> pd.DataFrame:

@@ -81,8 +81,8 @@ CLAIM: dict[str, Any] = {
         ({"comparison": "="}, "claims[0].comparison: '=' is not one of"),
         ({"kind": "guess"}, "claims[0].kind: 'guess' is not one of"),
         ({"colour": "red"}, "claims[0]: Additional properties are not allowed ('colour' was"),
-        ({"quantity": "valeu"}, "a: 'valeu': name 'valeu' is not defined"),
-        ({"where": ["at <"]}, "a: 'at <': "),
+        ({"quantity": "valeu"}, "a: 'valeu': there is no column valeu"),
+        ({"where": ["at <"]}, "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
     ],
 )
 def test_mistakes_in_a_paper_are_one_line(

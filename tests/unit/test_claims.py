@@ -140,7 +140,7 @@ def test_what_has_no_number_is_not_tested(values):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"quantity": "kapa"}, r"a: 'kapa': name 'kapa' is not defined"),
+        ({"quantity": "kapa"}, r"a: 'kapa': there is no column kapa"),
         ({"quantity": "activation"}, r"a: 'activation': .*'relu'"),
         ({"joins": [Join("x", ["dept"], where=RELU)]}, r"a: join 'x': .*dept"),
         ({"joins": [Join("x", ["depth"], where=RELU)]}, r"a: join 'x': Merge keys are not unique"),
@@ -164,7 +164,7 @@ def test_a_name_is_one_claims():
     }
     paper = read_paper("p", {"title": "t", "citation": "c", "claims": [one]})
     assert paper.claims == [Claim(**(one | {"target": "8"}))]
-    with pytest.raises(ClaimError, match="p: claims named twice: a"):
+    with pytest.raises(ClaimError, match="claims named twice: a"):
         read_paper("p", {"title": "t", "citation": "c", "claims": [one, one]})
 
 

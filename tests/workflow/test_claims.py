@@ -35,6 +35,12 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
     [
         ("table: angles", "table: angels", "papers/liu2023relu.yaml: no run has the table angels"),
         ("claims:", "claim:", "papers/liu2023relu.yaml: not a paper's claims: 'claims'"),
+        (
+            "quantity: ",
+            "quantity: depth.to_csv('planted') + ",
+            "papers/liu2023relu.yaml: claim proposition_2_2_lambda_min: quantity: "
+            "\"depth.to_csv('planted')\" is not allowed; allowed are",
+        ),
     ],
 )
 def test_mistakes_in_a_paper_are_told_before_anything_runs(clone: Clone, old, new, message):

@@ -269,6 +269,18 @@ def test_files_come_from_a_mirror_once_for_all_runs(mirrored):
     assert mirrored.plan(target, "--config", "run=one", *TINY) == Counter()
 
 
+def test_a_mirror_and_a_checkout_may_have_any_name(mirrored):
+    mirrored.folder = mirrored.folder.rename(mirrored.folder.with_name("it's a checkout"))
+    mirror = mirrored.mirror.rename(mirrored.mirror.with_name("x'; touch planted; A='{b} $HOME"))
+    overlay = {"run": "one", "mirror": str(mirror), "catalogues": ["datasets.yaml", "tiny.yaml"]}
+    (mirrored.folder / "overlay.yaml").write_text(json.dumps(overlay))
+    receipt = "results/one/downloads/tiny/train_x.gz.json"
+    mirrored.run(receipt, "--notemp", "--configfile", "overlay.yaml")
+    copy = mirrored.folder / "data/tiny/train_x.gz"
+    assert copy.read_bytes() == (mirror / "tiny/train_x.gz").read_bytes()
+    assert mirrored.files("**/planted") == []
+
+
 def test_training_is_tested_on_the_test_set(mirrored):
     overlay = {"run": "one", "mirror": str(mirrored.mirror)}
     overlay["catalogues"] = ["datasets.yaml", "tiny.yaml"]

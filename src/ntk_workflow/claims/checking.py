@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ntk_conditioning.errors import one_line
+from ntk_workflow.claims.expressions import ExpressionError, evaluate
 from ntk_workflow.claims.papers import Claim, ClaimError, Join
 
 HOLDS = "holds"
@@ -163,13 +164,9 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
 def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     """Return what an expression gives for each row."""
     try:
-        values = np.asarray(rows.eval(expression, engine="python"))
-        if values.dtype != bool:
-            numbers = pd.to_numeric(pd.Series(values.ravel()), errors="raise")
-            values = numbers.to_numpy(np.float64, na_value=np.nan)
-    except Exception as error:  # whatever pandas raises for a misspelt expression
-        raise ClaimError(f"{claim.name}: {expression!r}: {one_line(error)}") from None
-    return np.broadcast_to(values, (len(rows),)).copy()
+        return evaluate(expression, rows)
+    except ExpressionError as error:
+        raise ClaimError(f"{claim.name}: {error}") from None
 
 
 def _seed_spread(rows: pd.DataFrame, values: Array) -> float | None:

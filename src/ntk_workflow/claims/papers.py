@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ntk_workflow.claims.expressions import ExpressionError, parse
 from ntk_conditioning.errors import UserError
 
 
@@ -41,10 +42,9 @@ class Condition:
 class Claim:
     """One statement: in which rows of a table which quantity compares how with what.
 
-    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, as
-    `pandas.DataFrame.eval` takes them; the parts of ``where`` select one after the other.
-    ``unresolved`` names columns in which a missing value means
-    larger than any number, as that of a kappa does.
+    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, see
+    `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
+    columns in which a missing value means larger than any number, as that of a kappa does.
     """
 
     name: str
@@ -62,6 +62,17 @@ class Claim:
     conditions: Sequence[Condition] = ()
     figure: str | None = None
     note: str | None = None
+
+    @property
+    def expressions(self) -> list[tuple[str, str]]:
+        """All expressions, each after the key that has it."""
+        return [
+            ("quantity", self.quantity),
+            ("target", self.target),
+            *(("where", part) for part in self.where),
+            *(("joins.where", part) for join in self.joins for part in join.where),
+            *(("conditions.where", condition.where) for condition in self.conditions),
+        ]
 
 
 @dataclass(frozen=True)
@@ -85,13 +96,19 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
     """Return the paper that a file's ``content`` describes; the schema has been checked.
 
     Raises:
-        ClaimError: if two claims have one name.
+        ClaimError: if two claims have one name, or an expression is not in the grammar.
     """
     claims = [_claim(values) for values in content["claims"]]
     names = [claim.name for claim in claims]
     twice = sorted({one for one in names if names.count(one) > 1})
     if twice:
-        raise ClaimError(f"{name}: claims named twice: {', '.join(twice)}; give each its own name")
+        raise ClaimError(f"claims named twice: {', '.join(twice)}; give each its own name")
+    for claim in claims:
+        for key, text in claim.expressions:
+            try:
+                parse(str(text))  # a number is the schema's to refuse
+            except ExpressionError as error:
+                raise ClaimError(f"claim {claim.name}: {key}: {error}") from None
     return Paper(name, content["title"], content["citation"], claims)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from ntk_workflow.config import read_yaml
 
+from ntk_workflow.claims import ClaimError, read_paper
+
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
 
@@ -18,11 +20,12 @@ CLAIM_EXPERIMENTS = "claim_experiments"
 def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Any]:
     """Return the content of the papers' files by name.
 
-    Only what the workflow needs is looked at; scripts/check_claims.py checks the rest.
+    Only what the workflow needs, and the expressions, are looked at; scripts/check_claims.py checks
+    the rest.
 
     Raises:
-        ValueError: naming every file that is missing or unreadable, and every claim about a table
-            that no run has.
+        ValueError: naming every file that is missing or unreadable, the first claim of a file that
+            has an expression that is not allowed, and every claim about a table that no run has.
     """
     found, problems = {}, []
     for name in names:
@@ -34,6 +37,9 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
             found[name] = read_yaml(path)
             unknown = sorted(set(_tables(found[name])) - set(tables))
             problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
+            read_paper(name, found[name])
+        except ClaimError as error:
+            problems.append(f"{path}: {error}")
         except (LookupError, TypeError) as error:
             problems.append(f"{path}: not a paper's claims: {error}")
         except ValueError as error:

@@ -1,0 +1,249 @@
+"""The expressions of papers' claims: a small language of columns, which can do nothing else.
+
+A paper's file may come from anyone. Its expressions are therefore not Python that is executed, but
+read by the grammar of `parse`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ntk_conditioning.errors import UserError, one_line
+
+LONGEST = 500  #: characters of an expression
+DEEPEST = 20  #: levels of an expression
+
+#: From the rows of a table to a value for each of them, or to one for all.
+Expression = Callable[[pd.DataFrame], Any]
+
+ALLOWED = (
+    "allowed are columns, numbers, + - * / **, == != < <= > >=, and, or, not, in [...], abs(...), "
+    "log(...), and of a column .min(), .max(), .isna(), .notna(), .fillna(...), .isin([...]), "
+    ".str.startswith('...'), .str.endswith('...'), .str.contains('...') and .str.fullmatch('...'), "
+    "whose text may have up to three of .* and (...)?"
+)
+BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.And: operator.and_,
+    ast.Or: operator.or_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+UNARY: Mapping[type[ast.AST], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: np.invert,
+    ast.Invert: np.invert,
+}
+FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"abs": np.abs, "log": np.log}
+#: What a column can be asked for.
+PROPERTIES = ("min", "max", "isna", "notna")
+_NO_ROWS = pd.DataFrame()
+_PLAIN = r"[\w -]*"
+#: What a column's texts can be compared with. A regular expression with more open parts could take
+#: exponential time.
+TEXTS: Mapping[str, str] = {
+    "startswith": _PLAIN,
+    "endswith": _PLAIN,
+    "contains": _PLAIN,
+    "fullmatch": rf"{_PLAIN}(?:(?:\.\*|\([\w -]+\)\?){_PLAIN}){{0,3}}",
+}
+
+
+class ExpressionError(UserError):
+    """An expression is not in the grammar, or does not fit a table."""
+
+
+def parse(text: str) -> Expression:
+    """Return the function of a table's rows that an expression describes.
+
+    An expression is built of
+
+    - columns by their names, and numbers, which are floating-point numbers;
+    - ``+ - * / **``, ``abs(x)`` and the natural ``log(x)``;
+    - ``== != < <= > >=``, also with texts in quotes, and ``column in [...]``, ``column not in
+      [...]`` or ``column.isin([...])`` with a list of numbers and texts;
+    - ``and``, ``or`` and ``not`` (or ``~``) of comparisons;
+    - ``column.min()`` and ``column.max()`` over all rows; ``column.isna()``, ``column.notna()`` and
+      ``column.fillna(x)`` for missing values;
+    - ``column.str.startswith('...')``, ``.endswith``, ``.contains`` and ``.fullmatch`` for columns
+      of texts. They take letters, digits, spaces, ``_`` and ``-``; the last one also up to three of
+      ``.*``, any characters, and ``(...)?``, which may be missing.
+
+    Raises:
+        ExpressionError: one line that names the part that is none of these, and what is allowed;
+            also if there are more than `LONGEST` characters or `DEEPEST` levels, or if a number is
+            too large.
+
+    >>> rows = pd.DataFrame({"depth": [1, 2], "kappa": [3.0, 8.0]})
+    >>> parse("kappa / 2 > 1 and depth == depth.max()")(rows).tolist()
+    [False, True]
+    >>> parse("kappa + depth.to_csv('file')")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ntk_workflow.claims.expressions.ExpressionError: "depth.to_csv('file')" is not allowed; ...
+    """
+    if len(text) > LONGEST:
+        raise ExpressionError(f"{_short(text)} has {len(text)} characters; {LONGEST} are allowed")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python's own, of what is refused below
+            tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = getattr(error, "msg", one_line(error))
+        raise ExpressionError(f"{_short(text)}: {reason}; {ALLOWED}") from None
+    if _levels(tree) > DEEPEST:
+        raise ExpressionError(f"{_short(text)} has more than {DEEPEST} levels; write it flatter")
+    return _built(tree)
+
+
+def evaluate(text: str, rows: pd.DataFrame) -> NDArray[Any]:
+    """Return what an expression gives for each row: booleans, or floating-point numbers.
+
+    Raises:
+        ExpressionError: if it is not in the grammar of `parse`, or does not fit the rows.
+    """
+    expression = parse(text)
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(expression(rows))
+        if values.dtype != bool:
+            numbers = pd.to_numeric(pd.Series(values.ravel()), errors="raise")
+            values = numbers.to_numpy(np.float64, na_value=np.nan)
+    except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        raise ExpressionError(f"{_short(text)}: {one_line(error)}") from None
+    return np.broadcast_to(values, (len(rows),)).copy()
+
+
+def _built(node: ast.expr) -> Expression:
+    match node:
+        case ast.Name(id=name):
+            return lambda rows: _column(rows, name)
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return _constant(node, lambda _: float(number))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in UNARY:
+            return _applied(UNARY[type(op)], _built(operand))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+            combined = _applied(BINARY[type(op)], _built(left), _built(right))
+            named = any(isinstance(part, ast.Name) for part in ast.walk(node))
+            return combined if named else _constant(node, combined)
+        case ast.BoolOp(op=op, values=values):
+            return _joined(BINARY[type(op)], [_built(value) for value in values])
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            pairs = zip(ops, pairwise([left, *others]), strict=True)
+            return _joined(operator.and_, [_compared(node, op, *pair) for op, pair in pairs])
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
+            return _applied(FUNCTIONS[name], _built(argument))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), keywords=[]):
+            return _asked(node, name, method)
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id=name), attr="str"), attr=method
+            ),
+            args=[ast.Constant(value=str(words))],
+            keywords=[],
+        ) if method in TEXTS and re.fullmatch(TEXTS[method], words):
+            return lambda rows: getattr(_column(rows, name).str, method)(words)
+    raise _refusal(node)
+
+
+def _compared(whole: ast.expr, op: ast.cmpop, left: ast.expr, right: ast.expr) -> Expression:
+    match op, left:
+        case ((ast.In() | ast.NotIn()), ast.Name(id=name)):
+            members = _members(right)
+            within = isinstance(op, ast.In)
+            return lambda rows: _column(rows, name).isin(members) == within
+        case _ if type(op) in BINARY:
+            return _applied(BINARY[type(op)], _side(left), _side(right))
+    raise _refusal(whole)
+
+
+def _side(node: ast.expr) -> Expression:
+    """Return a side of a comparison, which may be a text."""
+    match node:
+        case ast.Constant(value=str(words)):
+            return lambda _: words
+    return _built(node)
+
+
+def _asked(node: ast.Call, name: str, method: str) -> Expression:
+    match method, node.args:
+        case _, [] if method in PROPERTIES:
+            return lambda rows: getattr(_column(rows, name), method)()
+        case "isin", [values]:
+            members = _members(values)
+            return lambda rows: _column(rows, name).isin(members)
+        case "fillna", [value]:
+            filling = _built(value)
+            return lambda rows: _column(rows, name).fillna(filling(rows))
+    raise _refusal(node)
+
+
+def _members(node: ast.expr) -> list[Any]:
+    try:
+        values = ast.literal_eval(node) if isinstance(node, ast.List | ast.Tuple) else None
+    except ValueError:
+        values = None
+    if not values or not all(isinstance(value, str | int | float) for value in values):
+        raise _refusal(node)
+    return list(values)
+
+
+def _column(rows: pd.DataFrame, name: str) -> Any:
+    if name not in rows:
+        raise ExpressionError(f"there is no column {name}")
+    return rows[name]
+
+
+def _applied(function: Callable[..., Any], *arguments: Expression) -> Expression:
+    return lambda rows: function(*(argument(rows) for argument in arguments))
+
+
+def _joined(function: Callable[[Any, Any], Any], parts: list[Expression]) -> Expression:
+    return lambda rows: reduce(function, (part(rows) for part in parts))
+
+
+def _constant(node: ast.expr, expression: Expression) -> Expression:
+    """Return an expression without columns if it is a number."""
+    try:
+        value = expression(_NO_ROWS)
+    except (ArithmeticError, TypeError):
+        value = None
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise ExpressionError(f"{_short(ast.unparse(node))} is no number, or too large a one")
+    return lambda _: value
+
+
+def _levels(tree: ast.AST) -> int:
+    """Return how deep a tree is, without recursion."""
+    levels, nodes = 0, [tree]
+    while nodes:
+        levels, nodes = levels + 1, [part for node in nodes for part in ast.iter_child_nodes(node)]
+    return levels
+
+
+def _refusal(node: ast.expr) -> ExpressionError:
+    return ExpressionError(f"{_short(ast.unparse(node))} is not allowed; {ALLOWED}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
