@@ -54,7 +54,7 @@ _DATASET_LABELS = {
     "fashion_mnist": "f-MNIST",
     "svhn": "SVHN",
     "librispeech": "Librispeech",
-    "librispeech_sample": "Synthesised speech",
+    "librispeech_sample": "Librispeech (sample)",
     "cifar10": "CIFAR-10",
 }
 _ACTIVATION_LABELS = {

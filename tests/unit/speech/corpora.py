@@ -1,21 +1,23 @@
-"""Small corpora in LibriSpeech's layout, made of noise."""
+"""The project's LibriSpeech utterances, and a small corpus made from three of them."""
 
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import soundfile
 
-LENGTHS = {(7, 1, 0): 16000, (7, 1, 1): 399, (7, 2, 0): 8000, (12, 3, 0): 20000, (100, 4, 2): 560}
+SAMPLE = Path(__file__).parents[3] / "resources" / "LibriSpeech"
+SUBSET = "train-clean-100"
+UTTERANCES = sorted(SAMPLE.rglob("*.flac"))
 
 
-def noise(utterance: tuple[int, int, int], samples: int) -> np.ndarray:
-    random = np.random.default_rng(utterance)
-    return (random.standard_normal(samples) * 900).astype(np.int16)
+def read_waveform(path: Path = UTTERANCES[0]) -> np.ndarray:
+    return soundfile.read(path, dtype="int16")[0]
 
 
 def flac(waveform: np.ndarray, *, rate: int = 16000, subtype: str = "PCM_16") -> bytes:
@@ -24,18 +26,13 @@ def flac(waveform: np.ndarray, *, rate: int = 16000, subtype: str = "PCM_16") ->
     return stream.getvalue()
 
 
-def file_name(utterance: tuple[int, int, int], subset: str = "dev") -> str:
-    speaker, chapter, number = utterance
-    name = f"{speaker}-{chapter}-{number:04d}.flac"
-    return f"LibriSpeech/{subset}/{speaker}/{chapter}/{name}"
-
-
-def make_tree(folder: Path, lengths: Mapping[tuple[int, int, int], int] = LENGTHS) -> Path:
-    """Write a corpus and return the folder that holds LibriSpeech."""
-    for utterance, samples in lengths.items():
-        path = folder / file_name(utterance)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(flac(noise(utterance, samples)))
+def make_tree(folder: Path) -> Path:
+    """Copy three speakers, and give the first one a recording shorter than a frame."""
+    for speaker in ("19", "328", "403"):
+        place = Path("LibriSpeech", SUBSET, speaker)
+        shutil.copytree(SAMPLE / SUBSET / speaker, folder / place)
+    short = folder / "LibriSpeech" / SUBSET / "19/198/19-198-0001.flac"
+    short.write_bytes(flac(read_waveform()[:399]))
     (folder / "LibriSpeech" / "SPEAKERS.TXT").write_text("; none\n")
     return folder
 
@@ -46,3 +43,16 @@ def make_tar(tree: Path, archive: Path) -> Path:
         for path in sorted(tree.rglob("*"), reverse=True):
             tar.add(path, path.relative_to(tree).as_posix(), recursive=False)
     return archive
+
+
+def damaged(whole: bytes) -> Iterator[bytes]:
+    """Yield 200 variants: one bit flipped at the start or anywhere, or the end cut off."""
+    random = np.random.default_rng(0)
+    for variant in range(200):
+        data = bytearray(whole)
+        place = int(random.integers(42 if variant % 4 == 0 else len(data)))
+        if variant % 4 == 3:
+            del data[place:]
+        else:
+            data[place] ^= 1 << int(random.integers(8))
+        yield bytes(data)
