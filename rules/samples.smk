@@ -70,7 +70,15 @@ def entry(wildcards):
     known = CATALOGUE[wildcards.dataset]
     kept = {
         key: known[key]
-        for key in ("reader", "options", "path", "shape", "scaling", "value_range")
+        for key in (
+            "reader",
+            "options",
+            "path",
+            "sha256",
+            "shape",
+            "scaling",
+            "value_range",
+        )
         if key in known
     }
     if "files" in known:

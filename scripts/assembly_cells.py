@@ -19,6 +19,7 @@ from activation_files import activation_files_argument, load_activation_files
 from cell_checkpoints import Checkpoints
 from cell_device import device_argument, torch_device
 from cli import (
+    HOW_TO_PREPARE,
     Parser,
     UsageError,
     limit_threads,
@@ -174,7 +175,7 @@ def two_classes(args: argparse.Namespace) -> Samples:
     Raises:
         SubsetError: if the dataset has no labels, or not so many samples of the classes.
     """
-    data = load_prepared(args.data)
+    data = load_prepared(args.data, hint=HOW_TO_PREPARE)
     if data.y is None:
         raise SubsetError(f"{args.data} has no labels, and the study needs two classes")
     known = np.unique(data.y)

@@ -18,7 +18,7 @@ import cell_checkpoints
 import numpy as np
 from activation_files import activation_files_argument, load_activation_files
 from cell_checkpoints import Checkpoints
-from cli import Parser, UsageError, limit_threads, logger, seed, threads_argument
+from cli import HOW_TO_PREPARE, Parser, UsageError, limit_threads, logger, seed, threads_argument
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -126,7 +126,7 @@ def each_cell(args: argparse.Namespace, table: Table, *, program: str) -> Iterat
             log.info("%s: kept", _name(depth, number))
             continue
         if file != loaded:
-            x, loaded = load_prepared(file).x, file
+            x, loaded = load_prepared(file, hint=HOW_TO_PREPARE).x, file
         yield Cell(depth, number, x, table, output, checkpoint)
 
 

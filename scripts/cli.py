@@ -24,6 +24,9 @@ except ModuleNotFoundError:  # the workflow puts it on the path, a person who ty
 
 Main = Callable[[Sequence[str] | None], int]
 
+#: The remedy for a file that is no prepared dataset.
+HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
+
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 
 

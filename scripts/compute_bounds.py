@@ -10,6 +10,7 @@ from pathlib import Path
 
 from activation_files import activation_files_argument, load_activation_files
 from cli import (
+    HOW_TO_PREPARE,
     Parser,
     UsageError,
     limit_threads,
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     limit_threads(args.threads)
     load_activation_files(args)
-    x = load_prepared(args.data).x
+    x = load_prepared(args.data, hint=HOW_TO_PREPARE).x
     (block,) = draw_blocks(
         len(x), size=args.samples, count=1, generator=generator(args.seed, "blocks")
     )

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli import Parser, limit_threads, logger, run_main, threads_argument
+from cli import HOW_TO_PREPARE, Parser, limit_threads, logger, run_main, threads_argument
 
 from ntk_conditioning import datasheets, tables
 from ntk_conditioning.errors import UserError
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     limit_threads(args.threads)
     known = read_datasheet(args.datasheet)
-    data = load_prepared(args.data)
+    data = load_prepared(args.data, hint=HOW_TO_PREPARE)
     if data.x.shape != (known["n"], known["d"]):
         raise DatasheetError(
             f"{args.datasheet} is of {known['n']} samples of {known['d']} features, {args.data} "

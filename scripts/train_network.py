@@ -17,12 +17,13 @@ from cell_device import device_argument, torch_device
 from cli import UsageError, limit_threads, positive_integer, positive_number, run_main, share
 from cli import positive_integer_or_all as integer_or_all
 from training_checkpoints import TrainingCheckpoints
-from training_data import Labelled, labelled_samples, point, point_parser
+from training_data import labelled_samples, point, point_parser
 from training_loop import train
 from training_networks import descent_arguments, make_ensemble, sees_images, turns
 
 from ntk_conditioning import learning_rates, tables
 from ntk_conditioning.architectures import MODELS
+from ntk_conditioning.prepared import PreparedSamples
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
 from ntk_conditioning.training import Training
 
@@ -116,8 +117,8 @@ def rates_to_try(args: argparse.Namespace) -> list[float]:
 def curves(
     args: argparse.Namespace,
     ensemble: Training[Any],
-    samples: dict[int, Labelled],
-    test: dict[int, Labelled] | None,
+    samples: dict[int, PreparedSamples],
+    test: dict[int, PreparedSamples] | None,
     *,
     classes: int,
 ) -> list[dict[str, Any]]:

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 import torch
 from cli import Parser, UsageError, logger, not_negative, positive_integer, positive_number, share
-from training_data import Labelled
 
 from ntk_conditioning import activations
 from ntk_conditioning.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.prepared import PreparedSamples
 from ntk_conditioning.training import (
     Architecture,
     Augmentation,
@@ -47,7 +47,7 @@ def descent_arguments(parser: Parser) -> None:
 def turns(
     args: argparse.Namespace,
     rates: Sequence[float],
-    samples: dict[int, Labelled],
+    samples: dict[int, PreparedSamples],
     *,
     classes: int,
 ) -> list[argparse.Namespace]:
@@ -76,8 +76,8 @@ def turns(
 def make_ensemble(
     args: argparse.Namespace,
     rates: Sequence[float],
-    samples: dict[int, Labelled],
-    test: dict[int, Labelled] | None,
+    samples: dict[int, PreparedSamples],
+    test: dict[int, PreparedSamples] | None,
     *,
     classes: int,
     device: torch.device,
@@ -88,7 +88,8 @@ def make_ensemble(
     images = sees_images(args)
     placed: dict[int, Part] = {}
 
-    def part(labelled: Labelled) -> Part:
+    def part(labelled: PreparedSamples) -> Part:
+        assert labelled.y is not None  # `training_data` refuses them without
         if id(labelled) not in placed:  # seeds may share their samples
             x = torch.from_numpy(labelled.x).to(dtype=dtype)
             if images:  # rows, columns, colours: torch wants the colours first

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
 
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 def write_samples(path: Path, *, seed: int = 0) -> Path:
     x = np.random.default_rng(seed).standard_normal((20, 4))
-    save_prepared(path, Dataset("tiny", x, None, "none"))
+    save_prepared(path, PreparedSamples("tiny", x, None, "none"))
     return path
 
 

@@ -14,7 +14,7 @@ import training_networks
 from training_loop import train
 
 from ntk_conditioning import activations, costs, tables
-from ntk_conditioning.prepared import Dataset, save_prepared
+from ntk_conditioning.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training import Descent, Member, ModuleEnsemble, Part, make_loss, make_network
@@ -37,7 +37,7 @@ OPTIONS: dict[str, Any] = {
 def folder(tmp_path: Path) -> Path:
     chance = np.random.default_rng(0)
     x, y = chance.standard_normal((30, 24)), np.arange(30) % 3
-    save_prepared(tmp_path / "train.npz", Dataset("tiny", x, y, "none"))
+    save_prepared(tmp_path / "train.npz", PreparedSamples("tiny", x, y, "none"))
     return tmp_path
 
 

@@ -32,7 +32,7 @@ from progress import Meter, duration
 
 from ntk_conditioning import activations, datasets, tables
 from ntk_conditioning.draws import seed_stream
-from ntk_conditioning.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning.prepared import PreparedSamples, load_prepared, save_prepared
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import METRICS, Architecture, Ensemble, Member, Part, make_loss
 from ntk_conditioning.training import layers as training_layers
@@ -57,7 +57,7 @@ def write_samples(
     x, y = chance.standard_normal((n, d)), None
     if labels is not None:
         y = np.array(labels)[chance.permutation(n) % len(labels)]
-    save_prepared(path, Dataset("tiny", x, y, scaling))
+    save_prepared(path, PreparedSamples("tiny", x, y, scaling))
     return path
 
 
@@ -220,7 +220,7 @@ def test_the_input_scale_is_a_factor_of_the_samples(folder):
     found = rows(folder, input_scale="fan_in", dtype="float64")
     for name in ("train", "test"):
         data = load_prepared(folder / f"{name}.npz")
-        scaled = Dataset("tiny", data.x * np.sqrt(2 / 4), data.y, "none")
+        scaled = PreparedSamples("tiny", data.x * np.sqrt(2 / 4), data.y, "none")
         save_prepared(folder / f"{name}.npz", scaled)
     assert found == [row | {"input_scale": "fan_in"} for row in rows(folder, dtype="float64")]
     assert found != rows(folder, input_scale="fan_in", dtype="float64")
@@ -232,8 +232,8 @@ def test_a_test_set_is_scaled_like_its_training_set(folder):
     found = rows(folder)
     alike = load_prepared(folder / "test.npz", like=folder / "train.npz")
     train = load_prepared(folder / "train.npz")
-    save_prepared(folder / "train.npz", Dataset("tiny", train.x, train.y, "none"))
-    save_prepared(folder / "test.npz", Dataset("tiny", alike.x, alike.y, "none"))
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", train.x, train.y, "none"))
+    save_prepared(folder / "test.npz", PreparedSamples("tiny", alike.x, alike.y, "none"))
     assert rows(folder) == found
 
 
@@ -241,7 +241,7 @@ def test_every_seed_draws_its_own_samples(folder):
     """Those of `prepare_dataset`; classes are counted in the whole dataset."""
     drawn = rows(folder, samples=12, test=None)
     whole = load_prepared(folder / "train.npz")
-    dataset = Dataset("tiny", whole.x, whole.y, "none")
+    dataset = PreparedSamples("tiny", whole.x, whole.y, "none")
     singly = []
     for seed in SEEDS:
         part = datasets.subset(dataset, 12, generator=seed_stream(seed))

@@ -27,10 +27,10 @@ from ntk_conditioning.readers.idx import read_idx
 from ntk_conditioning.readers.npz import read_npz
 from ntk_conditioning.readers.svhn import read_svhn
 from ntk_conditioning.readers.tables import read_csv, read_parquet
-from ntk_conditioning.samples import Samples
+from ntk_conditioning.samples import RawSamples
 
 VARIANTS = 200
-Reader = Callable[[Path], Samples]
+Reader = Callable[[Path], RawSamples]
 
 
 def flips(whole: bytes, places: Iterable[int], *, seed: int = 0) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ class TestIdx:
         return path
 
     def test_features(self, tmp_path, other):
-        def read(path: Path) -> Samples:
+        def read(path: Path) -> RawSamples:
             return read_idx(path, other)
 
         variants = [*flips(self.WHOLE, range(16)), *cuts(self.WHOLE, range(0, 20, 4))]
@@ -102,14 +102,14 @@ class TestIdx:
         images = tmp_path / "images"
         images.write_bytes(self.WHOLE)
 
-        def read(path: Path) -> Samples:
+        def read(path: Path) -> RawSamples:
             return read_idx(images, path)
 
         variants = [*flips(self.LABELS, range(8)), *cuts(self.LABELS)]
         assert outcomes(tmp_path / "y", read, self.LABELS, variants)["right"] == 0
 
     def test_packed(self, tmp_path, other):
-        def read(path: Path) -> Samples:
+        def read(path: Path) -> RawSamples:
             return read_idx(path, other)
 
         whole = gzip.compress(self.WHOLE, mtime=0)
@@ -214,7 +214,7 @@ class TestCifar:
         for name in self.NAMES:
             (tmp_path / name).write_bytes(self.batch())
 
-        def read(_: Path) -> Samples:
+        def read(_: Path) -> RawSamples:
             return read_cifar10(tmp_path)
 
         whole = self.batch()
@@ -278,7 +278,7 @@ class TestTables:
         pq.write_table(table, path, write_page_checksum=True)
         whole = path.read_bytes()
 
-        def read(file: Path) -> Samples:
+        def read(file: Path) -> RawSamples:
             return read_parquet(file, labels="label")
 
         self.survive(path, read, flips(whole, range(len(whole))))
@@ -291,7 +291,7 @@ class TestTables:
         )
         whole = f"a,b,label\n{rows}".encode()
 
-        def read(file: Path) -> Samples:
+        def read(file: Path) -> RawSamples:
             return read_csv(file, labels="label")
 
         path = tmp_path / "mine.csv"

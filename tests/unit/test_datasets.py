@@ -18,7 +18,7 @@ from ntk_conditioning import datasets, files, samples, seeds
 from ntk_conditioning.datasets import Entry, PartError, SubsetError, describe, read, subset
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.prepared import (
-    Dataset,
+    PreparedSamples,
     ScalingError,
     ZeroSampleError,
     content_digest,
@@ -129,7 +129,9 @@ class TestRead:
         np.testing.assert_array_equal(read(entry).x, expected)
 
 
-def mine(folder: Path, scaling: Any = "none", value_range: Any = None, **arrays: Any) -> Dataset:
+def mine(
+    folder: Path, scaling: Any = "none", value_range: Any = None, **arrays: Any
+) -> PreparedSamples:
     """Return what `read` makes of a user's own archive of these arrays."""
     path = folder / "mine.npz"
     np.savez(path, **arrays)
@@ -237,11 +239,11 @@ class TestOwnData:
 
 
 class TestSubset:
-    DATASET = Dataset(
+    DATASET = PreparedSamples(
         "letters", np.arange(40).reshape(20, 2), np.arange(20) % 3, "symmetric", (0.0, 40.0)
     )
 
-    def draw(self, n: int, seed: int = 1, **options: Any) -> Dataset:
+    def draw(self, n: int, seed: int = 1, **options: Any) -> PreparedSamples:
         return subset(self.DATASET, n, generator=seeds.generator(seed, "data"), **options)
 
     def test_samples_are_distinct_in_order_and_keep_their_labels(self):
@@ -277,11 +279,11 @@ class TestSubset:
             self.draw(n, balanced=balanced)
 
     def test_a_small_class_and_missing_labels_are_named(self):
-        uneven = Dataset("uneven", np.eye(6), np.array([0, 0, 0, 0, 0, 1]), "none")
+        uneven = PreparedSamples("uneven", np.eye(6), np.array([0, 0, 0, 0, 0, 1]), "none")
         problem = "class 1 has 1 samples, but a balanced draw of 4 takes 2; at most 2 samples are"
         with pytest.raises(SubsetError, match=problem):
             subset(uneven, 4, generator=seeds.generator(1, "data"), balanced=True)
-        bare = Dataset("bare", np.eye(6), None, "none")
+        bare = PreparedSamples("bare", np.eye(6), None, "none")
         assert subset(bare, 2, generator=seeds.generator(1, "data")).y is None
         with pytest.raises(SubsetError, match="bare has no labels"):
             subset(bare, 2, generator=seeds.generator(1, "data"), balanced=True)
@@ -290,7 +292,7 @@ class TestSubset:
 class TestDatasheet:
     def test_numbers_of_a_small_dataset(self):
         x = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
-        four = Dataset("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
+        four = PreparedSamples("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
         sheet = describe(four, available=9, seed=3, balanced=True)
         assert (sheet.name, sheet.n, sheet.d, sheet.classes) == ("four", 4, 3, 2)
         assert (sheet.dtype, sheet.scaling) == ("uint8", "unit_interval")
@@ -299,15 +301,15 @@ class TestDatasheet:
         assert sheet.sha256 == content_digest(four)
 
     def test_a_whole_dataset_without_labels(self):
-        sheet = describe(Dataset("two", np.eye(2), None, "none"), available=2)
+        sheet = describe(PreparedSamples("two", np.eye(2), None, "none"), available=2)
         assert (sheet.classes, sheet.seed, sheet.balanced) == (None, None, False)
 
     def test_samples_that_have_no_direction_are_refused(self):
         with pytest.raises(ZeroSampleError, match="the first in row 1"):
-            describe(Dataset("two", np.diag([1.0, 0.0]), None, "none"), available=2)
+            describe(PreparedSamples("two", np.diag([1.0, 0.0]), None, "none"), available=2)
 
     def test_json_repeats(self, tmp_path):
-        dataset = Dataset("tiny", IMAGES.reshape(5, 12), LABELS, "symmetric", (0.0, 255.0))
+        dataset = PreparedSamples("tiny", IMAGES.reshape(5, 12), LABELS, "symmetric", (0.0, 255.0))
         sheet = describe(dataset, available=5)
         for name in ("a.json", "b.json"):
             datasets.save_datasheet(tmp_path / name, sheet)

@@ -16,7 +16,7 @@ import yaml
 
 from ntk_conditioning import files
 from ntk_conditioning.datasets import Entry, Split, read
-from ntk_conditioning.prepared import Dataset
+from ntk_conditioning.prepared import PreparedSamples
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT.parent / "shared" / "data"
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def original(name: str, split: Split) -> Dataset:
+def original(name: str, split: Split) -> PreparedSamples:
     entry = CATALOGUE[name]
     parts = {part: FOLDER / file["name"] for part, file in entry["files"].items()}
     for part, path in parts.items():
@@ -59,7 +59,7 @@ def original(name: str, split: Split) -> Dataset:
     return read(Entry.from_catalogue(name, entry), parts, split=split)
 
 
-def images(dataset: Dataset) -> np.ndarray:
+def images(dataset: PreparedSamples) -> np.ndarray:
     return dataset.x.reshape(-1, 32, 32, 3).astype(float)
 
 

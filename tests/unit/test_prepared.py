@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as hnp
 from ntk_conditioning.archives import FormatError
 from ntk_conditioning.prepared import (
     SCALINGS,
-    Dataset,
     PreparedError,
+    PreparedSamples,
     ScalingError,
     ZeroSampleError,
     content_digest,
@@ -30,7 +30,7 @@ from ntk_conditioning.prepared import (
 
 IMAGES = (np.arange(5 * 12).reshape(5, 12) ** 2 % 251).astype(np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5])
-TINY = Dataset("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
+TINY = PreparedSamples("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
 
 
 class TestScaled:
@@ -38,7 +38,7 @@ class TestScaled:
         x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
 
         def by(scaling: Any, limits: Any = None) -> np.ndarray:
-            return scaled(Dataset("two", x, None, scaling, limits))
+            return scaled(PreparedSamples("two", x, None, scaling, limits))
 
         assert by("none").tolist() == [[0, 51], [255, 102]]
         assert by("unit_interval", (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
@@ -61,7 +61,7 @@ class TestScaled:
     @given(MATRICES)
     def test_unit_norm_gives_norm_1_at_any_size(self, x):
         x[:, 0] += x[:, 0] == 0
-        norms = np.linalg.norm(scaled(Dataset("any", x, None, "unit_norm")), axis=1)
+        norms = np.linalg.norm(scaled(PreparedSamples("any", x, None, "unit_norm")), axis=1)
         np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
 
     @given(MATRICES)
@@ -69,7 +69,7 @@ class TestScaled:
         x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
         x = np.vstack([x, x[-1] + len(x)])
         try:
-            found = scaled(Dataset("any", x, None, "standardize"))
+            found = scaled(PreparedSamples("any", x, None, "standardize"))
         except ZeroSampleError:
             return
         constant = (x == x[0]).all(axis=0)
@@ -82,12 +82,12 @@ class TestScaled:
     def test_a_constant_column_whose_mean_is_rounded_stays_zero(self):
         x = np.column_stack([np.full(10, 0.1), np.arange(10) ** 2])
         assert x.mean(axis=0)[0] != 0.1  # else this tests nothing
-        assert not scaled(Dataset("any", x, None, "standardize"))[:, 0].any()
+        assert not scaled(PreparedSamples("any", x, None, "standardize"))[:, 0].any()
 
     def test_values_beyond_float64_are_named(self):
         x = np.array([[1e308, 1], [-1e308, 0], [1.7e308, 1]])
         with pytest.raises(ScalingError, match=r"huge: row 0, column 0 is .* after scaling stand"):
-            scaled(Dataset("huge", np.abs(x), None, "standardize"))
+            scaled(PreparedSamples("huge", np.abs(x), None, "standardize"))
 
     @pytest.mark.parametrize(
         ("scaling", "limits", "when"),
@@ -102,14 +102,14 @@ class TestScaled:
         x = np.array([[1.0, 0], [0, 0], [0, 0]])
         problem = f"zeros: 2 samples are zero {when} scaling {scaling}, the first in row 1"
         with pytest.raises(ZeroSampleError, match=problem):
-            scaled(Dataset("zeros", x, None, scaling, limits))
+            scaled(PreparedSamples("zeros", x, None, scaling, limits))
 
 
 class TestPrepared:
     @pytest.mark.parametrize("scaling", SCALINGS)
     @pytest.mark.parametrize("labels", [LABELS, None])
     def test_round_trip(self, tmp_path, scaling, labels):
-        dataset = Dataset("tiny", IMAGES, labels, scaling, (0.0, 255.0))
+        dataset = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
         save_prepared(tmp_path / "tiny.npz", dataset)
         found = load_prepared(tmp_path / "tiny.npz")
         np.testing.assert_array_equal(found.x, scaled(dataset))
@@ -147,17 +147,17 @@ class TestPrepared:
         x, y = IMAGES, LABELS
         variants = [
             TINY,
-            Dataset("tiny", x + np.uint8(1), y, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, y + 1, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, None, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x.astype(np.int8), y, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x.reshape(10, 6), None, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, y, "unit_interval", (0.0, 255.0)),
-            Dataset("tiny", x, y, "symmetric", (0.0, 256.0)),
+            PreparedSamples("tiny", x + np.uint8(1), y, "symmetric", (0.0, 255.0)),
+            PreparedSamples("tiny", x, y + 1, "symmetric", (0.0, 255.0)),
+            PreparedSamples("tiny", x, None, "symmetric", (0.0, 255.0)),
+            PreparedSamples("tiny", x.astype(np.int8), y, "symmetric", (0.0, 255.0)),
+            PreparedSamples("tiny", x.reshape(10, 6), None, "symmetric", (0.0, 255.0)),
+            PreparedSamples("tiny", x, y, "unit_interval", (0.0, 255.0)),
+            PreparedSamples("tiny", x, y, "symmetric", (0.0, 256.0)),
         ]
         assert len({content_digest(dataset) for dataset in variants}) == len(variants)
         assert content_digest(TINY) == content_digest(
-            Dataset("tiny", x.copy(), y, "symmetric", (0.0, 255.0))
+            PreparedSamples("tiny", x.copy(), y, "symmetric", (0.0, 255.0))
         )
 
 
