@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.readers.cifar import FOLDER, read_cifar10
@@ -145,6 +147,14 @@ def test_cuts(tmp_path, name):
     for length in lengths & {*range(len(format.content))}:
         found = samples_or_none(tmp_path / "file", format.content[:length], format)
         assert found is None or name == "csv"
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *UNSURE])
+@given(st.binary(max_size=64), st.booleans())
+def test_any_bytes_are_refused_or_read(tmp_path_factory, name, content, behind):
+    format = (FORMATS | UNSURE)[name]
+    path = tmp_path_factory.getbasetemp() / "bytes"
+    samples_or_none(path, format.content[:4] + content if behind else content, format)
 
 
 def test_batches_in_a_folder(tmp_path):

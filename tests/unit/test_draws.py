@@ -35,6 +35,7 @@ def test_a_draw_is_that_of_a_subset(balanced):
     np.testing.assert_array_equal(whole.x[rows], part.x)
     np.testing.assert_array_equal(CLASSES[rows], part.y)
     assert rows.tolist() == sorted({*rows.tolist()})
+    assert (part.name, part.scaling) == (whole.name, whole.scaling)
 
 
 def test_seeds_draw_their_own_samples_again_and_again():
@@ -50,9 +51,10 @@ def test_the_draw_is_a_stream_beside_that_of_the_values():
     assert seed_stream(1).random() == np.random.default_rng(expected).random()
 
 
-def test_a_balanced_draw_takes_one_more_of_the_first_classes():
-    rows = draw("tiny", 20, 8, generator=seed_stream(1), classes=CLASSES)
-    assert np.unique_counts(CLASSES[rows]).counts.tolist() == [3, 3, 2]
+@pytest.mark.parametrize(("n", "counts"), [(3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3])])
+def test_a_balanced_draw_takes_one_more_of_the_first_classes(n, counts):
+    rows = draw("tiny", 20, n, generator=seed_stream(1), classes=CLASSES)
+    assert np.unique_counts(CLASSES[rows]).counts.tolist() == counts
 
 
 @pytest.mark.parametrize(

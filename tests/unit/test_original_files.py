@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.io
 import yaml
 
 from ntk_conditioning import files
@@ -56,6 +55,7 @@ def original(name: str, split: Split) -> PreparedSamples:
         if not path.is_file():
             pytest.skip(f"{path.name} is not in ../shared/data")
         files.require_sha256(path, entry["files"][part]["sha256"])
+        assert path.stat().st_size == entry["files"][part].get("bytes", path.stat().st_size)
     return read(Entry.from_catalogue(name, entry), parts, split=split)
 
 
@@ -99,12 +99,3 @@ def test_cifar10_is_the_right_way_up():
     upper, lower = airplanes[:, :16], airplanes[:, 16:]
     assert upper.mean() > lower.mean()
     assert upper[..., 2].mean() > upper[..., 0].mean() + 10
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_svhn_agrees_with_scipys_reader(split):
-    dataset = original("svhn_subset", split)
-    path = FOLDER / CATALOGUE["svhn_subset"]["files"][f"{split}_x"]["name"]
-    reference = scipy.io.loadmat(path)
-    np.testing.assert_array_equal(images(dataset), np.moveaxis(reference["X"], 3, 0))
-    np.testing.assert_array_equal(dataset.y, reference["y"][:, 0] % 10)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,56 +110,46 @@ class TestPrepared:
     @pytest.mark.parametrize("scaling", SCALINGS)
     @pytest.mark.parametrize("labels", [LABELS, None])
     def test_round_trip(self, tmp_path, scaling, labels):
-        dataset = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
-        save_prepared(tmp_path / "tiny.npz", dataset)
+        samples = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
+        save_prepared(tmp_path / "tiny.npz", samples)
         found = load_prepared(tmp_path / "tiny.npz")
-        np.testing.assert_array_equal(found.x, scaled(dataset))
-        assert found.x.dtype == np.float64
-        assert (found.name, found.scaling) == ("tiny", scaling)
+        np.testing.assert_array_equal(found.x, scaled(samples))
+        assert (found.x.dtype, found.name, found.scaling) == (np.float64, "tiny", "none")
+        np.testing.assert_array_equal(found.x, scaled(found))  # nothing is scaled twice
         np.testing.assert_array_equal(found.y, labels)
 
-    def test_the_file_keeps_the_type_of_the_source(self, tmp_path):
-        save_prepared(tmp_path / "tiny.npz", TINY)
-        with np.load(tmp_path / "tiny.npz", allow_pickle=False) as archive:
-            assert archive["x"].dtype == np.uint8
-
-    def test_bytes_repeat_and_hold_no_time(self, tmp_path):
+    def test_bytes_repeat_and_keep_the_type_but_no_time(self, tmp_path):
         for name in ("a.npz", "b.npz"):
             save_prepared(tmp_path / name, TINY)
         assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
         with zipfile.ZipFile(tmp_path / "a.npz") as archive:
             assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+            assert arrays["x"].dtype == np.uint8
 
     def test_other_archives_are_named(self, tmp_path):
         path = tmp_path / "other.npz"
-        for arrays in (
-            {"x": IMAGES},
-            {"x": IMAGES, "about": "no JSON"},
-            {"x": IMAGES, "about": "[]"},
-        ):
-            np.savez(path, **arrays)
-            with pytest.raises(PreparedError, match=r"other.npz is no prepared dataset"):
-                load_prepared(path)
+        for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
+            np.savez(path, x=IMAGES, **about)
+            with pytest.raises(PreparedError, match=r"other.npz is no prepared dataset; run this"):
+                load_prepared(path, hint="run this")
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):
             load_prepared(path)
 
     def test_the_digest_sees_values_labels_types_shapes_and_scaling(self):
         x, y = IMAGES, LABELS
-        variants = [
-            TINY,
-            PreparedSamples("tiny", x + np.uint8(1), y, "symmetric", (0.0, 255.0)),
-            PreparedSamples("tiny", x, y + 1, "symmetric", (0.0, 255.0)),
-            PreparedSamples("tiny", x, None, "symmetric", (0.0, 255.0)),
-            PreparedSamples("tiny", x.astype(np.int8), y, "symmetric", (0.0, 255.0)),
-            PreparedSamples("tiny", x.reshape(10, 6), None, "symmetric", (0.0, 255.0)),
-            PreparedSamples("tiny", x, y, "unit_interval", (0.0, 255.0)),
-            PreparedSamples("tiny", x, y, "symmetric", (0.0, 256.0)),
+        others = [
+            replace(TINY, x=x + np.uint8(1)),
+            replace(TINY, y=y + 1),
+            replace(TINY, y=None),
+            replace(TINY, x=x.astype(np.int8)),
+            replace(TINY, x=x.reshape(10, 6), y=None),
+            replace(TINY, scaling="unit_interval"),
+            replace(TINY, value_range=(0.0, 256.0)),
         ]
-        assert len({content_digest(dataset) for dataset in variants}) == len(variants)
-        assert content_digest(TINY) == content_digest(
-            PreparedSamples("tiny", x.copy(), y, "symmetric", (0.0, 255.0))
-        )
+        assert len({content_digest(samples) for samples in [TINY, *others]}) == 8
+        assert content_digest(TINY) == content_digest(replace(TINY, x=x.copy()))
 
 
 @pytest.mark.parametrize("module", ["prepared", "datasets"])
