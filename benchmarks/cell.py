@@ -20,9 +20,9 @@ from benchmarks.problem import GEMM_SIZE, gemm_rates, needed_flops
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, spread
-from ntk_conditioning.data.prepared import Dataset, save_prepared
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.plotting import NOTE
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.seeds import generator
 
 TITLE = "A cell of the published figure"
@@ -62,7 +62,7 @@ def command(
 def save_images(path: Path, *, samples: int, dim: int) -> None:
     """Write random bytes as a prepared dataset of images, which have the size of MNIST's."""
     x = generator(0, "data").integers(0, 256, size=(samples, dim), dtype=np.uint8)
-    save_prepared(path, Dataset("synthetic_images", x, None, "symmetric", (0.0, 255.0)))
+    save_prepared(path, PreparedSamples("synthetic_images", x, None, "symmetric", (0.0, 255.0)))
 
 
 def run(arguments: list[str]) -> tuple[float, int]:

@@ -11,7 +11,7 @@ import measure_linearity
 import measure_orthogonality
 import numpy as np
 
-from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 
 HIDDEN = {
     "two_layer": ["m"],
@@ -27,7 +27,7 @@ def archive(folder: Path, *, labelled: bool = True) -> Path:
     generator = np.random.default_rng(0)
     y = np.arange(12) % 3 if labelled else None
     path = folder / "all.npz"
-    save_prepared(path, Dataset("tiny", generator.standard_normal((12, 5)), y, "none"))
+    save_prepared(path, PreparedSamples("tiny", generator.standard_normal((12, 5)), y, "none"))
     return path
 
 

@@ -15,7 +15,7 @@ SPEECH = "librispeech"
 
 #: What the content of a dataset depends on. Addresses, titles and citations are left out: a new
 #: mirror must not recompute a run.
-CONTENT = ("reader", "options", "path", "shape", "scaling", "value_range")
+CONTENT = ("reader", "options", "path", "sha256", "shape", "scaling", "value_range")
 
 Entry = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def content(entry: Entry) -> dict[str, Any]:
     """Return what the content of a dataset depends on, with the checksums of its files."""
     kept = {key: entry[key] for key in CONTENT if key in entry}
     files = {part: file["sha256"] for part, file in entry.get("files", {}).items()}
-    return kept | ({"sha256": files} if files else {})
+    return kept | ({"files": files} if files else {})
 
 
 def files_of(entry: Entry, split: str) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from ntk_workflow.devices import allocation
 
 Main = Callable[[Sequence[str] | None], int]
 
+#: The remedy for a file that is no prepared dataset.
+HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
+
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
 

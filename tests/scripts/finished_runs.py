@@ -14,17 +14,9 @@ import compute_training_kernel
 import numpy as np
 import train_network
 
+from ntk_workflow.resources import Work, infinite_min_angle, infinite_spectrum, min_angle, spectrum, training, training_kernel
 from ntk_conditioning.data import datasets
-from ntk_conditioning.data.prepared import Dataset, save_prepared
-from ntk_workflow.resources import (
-    Work,
-    infinite_min_angle,
-    infinite_spectrum,
-    min_angle,
-    spectrum,
-    training,
-    training_kernel,
-)
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 
 N, D, WIDTH = 30, 4, 64
 SIZES = {"n": N, "d": D}
@@ -115,7 +107,7 @@ def add_samples(root: Path, run: str = "demo") -> Path:
     folder = root / f"results/{run}/datasets/tiny"
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(0)
-    data = Dataset("tiny", chance.standard_normal((N, D)), np.arange(N) % 3, "none")
+    data = PreparedSamples("tiny", chance.standard_normal((N, D)), np.arange(N) % 3, "none")
     save_prepared(folder / "all.npz", data)
     sheet = datasets.describe(data, available=N, seed=None, balanced=False)
     datasets.save_datasheet(folder / "all.json", sheet)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from ntk_workflow.checkpoints import cells
 import compute_infinite_min_angle
 import compute_infinite_spectrum
 import compute_min_angle
@@ -14,10 +15,9 @@ import numpy as np
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "compute_spectrum": (compute_spectrum.main, SPECTRA, {"width": 8, "kernel-size": 10}),
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 def write_samples(path: Path, *, seed: int = 0) -> Path:
     x = np.random.default_rng(seed).standard_normal((20, 4))
-    save_prepared(path, Dataset("tiny", x, None, "none"))
+    save_prepared(path, PreparedSamples("tiny", x, None, "none"))
     return path
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.bounds import BOUNDS
 
 
@@ -19,7 +19,7 @@ def data(tmp_path: Path) -> Path:
     """30 samples with 8 features, on the unit sphere."""
     path = tmp_path / "all.npz"
     x = np.random.default_rng(0).standard_normal((30, 8))
-    save_prepared(path, Dataset("tiny", x, None, "unit_norm"))
+    save_prepared(path, PreparedSamples("tiny", x, None, "unit_norm"))
     return path
 
 

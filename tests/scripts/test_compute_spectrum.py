@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ntk_workflow.checkpoints import cells
 import compute_infinite_spectrum
 import compute_min_angle
 import compute_spectrum
@@ -13,10 +14,9 @@ import pytest
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import Dataset, save_prepared
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "empirical": (compute_spectrum.main, ["--width=16"]),
@@ -37,7 +37,7 @@ def write_samples(path: Path, *, equal: int) -> Path:
     """Write samples of which so many, the last, are equal to the first."""
     x = np.random.default_rng(0).standard_normal((120, 6))
     x[120 - equal :] = x[:equal]
-    save_prepared(path, Dataset("tiny", x, None, "none"))
+    save_prepared(path, PreparedSamples("tiny", x, None, "none"))
     return path
 
 

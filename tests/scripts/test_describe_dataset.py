@@ -10,9 +10,9 @@ import describe_dataset
 import numpy as np
 import pytest
 
-from ntk_conditioning import tables
 from ntk_conditioning.data import datasets
-from ntk_conditioning.data.prepared import Dataset, content_digest, save_prepared
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples, content_digest, save_prepared
 from ntk_conditioning.tables.datasets import DATASETS
 
 
@@ -21,7 +21,7 @@ def prepared(tmp_path: Path):
     """Write a prepared dataset with its datasheet and return the program's arguments."""
 
     def write(x: np.ndarray, y: np.ndarray | None = None, **how: Any) -> list[str]:
-        dataset = Dataset("tiny", x, y, "unit_interval", (0.0, 10.0))
+        dataset = PreparedSamples("tiny", x, y, "unit_interval", (0.0, 10.0))
         save_prepared(tmp_path / "seed-3.npz", dataset)
         sheet = datasets.describe(dataset, available=50, **how)
         datasets.save_datasheet(tmp_path / "seed-3.json", sheet)
@@ -60,7 +60,7 @@ def test_a_row_by_hand(prepared, tmp_path, capsys):
         "duplicates": 3,
         "i": 0,
         "j": 1,
-        "sha256": content_digest(Dataset("tiny", X, y, "unit_interval", (0.0, 10.0))),
+        "sha256": content_digest(PreparedSamples("tiny", X, y, "unit_interval", (0.0, 10.0))),
     }
     # both samples, (0.3, 0.4, 0.9) and (0, 0.5, 0.9), have norm² 1.06 and inner product 1.01
     angle = np.degrees(np.arccos(1.01 / 1.06))

@@ -10,18 +10,18 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ntk_workflow.checkpoints import cells as cell_checkpoints
+from ntk_workflow import cli
 import compute_min_angle
 import compute_spectrum
+from ntk_workflow.devices import gpu_lock
 import numpy as np
 import pytest
 import torch
-
-from ntk_conditioning.data.prepared import Dataset, save_prepared
-from ntk_workflow import cli
-from ntk_workflow.checkpoints import cells as cell_checkpoints
 from ntk_workflow.checkpoints import trainings
-from ntk_workflow.devices import gpu_lock
 from ntk_workflow.devices.device import device_argument, torch_device
+
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NONE_HERE = r"^--device cuda: torch sees no GPU here \({}\); give the job a GPU, install a CUDA "
@@ -221,7 +221,7 @@ def test_a_program_keeps_the_cells_of_the_device_under_another_name(
 ):
     machine(0)
     x = np.random.default_rng(0).standard_normal((20, 4))
-    save_prepared(tmp_path / "all.npz", Dataset("tiny", x, None, "none"))
+    save_prepared(tmp_path / "all.npz", PreparedSamples("tiny", x, None, "none"))
     arguments = [
         *("--dataset=tiny", "--activation=relu", "--depths=1", "--seeds=1", "--width=64"),
         *(f"--data={tmp_path}/all.npz", f"--outputs={tmp_path}/out.parquet"),

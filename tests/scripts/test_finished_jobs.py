@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import compute_infinite_min_angle
+from ntk_workflow.provenance import finished_jobs
 import numpy as np
 import pytest
 
-from ntk_conditioning.data.prepared import Dataset, save_prepared
-from ntk_workflow.provenance import finished_jobs
 from ntk_workflow.resources import LIGHT
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from tests.scripts.finished_runs import CELLS, NETWORKS, D, N, add_job, benchmark
 
 
@@ -56,7 +56,7 @@ def test_jobs_that_kept_something_are_not_fitted(text, tmp_path):
 def test_equal_samples_end_a_search_that_is_not_fitted(tmp_path):
     job = add_job(tmp_path, "compute_infinite_min_angle")
     data = tmp_path / "results/demo/datasets/tiny/all.npz"
-    save_prepared(data, Dataset("tiny", np.ones((N, D)), np.arange(N) % 3, "none"))
+    save_prepared(data, PreparedSamples("tiny", np.ones((N, D)), np.arange(N) % 3, "none"))
     output = tmp_path / "results/demo/angles/infinite_ntk/tiny/relu/depth-0/seed-1.parquet"
     call = ["--dataset=tiny", "--activation=relu", "--seeds=1", "--depths=0"]
     assert compute_infinite_min_angle.main([*call, f"--data={data}", f"--outputs={output}"]) == 0

@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ntk_workflow.provenance import finished_jobs
 import numpy as np
 import pytest
 import train_network
+from ntk_workflow.trainings import data
+from ntk_workflow.trainings import networks
+from ntk_workflow.trainings.loop import train
 
+from ntk_conditioning.networks.mlp import activations
+from ntk_workflow import resources
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import Dataset, save_prepared
-from ntk_conditioning.networks import activations
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training import Descent, Member, ModuleEnsemble, Part, make_loss, make_network
-from ntk_workflow import resources
-from ntk_workflow.provenance import finished_jobs
-from ntk_workflow.trainings import data, networks
-from ntk_workflow.trainings.loop import train
 from tests.scripts.test_train_network import arguments
 
 IMAGE = (4, 3, 2)
@@ -38,7 +39,7 @@ OPTIONS: dict[str, Any] = {
 def folder(tmp_path: Path) -> Path:
     chance = np.random.default_rng(0)
     x, y = chance.standard_normal((30, 24)), np.arange(30) % 3
-    save_prepared(tmp_path / "train.npz", Dataset("tiny", x, y, "none"))
+    save_prepared(tmp_path / "train.npz", PreparedSamples("tiny", x, y, "none"))
     return tmp_path
 
 

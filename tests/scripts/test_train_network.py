@@ -21,23 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ntk_workflow import progress
 import pytest
 import torch
 import train_network
+from ntk_workflow.checkpoints import trainings
+from ntk_workflow.trainings import loop
+from ntk_workflow.checkpoints.interruption import SHARE, Interruption
+from ntk_workflow.progress import Meter, duration
 
-from ntk_conditioning import tables
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.data import datasets
-from ntk_conditioning.data.prepared import Dataset, load_prepared, save_prepared
+from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import seed_stream
-from ntk_conditioning.networks import activations
+from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import METRICS, Architecture, Ensemble, Member, Part, make_loss
 from ntk_conditioning.training import layers as training_layers
-from ntk_workflow import progress
-from ntk_workflow.checkpoints import trainings
-from ntk_workflow.checkpoints.interruption import SHARE, Interruption
-from ntk_workflow.progress import Meter, duration
-from ntk_workflow.trainings import loop
 from tests.fault_server import wait_until
 
 SCRIPT = Path(train_network.__file__)
@@ -59,7 +59,7 @@ def write_samples(
     x, y = chance.standard_normal((n, d)), None
     if labels is not None:
         y = np.array(labels)[chance.permutation(n) % len(labels)]
-    save_prepared(path, Dataset("tiny", x, y, scaling))
+    save_prepared(path, PreparedSamples("tiny", x, y, scaling))
     return path
 
 
@@ -222,7 +222,7 @@ def test_the_input_scale_is_a_factor_of_the_samples(folder):
     found = rows(folder, input_scale="fan_in", dtype="float64")
     for name in ("train", "test"):
         data = load_prepared(folder / f"{name}.npz")
-        scaled = Dataset("tiny", data.x * np.sqrt(2 / 4), data.y, "none")
+        scaled = PreparedSamples("tiny", data.x * np.sqrt(2 / 4), data.y, "none")
         save_prepared(folder / f"{name}.npz", scaled)
     assert found == [row | {"input_scale": "fan_in"} for row in rows(folder, dtype="float64")]
     assert found != rows(folder, input_scale="fan_in", dtype="float64")
@@ -234,8 +234,8 @@ def test_a_test_set_is_scaled_like_its_training_set(folder):
     found = rows(folder)
     alike = load_prepared(folder / "test.npz", like=folder / "train.npz")
     train = load_prepared(folder / "train.npz")
-    save_prepared(folder / "train.npz", Dataset("tiny", train.x, train.y, "none"))
-    save_prepared(folder / "test.npz", Dataset("tiny", alike.x, alike.y, "none"))
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", train.x, train.y, "none"))
+    save_prepared(folder / "test.npz", PreparedSamples("tiny", alike.x, alike.y, "none"))
     assert rows(folder) == found
 
 
@@ -243,7 +243,7 @@ def test_every_seed_draws_its_own_samples(folder):
     """Those of `prepare_dataset`; classes are counted in the whole dataset."""
     drawn = rows(folder, samples=12, test=None)
     whole = load_prepared(folder / "train.npz")
-    dataset = Dataset("tiny", whole.x, whole.y, "none")
+    dataset = PreparedSamples("tiny", whole.x, whole.y, "none")
     singly = []
     for seed in SEEDS:
         part = datasets.subset(dataset, 12, generator=seed_stream(seed))
@@ -753,8 +753,7 @@ from ntk_conditioning.provenance import source_digest
 
 # What takes longer than these trainings, but once: parsed sources, and libraries that are loaded
 # when they are needed.
-SOURCE = os.path.dirname(os.path.dirname(ntk_conditioning.__file__))
-source_digest(train_network.__file__, source=SOURCE)
+source_digest(train_network.__file__, package=os.path.dirname(ntk_conditioning.__file__))
 pyarrow.Table.from_pylist([{"x": "text"}])
 train_network.limit_threads(1)
 

@@ -15,17 +15,17 @@ import select_learning_rates
 import torch
 import train_network
 
-from ntk_conditioning import tables
 from ntk_conditioning.data import datasets
-from ntk_conditioning.data.prepared import Dataset, load_prepared, save_prepared
-from ntk_conditioning.data.subsets import seed_stream
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks.mlp import init_mlp, linear_factor
-from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra import conditioning
-from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import learning_rates
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning import tables
 from ntk_workflow.plan.cells import TrainingGrid
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.networks.mlp import init_mlp, linear_factor
+from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 
 SEEDS = (1, 5)
 
@@ -33,7 +33,7 @@ SEEDS = (1, 5)
 def write_samples(path: Path, *, n: int = 20, d: int = 4, labels: bool = True) -> Path:
     chance = np.random.default_rng(0)
     y = chance.permutation(n) % 3 if labels else None
-    save_prepared(path, Dataset("tiny", chance.standard_normal((n, d)), y, "none"))
+    save_prepared(path, PreparedSamples("tiny", chance.standard_normal((n, d)), y, "none"))
     return path
 
 
@@ -122,13 +122,11 @@ def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
     """Even a condition number whose kernel would have no digit of it."""
     x = np.random.default_rng(1).standard_normal((6, 9))
     x[5] = x[4] + 1e-9 * x[5]
-    save_prepared(folder / "train.npz", Dataset("tiny", x, np.arange(6), "none"))
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", x, np.arange(6), "none"))
     (row,) = kernel(folder, depth=3, activation="linear", seeds=1)
     init = generator(1, "init")
     mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
-    expected = conditioning.conditioning_from_factor(
-        linear_factor(mlp, torch.from_numpy(x)).numpy()
-    )
+    expected = conditioning.conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy())
     assert row["kappa"] > 1e17
     assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
 
@@ -156,7 +154,7 @@ def test_seeds_draw_the_samples_of_a_subset(folder):
     data = load_prepared(folder / "train.npz")
     for row in found:
         seed = row["seed"]
-        dataset = Dataset("tiny", data.x, data.y, "none")
+        dataset = PreparedSamples("tiny", data.x, data.y, "none")
         part = datasets.subset(dataset, 8, generator=seed_stream(seed))
         save_prepared(folder / "part.npz", part)
         path = folder / "part.parquet"
@@ -176,7 +174,9 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     """Of a linear model with full batches, whose kernel stays what it is."""
     save_prepared(
         folder / "train.npz",
-        Dataset("tiny", np.random.default_rng(2).standard_normal((6, 9)), np.arange(6) % 2, "none"),
+        PreparedSamples(
+            "tiny", np.random.default_rng(2).standard_normal((6, 9)), np.arange(6) % 2, "none"
+        ),
     )
     (row,) = kernel(folder, depth=0, seeds=1)
     rates = tuple(learning_rates.around(row["critical_learning_rate"], (0.97, 1.04)))

@@ -90,6 +90,7 @@ def test_scalings_and_readers_are_those_of_the_code():
     families = (
         readers.GENERATED,
         readers.FROM_ONE_FILE,
+        readers.FROM_KNOWN_FILE,
         readers.FROM_TWO_FILES,
         readers.FROM_ARCHIVE,
         readers.FROM_FEATURES,
@@ -162,6 +163,7 @@ def test_a_mistake_is_named(name, change, expected):
 
 
 FILE = CATALOGUE["mnist"]["files"]["train_x"]
+OWN_SVHN = {"reader": "svhn", "path": "x.mat", "sha256": "0" * 64}
 SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
 
 
@@ -196,7 +198,11 @@ def test_a_mistake_in_a_file_is_named(file, expected):
         ({"reader": "npz", "path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
         ({"reader": "csv", "path": "x"}, "$.mine: 'options' is a required property"),
         ({"reader": "csv", "path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
-        ({"reader": "svhn", "path": "x.mat", "options": {"classes": [0, 2]}}, None),
+        (OWN_SVHN | {"options": {"classes": [0, 2]}}, None),
+        ({"reader": "svhn", "path": "x.mat"}, "$.mine: 'sha256' is a required property"),
+        (OWN_SVHN | {"sha256": "00"}, "$.mine.sha256: '00' does not match"),
+        (OWN_SVHN | {"reader": "npz"}, "$.mine: 'sha256' is not one of"),
+        ({"reader": "svhn", "files": {"train_x": FILE}, "sha256": "0" * 64}, "$.mine: 'sha256' is"),
         ({"reader": "svhn", "files": {"train_x": FILE}}, None),
         ({"reader": "svhn", "files": {"train_x": FILE, "train_y": FILE}}, "$.mine.files: 'train_y"),
         ({"reader": "cifar10", "path": "folder"}, None),

@@ -5,23 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ntk_conditioning import seeds
 from ntk_conditioning.data import datasets
-from ntk_conditioning.data.prepared import (
-    Dataset,
-    ZeroSampleError,
-    load_prepared,
-    save_prepared,
-    scaled,
-)
+from ntk_conditioning import seeds
 from ntk_conditioning.data.subsets import SubsetError, draw, seed_stream
+from ntk_conditioning.data.prepared import PreparedSamples, ZeroSampleError, load_prepared, save_prepared, scaled
 
 CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
 
 
-def dataset(scaling="none", *, n=20, seed=0) -> Dataset:
+def dataset(scaling="none", *, n=20, seed=0) -> PreparedSamples:
     chance = np.random.default_rng(seed)
-    return Dataset("tiny", 3 + 2 * chance.standard_normal((n, 4)), CLASSES[:n], scaling)
+    return PreparedSamples("tiny", 3 + 2 * chance.standard_normal((n, 4)), CLASSES[:n], scaling)
 
 
 # --- draws ----------------------------------------------------------------------------------------
@@ -36,6 +30,7 @@ def test_a_draw_is_that_of_a_subset(balanced):
     np.testing.assert_array_equal(whole.x[rows], part.x)
     np.testing.assert_array_equal(CLASSES[rows], part.y)
     assert rows.tolist() == sorted({*rows.tolist()})
+    assert (part.name, part.scaling) == (whole.name, whole.scaling)
 
 
 def test_seeds_draw_their_own_samples_again_and_again():
@@ -51,9 +46,10 @@ def test_the_draw_is_a_stream_beside_that_of_the_values():
     assert seed_stream(1).random() == np.random.default_rng(expected).random()
 
 
-def test_a_balanced_draw_takes_one_more_of_the_first_classes():
-    rows = draw("tiny", 20, 8, generator=seed_stream(1), classes=CLASSES)
-    assert np.unique_counts(CLASSES[rows]).counts.tolist() == [3, 3, 2]
+@pytest.mark.parametrize(("n", "counts"), [(3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3])])
+def test_a_balanced_draw_takes_one_more_of_the_first_classes(n, counts):
+    rows = draw("tiny", 20, n, generator=seed_stream(1), classes=CLASSES)
+    assert np.unique_counts(CLASSES[rows]).counts.tolist() == counts
 
 
 @pytest.mark.parametrize(
@@ -122,16 +118,16 @@ def test_a_column_that_is_constant_in_training_is_zero_in_the_test_too():
 
 
 def test_a_sample_at_the_mean_of_training_is_named():
-    train = Dataset("two", np.array([[0.0, 0], [2, 4]]), None, "standardize")
-    test = Dataset("part", np.array([[1.0, 1], [1, 2]]), None, "standardize")
+    train = PreparedSamples("two", np.array([[0.0, 0], [2, 4]]), None, "standardize")
+    test = PreparedSamples("part", np.array([[1.0, 1], [1, 2]]), None, "standardize")
     with pytest.raises(ZeroSampleError, match="part: 1 samples are zero after scaling standardize"):
         scaled(test, like=train)
 
 
 @pytest.mark.parametrize("scaling", ["none", "unit_norm", "unit_interval", "symmetric"])
 def test_other_scalings_need_nothing_of_the_training_part(scaling):
-    test = Dataset("part", dataset(n=7, seed=1).x, None, scaling, (-9.0, 9.0))
-    train = Dataset("tiny", 5 * dataset().x, None, scaling, (-90.0, 90.0))
+    test = PreparedSamples("part", dataset(n=7, seed=1).x, None, scaling, (-9.0, 9.0))
+    train = PreparedSamples("tiny", 5 * dataset().x, None, scaling, (-90.0, 90.0))
     np.testing.assert_array_equal(scaled(test, like=train), scaled(test))
 
 
@@ -147,7 +143,7 @@ def test_alone_a_dataset_is_standardized_with_the_bits_it_always_had(dtype, offs
     x[:, constant] = 0
     x /= np.where(constant, 1, np.abs(x).max(axis=0))
     x /= np.where(constant, 1, np.sqrt(np.mean(x * x, axis=0)))
-    np.testing.assert_array_equal(scaled(Dataset("t", source, None, "standardize")), x)
+    np.testing.assert_array_equal(scaled(PreparedSamples("t", source, None, "standardize")), x)
 
 
 def test_files_of_two_parts_are_loaded_alike(tmp_path):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 from ntk_conditioning.data.archives import FormatError
 from ntk_conditioning.data.prepared import (
     SCALINGS,
-    Dataset,
     PreparedError,
+    PreparedSamples,
     ScalingError,
     ZeroSampleError,
     content_digest,
@@ -30,7 +31,7 @@ from ntk_conditioning.data.prepared import (
 
 IMAGES = (np.arange(5 * 12).reshape(5, 12) ** 2 % 251).astype(np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5])
-TINY = Dataset("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
+TINY = PreparedSamples("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
 
 
 class TestScaled:
@@ -38,7 +39,7 @@ class TestScaled:
         x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
 
         def by(scaling: Any, limits: Any = None) -> np.ndarray:
-            return scaled(Dataset("two", x, None, scaling, limits))
+            return scaled(PreparedSamples("two", x, None, scaling, limits))
 
         assert by("none").tolist() == [[0, 51], [255, 102]]
         assert by("unit_interval", (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
@@ -61,7 +62,7 @@ class TestScaled:
     @given(MATRICES)
     def test_unit_norm_gives_norm_1_at_any_size(self, x):
         x[:, 0] += x[:, 0] == 0
-        norms = np.linalg.norm(scaled(Dataset("any", x, None, "unit_norm")), axis=1)
+        norms = np.linalg.norm(scaled(PreparedSamples("any", x, None, "unit_norm")), axis=1)
         np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
 
     @given(MATRICES)
@@ -69,7 +70,7 @@ class TestScaled:
         x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
         x = np.vstack([x, x[-1] + len(x)])
         try:
-            found = scaled(Dataset("any", x, None, "standardize"))
+            found = scaled(PreparedSamples("any", x, None, "standardize"))
         except ZeroSampleError:
             return
         constant = (x == x[0]).all(axis=0)
@@ -82,12 +83,12 @@ class TestScaled:
     def test_a_constant_column_whose_mean_is_rounded_stays_zero(self):
         x = np.column_stack([np.full(10, 0.1), np.arange(10) ** 2])
         assert x.mean(axis=0)[0] != 0.1  # else this tests nothing
-        assert not scaled(Dataset("any", x, None, "standardize"))[:, 0].any()
+        assert not scaled(PreparedSamples("any", x, None, "standardize"))[:, 0].any()
 
     def test_values_beyond_float64_are_named(self):
         x = np.array([[1e308, 1], [-1e308, 0], [1.7e308, 1]])
         with pytest.raises(ScalingError, match=r"huge: row 0, column 0 is .* after scaling stand"):
-            scaled(Dataset("huge", np.abs(x), None, "standardize"))
+            scaled(PreparedSamples("huge", np.abs(x), None, "standardize"))
 
     @pytest.mark.parametrize(
         ("scaling", "limits", "when"),
@@ -102,63 +103,53 @@ class TestScaled:
         x = np.array([[1.0, 0], [0, 0], [0, 0]])
         problem = f"zeros: 2 samples are zero {when} scaling {scaling}, the first in row 1"
         with pytest.raises(ZeroSampleError, match=problem):
-            scaled(Dataset("zeros", x, None, scaling, limits))
+            scaled(PreparedSamples("zeros", x, None, scaling, limits))
 
 
 class TestPrepared:
     @pytest.mark.parametrize("scaling", SCALINGS)
     @pytest.mark.parametrize("labels", [LABELS, None])
     def test_round_trip(self, tmp_path, scaling, labels):
-        dataset = Dataset("tiny", IMAGES, labels, scaling, (0.0, 255.0))
-        save_prepared(tmp_path / "tiny.npz", dataset)
+        samples = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
+        save_prepared(tmp_path / "tiny.npz", samples)
         found = load_prepared(tmp_path / "tiny.npz")
-        np.testing.assert_array_equal(found.x, scaled(dataset))
-        assert found.x.dtype == np.float64
-        assert (found.name, found.scaling) == ("tiny", scaling)
+        np.testing.assert_array_equal(found.x, scaled(samples))
+        assert (found.x.dtype, found.name, found.scaling) == (np.float64, "tiny", "none")
+        np.testing.assert_array_equal(found.x, scaled(found))  # nothing is scaled twice
         np.testing.assert_array_equal(found.y, labels)
 
-    def test_the_file_keeps_the_type_of_the_source(self, tmp_path):
-        save_prepared(tmp_path / "tiny.npz", TINY)
-        with np.load(tmp_path / "tiny.npz", allow_pickle=False) as archive:
-            assert archive["x"].dtype == np.uint8
-
-    def test_bytes_repeat_and_hold_no_time(self, tmp_path):
+    def test_bytes_repeat_and_keep_the_type_but_no_time(self, tmp_path):
         for name in ("a.npz", "b.npz"):
             save_prepared(tmp_path / name, TINY)
         assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
         with zipfile.ZipFile(tmp_path / "a.npz") as archive:
             assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+            assert arrays["x"].dtype == np.uint8
 
     def test_other_archives_are_named(self, tmp_path):
         path = tmp_path / "other.npz"
-        for arrays in (
-            {"x": IMAGES},
-            {"x": IMAGES, "about": "no JSON"},
-            {"x": IMAGES, "about": "[]"},
-        ):
-            np.savez(path, **arrays)
-            with pytest.raises(PreparedError, match=r"other.npz is no prepared dataset"):
-                load_prepared(path)
+        for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
+            np.savez(path, x=IMAGES, **about)
+            with pytest.raises(PreparedError, match=r"other.npz is no prepared dataset; run this"):
+                load_prepared(path, hint="run this")
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):
             load_prepared(path)
 
     def test_the_digest_sees_values_labels_types_shapes_and_scaling(self):
         x, y = IMAGES, LABELS
-        variants = [
-            TINY,
-            Dataset("tiny", x + np.uint8(1), y, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, y + 1, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, None, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x.astype(np.int8), y, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x.reshape(10, 6), None, "symmetric", (0.0, 255.0)),
-            Dataset("tiny", x, y, "unit_interval", (0.0, 255.0)),
-            Dataset("tiny", x, y, "symmetric", (0.0, 256.0)),
+        others = [
+            replace(TINY, x=x + np.uint8(1)),
+            replace(TINY, y=y + 1),
+            replace(TINY, y=None),
+            replace(TINY, x=x.astype(np.int8)),
+            replace(TINY, x=x.reshape(10, 6), y=None),
+            replace(TINY, scaling="unit_interval"),
+            replace(TINY, value_range=(0.0, 256.0)),
         ]
-        assert len({content_digest(dataset) for dataset in variants}) == len(variants)
-        assert content_digest(TINY) == content_digest(
-            Dataset("tiny", x.copy(), y, "symmetric", (0.0, 255.0))
-        )
+        assert len({content_digest(samples) for samples in [TINY, *others]}) == 8
+        assert content_digest(TINY) == content_digest(replace(TINY, x=x.copy()))
 
 
 @pytest.mark.parametrize("module", ["data.prepared", "data.datasets"])

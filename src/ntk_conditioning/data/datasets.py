@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ntk_conditioning.data import readers
-from ntk_conditioning.data.prepared import Dataset, Scaling, content_digest, require_scaling, scaled
-from ntk_conditioning.data.samples import Samples
 from ntk_conditioning.data.subsets import SubsetError, draw
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import write_text
+from ntk_conditioning.data.prepared import PreparedSamples, Scaling, content_digest, require_scaling, scaled
+from ntk_conditioning.data.samples import RawSamples
 
 Split = Literal["train", "test"]
 PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
@@ -34,7 +34,8 @@ class Entry:
     """One dataset of the catalogue, as far as reading it goes; see the catalogue's schema.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
-    own file in place of those. ``shape`` is what the training part must have, if it is given.
+    own file in place of those; its checksum is train_x's. ``shape`` is what the training part
+    must have, if it is given.
     """
 
     name: str
@@ -57,6 +58,9 @@ class Entry:
             ScalingError: if the value range is empty.
         """
         limits = entry.get("value_range")
+        sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
+        if "sha256" in entry:
+            sha256["train_x"] = (entry["sha256"],)
         return cls(
             name=name,
             reader=entry["reader"],
@@ -64,7 +68,7 @@ class Entry:
             value_range=None if limits is None else (float(limits[0]), float(limits[1])),
             shape=known_shape(entry),
             options=dict(entry.get("options", {})),
-            sha256={part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()},
+            sha256=sha256,
             path=Path(entry["path"]) if "path" in entry else None,
         )
 
@@ -143,7 +147,7 @@ def known_image(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
 
 def read(
     entry: Entry, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
-) -> Dataset:
+) -> PreparedSamples:
     """Return the training or the test part of a catalogue entry, checked.
 
     ``parts`` says where the entry's files are, by the names in `PARTS`; an entry with a path of
@@ -162,12 +166,12 @@ def read(
             f"{entry.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
             f"{list(entry.shape)} that its catalogue entry gives; correct or remove it there"
         )
-    return Dataset(entry.name, x, y, entry.scaling, entry.value_range)
+    return PreparedSamples(entry.name, x, y, entry.scaling, entry.value_range)
 
 
 def subset(
-    dataset: Dataset, n: int, *, generator: np.random.Generator, balanced: bool = False
-) -> Dataset:
+    dataset: PreparedSamples, n: int, *, generator: np.random.Generator, balanced: bool = False
+) -> PreparedSamples:
     """Return ``n`` samples drawn without replacement, in the dataset's own order.
 
     ``balanced`` takes ``n // c`` of each of the c classes, and one more of the first ``n % c`` in
@@ -179,7 +183,7 @@ def subset(
 
     >>> import numpy as np
     >>> labels = np.array([0, 0, 0, 0, 1, 1])
-    >>> dataset = Dataset("six", np.arange(6).reshape(6, 1), labels, "none")
+    >>> dataset = PreparedSamples("six", np.arange(6).reshape(6, 1), labels, "none")
     >>> drawn = subset(dataset, 3, generator=np.random.default_rng(0), balanced=True)
     >>> drawn.y.tolist()
     [0, 0, 1]
@@ -190,12 +194,11 @@ def subset(
             raise SubsetError(f"{name} has no labels, so a balanced draw has no classes")
         classes = dataset.y
     chosen = draw(name, len(dataset.x), n, generator=generator, classes=classes)
-    y = None if dataset.y is None else dataset.y[chosen]
-    return replace(dataset, x=dataset.x[chosen], y=y)
+    return dataset.rows(chosen)
 
 
 def describe(
-    dataset: Dataset, *, available: int, seed: int | None = None, balanced: bool = False
+    dataset: PreparedSamples, *, available: int, seed: int | None = None, balanced: bool = False
 ) -> Datasheet:
     """Return the datasheet of a dataset; it scales the samples, so all checks are made.
 
@@ -227,7 +230,7 @@ def save_datasheet(path: Path, sheet: Datasheet) -> None:
     write_text(path, json.dumps(asdict(sheet), indent=2) + "\n")
 
 
-def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
+def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> RawSamples:
     """Return what the entry's reader gives for one part, from the right files."""
     name, x_part, y_part = entry.name, f"{split}_x", f"{split}_y"
     unknown = sorted(parts.keys() - set(PARTS))
@@ -259,4 +262,7 @@ def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> Samples:
         raise PartError(f"{name}: reader {entry.reader} has the labels in {x_part}, not {y_part}")
     if entry.reader in readers.FROM_ARCHIVE:
         return readers.FROM_ARCHIVE[entry.reader](parts[x_part], split=split, **entry.options)
+    if entry.reader in readers.FROM_KNOWN_FILE:
+        reader = readers.FROM_KNOWN_FILE[entry.reader]
+        return reader(parts[x_part], sha256=entry.sha256.get(x_part, ()), **entry.options)
     return readers.FROM_ONE_FILE[entry.reader](parts[x_part], **entry.options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ntk_conditioning.data.samples import Samples
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.seeds import generator
 
 #: Samples and pixels of scikit-learn's digits.
@@ -16,21 +16,21 @@ class PatchError(UserError):
     """The photographs do not have that many patches."""
 
 
-def draw_gaussian(*, n: int, d: int, seed: int) -> Samples:
+def draw_gaussian(*, n: int, d: int, seed: int) -> RawSamples:
     """Return ``n`` independent samples of the standard normal distribution in ``d`` dimensions."""
     x = generator(seed, "data").standard_normal((n, d))
-    return Samples(x, None, "the Gaussian draw", "")
+    return RawSamples(x, None, "the Gaussian draw", "")
 
 
-def load_digits() -> Samples:
+def load_digits() -> RawSamples:
     """Return scikit-learn's 1797 digits of 8 × 8 pixels with values 0 to 16."""
     from sklearn.datasets import load_digits as load
 
     x, y = load(return_X_y=True)
-    return Samples(x, y, "scikit-learn's digits", "scikit-learn's digits")
+    return RawSamples(x, y, "scikit-learn's digits", "scikit-learn's digits")
 
 
-def cut_patches(*, size: int, stride: int, samples: int) -> Samples:
+def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
     """Return square patches of scikit-learn's two photographs, labelled by photograph.
 
     Of the grid positions in reading order, ``stride`` pixels apart, each photograph gives half
@@ -59,4 +59,4 @@ def cut_patches(*, size: int, stride: int, samples: int) -> Samples:
         patches.append(np.moveaxis(grid[row, column], 1, -1))
         labels.append(np.full(share, label))
     source = "the photographs' patches"
-    return Samples(np.concatenate(patches), np.concatenate(labels), source, source)
+    return RawSamples(np.concatenate(patches), np.concatenate(labels), source, source)

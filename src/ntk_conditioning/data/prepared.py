@@ -1,4 +1,4 @@
-"""A dataset ready for computing: as it is stored, and scaled when it is loaded.
+"""Checked samples: stored as their source has them, and scaled when they are loaded.
 
 Apart from `datasets`, so that a computation depends on this module but on no reader. The values
 stay as their source has them, bytes for images, until they are loaded; only then are they scaled,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -37,33 +37,32 @@ class PreparedError(UserError):
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """Samples as their source has them, and how they are to be scaled.
+class PreparedSamples:
+    """Checked samples of a dataset.
 
-    ``x`` is (n, d) in the source's type, ``y`` (n,) int64 or None.
+    Attributes:
+        name: of the dataset.
+        x: (n, d) features, in their source's type until they are scaled, then float64.
+        y: (n,) int64 labels; None without labels.
+        scaling: what remains to be done to ``x``; ``"none"`` once it is scaled.
+        value_range: lowest and highest value that ``x`` can have, for scalings that need it.
     """
 
     name: str
     x: NDArray[Any]
     y: NDArray[np.int64] | None
-    scaling: Scaling
+    scaling: Scaling = "none"
     value_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         require_scaling(self.name, self.scaling, self.value_range)
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """A dataset for computing: ``x`` (n, d) scaled, in float64, ``y`` (n,) int64 or None."""
-
-    name: str
-    x: NDArray[np.float64]
-    y: NDArray[np.int64] | None
-    scaling: Scaling
+    def rows(self, chosen: NDArray[Any]) -> PreparedSamples:
+        """Return some of the samples, by their rows or by a mask (n,)."""
+        return replace(self, x=self.x[chosen], y=None if self.y is None else self.y[chosen])
 
 
-def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float64]:
+def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> NDArray[np.float64]:
     """Return the scaled features (n, d) in float64.
 
     With the value range [lo, hi]: ``unit_interval`` is (x - lo) / (hi - lo), ``symmetric`` is
@@ -77,12 +76,12 @@ def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float
 
     >>> import numpy as np
     >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
-    >>> scaled(Dataset("two", x, None, "symmetric", (0.0, 255.0))).tolist()
+    >>> scaled(PreparedSamples("two", x, None, "symmetric", (0.0, 255.0))).tolist()
     [[-1.0, 1.0], [1.0, -0.6]]
     """
-    x = dataset.x.astype(np.float64)
+    x = samples.x.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # found below, with the place
-        match dataset.scaling, dataset.value_range:
+        match samples.scaling, samples.value_range:
             case "unit_interval", (low, high):
                 x -= low
                 x /= high - low
@@ -92,7 +91,7 @@ def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float
                 x *= 2
                 x -= 1
             case "unit_norm", _:
-                _require_nonzero(x, dataset, "before")
+                _require_nonzero(x, samples, "before")
                 x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
                 x /= np.linalg.norm(x, axis=1, keepdims=True)
             case "standardize", _:
@@ -109,30 +108,33 @@ def scaled(dataset: Dataset, *, like: Dataset | None = None) -> NDArray[np.float
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
         raise ScalingError(
-            f"{dataset.name}: row {row}, column {column} is {x[row, column]} after scaling "
-            f"{dataset.scaling}; bring the values into a smaller range"
+            f"{samples.name}: row {row}, column {column} is {x[row, column]} after scaling "
+            f"{samples.scaling}; bring the values into a smaller range"
         )
-    _require_nonzero(x, dataset, "after")
+    _require_nonzero(x, samples, "after")
     return x
 
 
-def save_prepared(path: Path, dataset: Dataset) -> None:
+def save_prepared(path: Path, samples: PreparedSamples) -> None:
     """Write a dataset as a NumPy archive, atomically; equal datasets give equal bytes.
 
     Arrays ``x``, in the source's type, ``y`` if there are labels, and ``about``, a JSON text with
     name, scaling and value range. Not compressed: zlib's versions differ in their bytes.
     """
-    arrays: dict[str, NDArray[Any]] = {"about": np.array(_about(dataset)), "x": dataset.x}
-    if dataset.y is not None:
-        arrays["y"] = dataset.y
+    arrays: dict[str, NDArray[Any]] = {"about": np.array(_about(samples)), "x": samples.x}
+    if samples.y is not None:
+        arrays["y"] = samples.y
     with atomic(path) as temporary, temporary.open("xb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def load_prepared(path: Path, *, like: Path | None = None) -> Prepared:
-    """Return the dataset that `save_prepared` wrote, scaled in float64.
+def load_prepared(
+    path: Path, *, like: Path | None = None, hint: str = "write one with save_prepared"
+) -> PreparedSamples:
+    """Return the samples that `save_prepared` wrote, scaled in float64.
 
-    ``like`` is the training part of a test part, see `scaled`.
+    ``like`` is the training part of a test part, see `scaled`; ``hint`` tells the user of a
+    program how to make such a file.
 
     Raises:
         MissingFileError: if there is no such file.
@@ -140,23 +142,22 @@ def load_prepared(path: Path, *, like: Path | None = None) -> Prepared:
         PreparedError: if it is another NumPy archive, or has other features than ``like``.
         ZeroSampleError, ScalingError: as `scaled`.
     """
-    dataset = _load(path)
-    known = None if like is None else _load(like)
-    if known is not None and known.x.shape[1] != dataset.x.shape[1]:
+    samples = _load(path, hint)
+    known = None if like is None else _load(like, hint)
+    if known is not None and known.x.shape[1] != samples.x.shape[1]:
         raise PreparedError(
-            f"{path} has {dataset.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
+            f"{path} has {samples.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
             "both from the same dataset"
         )
-    x = scaled(dataset, like=known)
-    return Prepared(dataset.name, x, dataset.y, dataset.scaling)
+    return PreparedSamples(samples.name, scaled(samples, like=known), samples.y)
 
 
-def _load(path: Path) -> Dataset:
+def _load(path: Path, hint: str) -> PreparedSamples:
     try:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
         limits = about["value_range"]
-        return Dataset(
+        return PreparedSamples(
             name=about["name"],
             x=arrays["x"],
             y=arrays.get("y"),
@@ -164,15 +165,13 @@ def _load(path: Path) -> Dataset:
             value_range=None if limits is None else (limits[0], limits[1]),
         )
     except (ContentError, json.JSONDecodeError, LookupError, TypeError):
-        raise PreparedError(
-            f"{path} is no prepared dataset; make one with scripts/prepare_dataset.py"
-        ) from None
+        raise PreparedError(f"{path} is no prepared dataset; {hint}") from None
 
 
-def content_digest(dataset: Dataset) -> str:
+def content_digest(samples: PreparedSamples) -> str:
     """Return the sha256 of the arrays, with their types and shapes, and of what scales them."""
-    digest = hashlib.sha256(_about(dataset).encode())
-    for array in (dataset.x, dataset.y):
+    digest = hashlib.sha256(_about(samples).encode())
+    for array in (samples.x, samples.y):
         if array is None:
             digest.update(b"none")
         else:
@@ -195,20 +194,20 @@ def require_scaling(name: str, scaling: str, value_range: tuple[float, float] | 
         raise ScalingError(f"{name}: value_range {list(value_range)} is empty or not in order")
 
 
-def _require_nonzero(x: NDArray[np.float64], dataset: Dataset, when: str) -> None:
+def _require_nonzero(x: NDArray[np.float64], samples: PreparedSamples, when: str) -> None:
     zero = np.flatnonzero(~x.any(axis=1))
     if len(zero):
         raise ZeroSampleError(
-            f"{dataset.name}: {len(zero)} samples are zero {when} scaling {dataset.scaling}, the "
+            f"{samples.name}: {len(zero)} samples are zero {when} scaling {samples.scaling}, the "
             f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
         )
 
 
-def _about(dataset: Dataset) -> str:
+def _about(samples: PreparedSamples) -> str:
     return json.dumps(
         {
-            "name": dataset.name,
-            "scaling": dataset.scaling,
-            "value_range": dataset.value_range,
+            "name": samples.name,
+            "scaling": samples.scaling,
+            "value_range": samples.value_range,
         }
     )

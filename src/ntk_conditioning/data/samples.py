@@ -37,11 +37,17 @@ class LabelError(UserError):
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Features and labels before any check, and what errors call them.
+class RawSamples:
+    """Features and labels as a reader found them, before any check.
 
-    ``x`` has samples along its first axis; ``y`` is None without labels; ``columns`` are the
-    names of a table's feature columns. Errors count rows and columns from 0.
+    Errors count rows and columns from 0.
+
+    Attributes:
+        x: (n, ...) features of any type; samples along the first axis.
+        y: labels, whole numbers or texts, to be (n,); None without labels.
+        x_source: what errors call the features, a file for instance.
+        y_source: what errors call the labels.
+        columns: names of a table's feature columns.
     """
 
     x: NDArray[Any]

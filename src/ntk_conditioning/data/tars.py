@@ -6,7 +6,7 @@ import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
@@ -39,10 +39,8 @@ class TarMember:
         Raises:
             TarError: if the archive ends inside it or is damaged there.
         """
-        try:
+        with _faults_named(self._archive, f"in member {self.name!r}: "):
             content = self._stream.read()
-        except _DAMAGED as error:
-            raise _damaged(self._archive, error, f"in member {self.name!r}: ") from None
         if len(content) != self.size:
             raise TarError(
                 f"{self._archive}: ends inside {self.name}, after {len(content)} of its "
@@ -82,28 +80,18 @@ def tar_members(path: Path) -> Iterator[TarMember]:
         packed = plain.read(len(_GZIP)) == _GZIP
         plain.seek(0)
         stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
-        with closing(stream), _opened(stream, path) as archive:
-            while (header := _next(archive, path)) is not None:
+        with (
+            closing(stream),
+            _faults_named(path),
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as archive,
+        ):
+            while (header := archive.next()) is not None:
                 _require_harmless(header, path, seen)
                 content = archive.extractfile(header) if header.isfile() else None
                 if content is not None:
                     yield TarMember(header.name, header.size, path, content)
                 archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
             _require_end(archive, path)
-
-
-def _opened(stream: Any, path: Path) -> tarfile.TarFile:
-    try:
-        return tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)
-    except _DAMAGED as error:
-        raise _damaged(path, error) from None
-
-
-def _next(archive: tarfile.TarFile, path: Path) -> tarfile.TarInfo | None:
-    try:
-        return archive.next()
-    except _DAMAGED as error:
-        raise _damaged(path, error) from None
 
 
 def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPath]) -> None:
@@ -125,22 +113,23 @@ def _require_end(archive: tarfile.TarFile, path: Path) -> None:
     """Read what follows the block of zeros at which `tarfile` stops: one more, and only zeros."""
     stream: Any = archive.fileobj  # where `tarfile` left off, its buffer included
     end = stream.tell()
-    only_zeros = True
-    try:
-        while chunk := stream.read(_CHUNK):
-            only_zeros = only_zeros and not chunk.strip(b"\0")
-    except _DAMAGED as error:
-        raise _damaged(path, error) from None
-    if not only_zeros:
-        raise TarError(
-            f"{path}: data follow the archive's end at byte {end}; it is damaged or not the "
-            "original archive: fetch it again"
-        )
+    while chunk := stream.read(_CHUNK):
+        if chunk.strip(b"\0"):
+            raise TarError(
+                f"{path}: data follow the archive's end at byte {end}; it is damaged or not the "
+                "original archive: fetch it again"
+            )
     if stream.tell() < end + tarfile.BLOCKSIZE:
         raise TarError(f"{path}: cut off inside the zeros that end an archive; fetch it again")
 
 
-def _damaged(path: Path, error: BaseException, where: str = "") -> TarError:
-    return TarError(
-        f"{path}: {where}no tar archive, damaged or cut off ({one_line(error)}); fetch it again"
-    )
+@contextmanager
+def _faults_named(path: Path, where: str = "") -> Iterator[None]:
+    try:
+        yield
+    except TarError:
+        raise
+    except _DAMAGED as error:
+        raise TarError(
+            f"{path}: {where}no tar archive, damaged or cut off ({one_line(error)}); fetch it again"
+        ) from None

@@ -6,13 +6,13 @@ depend on the version of zlib, and an archive that is larger inside than outside
 
 from __future__ import annotations
 
+import filecmp
 import itertools
 import shutil
 import stat
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from ntk_conditioning.errors import one_line
@@ -126,22 +126,7 @@ def _require_canonical(path: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         again = Path(scratch) / "again.zip"
         pack(folder, again)
-        for place, (found, expected) in enumerate(zip(_chunks(path), _chunks(again), strict=False)):
-            if found != expected:
-                at = place * _CHUNK + _equal_bytes(found, expected)
-                raise BundleError(
-                    f"{path}: damaged, or packed by another program: byte {at} is not as written"
-                )
-        if path.stat().st_size != again.stat().st_size:
-            raise BundleError(f"{path}: damaged: data follow the archive's end")
-
-
-def _equal_bytes(first: bytes, second: bytes) -> int:
-    pairs = zip(first, second, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk
+        if not filecmp.cmp(path, again, shallow=False):
+            raise BundleError(
+                f"{path}: damaged, or packed by another program: its bytes are not as written"
+            )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from pypdf import PageObject, PdfReader
+from pypdf import PageObject, PdfReader, Transformation
 from pypdf.errors import PyPdfError
-from pypdf.generic import ContentStream
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
@@ -54,7 +50,7 @@ def inspect(path: Path) -> VectorPdf:
             raise PdfError(f"{path}: {len(pages)} pages; a figure is one")
         page = pages[0]
         box = page.mediabox
-        texts = list(_texts(page))
+        texts = _texts(page)
         return VectorPdf(
             width=float(box.width) / _INCH,
             height=float(box.height) / _INCH,
@@ -87,36 +83,23 @@ def _is_embedded_truetype(font: Any) -> bool:
     return "/FontFile2" in font["/FontDescriptor"].get_object()
 
 
-def _texts(page: PageObject) -> Iterator[tuple[float, float, float]]:
-    """Yield the size of every piece of text and where it begins, in points of the page.
+def _texts(page: PageObject) -> list[tuple[float, float, float]]:
+    """Return the size of every piece of text and where it begins, in points of the page."""
+    texts = []
+    sizes = [0.0]  # the last one holds, the others are saved
 
-    Text that follows another in its line, at a place that only the font knows, begins there too.
-    """
-    size, page_matrix, line = 0.0, np.eye(3), np.eye(3)
-    saved: list[tuple[float, Any]] = []
-    for operands, operator in ContentStream(page.get_contents(), page.pdf).operations:
+    def visit(operator: bytes, operands: Any, page_matrix: Any, line: Any) -> None:
         match operator:
             case b"q":
-                saved.append((size, page_matrix))
+                sizes.append(sizes[-1])
             case b"Q":
-                size, page_matrix = saved.pop()
-            case b"cm":
-                page_matrix = _matrix(*operands) @ page_matrix
-            case b"BT":
-                line = np.eye(3)
-            case b"Tm":
-                line = _matrix(*operands)
-            case b"Td":
-                line = _matrix(1, 0, 0, 1, *operands) @ line
+                sizes.pop()
             case b"Tf":
-                size = float(operands[1])
+                sizes[-1] = float(operands[1])
             case b"Tj" | b"TJ":
-                matrix = line @ page_matrix
-                scale = math.sqrt(abs(np.linalg.det(matrix[:2, :2])))
-                yield size * scale, float(matrix[2, 0]), float(matrix[2, 1])
+                placed = Transformation(line).transform(Transformation(page_matrix))
+                a, b, c, d, x, y = placed.ctm
+                texts.append((sizes[-1] * math.sqrt(abs(a * d - b * c)), x, y))
 
-
-def _matrix(*numbers: float) -> NDArray[np.float64]:
-    """Return a transformation as PDF writes it, for rows (x, y, 1)."""
-    a, b, c, d, e, f = (float(number) for number in numbers)
-    return np.array([[a, b, 0.0], [c, d, 0.0], [e, f, 1.0]])
+    page.extract_text(visitor_operand_before=visit)
+    return texts

@@ -4,41 +4,25 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from ntk_workflow.cli_activations import activation_files_argument
+from ntk_workflow.cli import HOW_TO_PREPARE, Parser, UsageError, logger, positive_integer, positive_integer_or_all, seed, threads_argument
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_conditioning.seeds import generator
-from ntk_workflow.cli import (
-    Parser,
-    UsageError,
-    logger,
-    positive_integer,
-    positive_integer_or_all,
-    seed,
-    threads_argument,
-)
-from ntk_workflow.cli_activations import activation_files_argument
 
 log = logger(__file__)
 
 
 class LabelError(UserError):
     """A dataset has no labels, or a test set has classes of its own."""
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """Samples ``x`` (n, d) and their classes ``y`` (n,), numbered from 0."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.int64]
 
 
 def point_parser(description: str | None) -> Parser:
@@ -82,10 +66,13 @@ def point(args: argparse.Namespace) -> dict[str, object]:
     return {key: getattr(args, key) for key in keys}
 
 
-def training_samples(args: argparse.Namespace) -> tuple[dict[int, Labelled], NDArray[np.int64]]:
+def training_samples(
+    args: argparse.Namespace,
+) -> tuple[dict[int, PreparedSamples], NDArray[np.int64]]:
     """Return the training samples of every seed, and the labels of the classes.
 
-    Classes are those of the whole dataset, so that a draw that lacks one has as many.
+    Their ``y`` counts the classes from 0. Classes are those of the whole dataset, so that a draw
+    that lacks one has as many.
 
     Raises:
         LabelError: if the dataset has no labels.
@@ -93,23 +80,23 @@ def training_samples(args: argparse.Namespace) -> tuple[dict[int, Labelled], NDA
     """
     if len(set(args.seeds)) < len(args.seeds):
         raise UsageError("--seeds gives a seed twice; give each once")
-    data = load_prepared(args.data)
+    data = load_prepared(args.data, hint=HOW_TO_PREPARE)
     if data.y is None:
         raise LabelError(f"{args.data} has no labels, and training needs them; name a labelled one")
     labels, y = np.unique(data.y, return_inverse=True)
-    x = scaled_input(args, data.x)
+    whole = replace(data, x=scaled_input(args, data.x), y=y)
     if args.samples == "all":
-        return dict.fromkeys(args.seeds, Labelled(x, y)), labels
+        return dict.fromkeys(args.seeds, whole), labels
     drawn = {}
     for number in args.seeds:
         rows = draw(args.dataset, len(y), args.samples, generator=seed_stream(number))
-        drawn[number] = Labelled(x[rows], y[rows])
+        drawn[number] = whole.rows(rows)
     return drawn, labels
 
 
 def labelled_samples(
     args: argparse.Namespace,
-) -> tuple[dict[int, Labelled], dict[int, Labelled] | None, int]:
+) -> tuple[dict[int, PreparedSamples], dict[int, PreparedSamples] | None, int]:
     """Return every seed's training samples, its test samples if any, and the number of classes.
 
     Raises:
@@ -126,7 +113,9 @@ def labelled_samples(
     return samples, None if test is None else dict.fromkeys(samples, test), len(labels)
 
 
-def hold_out(args: argparse.Namespace, seed: int, samples: Labelled) -> tuple[Labelled, Labelled]:
+def hold_out(
+    args: argparse.Namespace, seed: int, samples: PreparedSamples
+) -> tuple[PreparedSamples, PreparedSamples]:
     """Return what a seed trains on and what it is tested on, both in the samples' order."""
     n = len(samples.x)
     held = round(args.test_share * n)
@@ -139,10 +128,10 @@ def hold_out(args: argparse.Namespace, seed: int, samples: Labelled) -> tuple[La
     _, stream = generator(seed, "data").spawn(2)
     chosen = np.zeros(n, dtype=bool)
     chosen[stream.permutation(n)[:held]] = True
-    return tuple(Labelled(samples.x[rows], samples.y[rows]) for rows in (~chosen, chosen))
+    return samples.rows(~chosen), samples.rows(chosen)
 
 
-def test_samples(args: argparse.Namespace, labels: NDArray[np.int64]) -> Labelled | None:
+def test_samples(args: argparse.Namespace, labels: NDArray[np.int64]) -> PreparedSamples | None:
     """Return the test samples, scaled like the training samples, if there are any.
 
     Raises:
@@ -150,13 +139,13 @@ def test_samples(args: argparse.Namespace, labels: NDArray[np.int64]) -> Labelle
     """
     if args.test is None:
         return None
-    data = load_prepared(args.test, like=args.data)
+    data = load_prepared(args.test, like=args.data, hint=HOW_TO_PREPARE)
     if data.y is None:
         raise LabelError(f"{args.test} has no labels; leave the test set out")
     unknown = np.setdiff1d(data.y, labels)
     if len(unknown):
         raise LabelError(f"{args.test} has label {unknown[0]}, which no sample of {args.data} has")
-    return Labelled(scaled_input(args, data.x), np.searchsorted(labels, data.y))
+    return replace(data, x=scaled_input(args, data.x), y=np.searchsorted(labels, data.y))
 
 
 def scaled_input(args: argparse.Namespace, x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
+from ntk_workflow.cli import Parser, UsageError, logger, not_negative, positive_integer, positive_number, share
 
-from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.training import (
     Architecture,
     Augmentation,
@@ -23,16 +25,6 @@ from ntk_conditioning.training import (
     make_loss,
     make_network,
 )
-from ntk_workflow.cli import (
-    Parser,
-    UsageError,
-    logger,
-    not_negative,
-    positive_integer,
-    positive_number,
-    share,
-)
-from ntk_workflow.trainings.data import Labelled
 
 log = logger(__file__)
 
@@ -55,7 +47,7 @@ def descent_arguments(parser: Parser) -> None:
 def turns(
     args: argparse.Namespace,
     rates: Sequence[float],
-    samples: dict[int, Labelled],
+    samples: dict[int, PreparedSamples],
     *,
     classes: int,
 ) -> list[argparse.Namespace]:
@@ -84,8 +76,8 @@ def turns(
 def make_ensemble(
     args: argparse.Namespace,
     rates: Sequence[float],
-    samples: dict[int, Labelled],
-    test: dict[int, Labelled] | None,
+    samples: dict[int, PreparedSamples],
+    test: dict[int, PreparedSamples] | None,
     *,
     classes: int,
     device: torch.device,
@@ -96,7 +88,8 @@ def make_ensemble(
     images = sees_images(args)
     placed: dict[int, Part] = {}
 
-    def part(labelled: Labelled) -> Part:
+    def part(labelled: PreparedSamples) -> Part:
+        assert labelled.y is not None  # `training_data` refuses them without
         if id(labelled) not in placed:  # seeds may share their samples
             x = torch.from_numpy(labelled.x).to(dtype=dtype)
             if images:  # rows, columns, colours: torch wants the colours first

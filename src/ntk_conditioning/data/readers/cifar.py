@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.readers.classes import keep_classes
-from ntk_conditioning.data.samples import Samples
-from ntk_conditioning.data.tars import tar_members
 from ntk_conditioning.files import require_file
+from ntk_conditioning.data.readers.classes import keep_classes
+from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.data.tars import tar_members
 
 FOLDER = "cifar-10-batches-bin"
 BATCHES: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ def read_cifar10(
     *,
     split: Literal["train", "test"] = "train",
     classes: Sequence[int] | None = None,
-) -> Samples:
+) -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of the training or the test batches.
 
     An image has its rows first, then columns, then red, green and blue, so that it can be shown
@@ -59,7 +59,7 @@ def read_cifar10(
             "that it holds"
         )
     batches = [found[name] for name in wanted]
-    samples = Samples(
+    samples = RawSamples(
         np.concatenate([images for images, _ in batches]),
         np.concatenate([labels for _, labels in batches]),
         str(path),

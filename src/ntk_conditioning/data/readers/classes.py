@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.data.samples import RawSamples
 
 
-def keep_classes(samples: Samples, classes: Sequence[int] | None) -> Samples:
+def keep_classes(samples: RawSamples, classes: Sequence[int] | None) -> RawSamples:
     """Return the samples of some classes, in their order; the labels keep their numbers.
 
     ``None`` keeps all.
@@ -20,7 +20,7 @@ def keep_classes(samples: Samples, classes: Sequence[int] | None) -> Samples:
         ContentError: if a class has no sample.
 
     >>> import numpy as np
-    >>> four = Samples(np.eye(4), np.array([2, 0, 1, 2]), "four", "four")
+    >>> four = RawSamples(np.eye(4), np.array([2, 0, 1, 2]), "four", "four")
     >>> keep_classes(four, [1, 2]).y.tolist()
     [2, 1, 2]
     """

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import FormatError
 from ntk_conditioning.data.readers.packed import REFETCH, unpacked
-from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.data.samples import RawSamples
 
 
 class IdxError(FormatError):
     """A file breaks the IDX format."""
 
 
-def read_idx(x: Path, y: Path | None) -> Samples:
+def read_idx(x: Path, y: Path | None) -> RawSamples:
     """Return the arrays of an IDX file of features and, if given, one of labels.
 
     Both hold unsigned bytes, as MNIST's do: a damaged type byte would leave the file's size right
@@ -29,7 +29,7 @@ def read_idx(x: Path, y: Path | None) -> Samples:
         IdxError: if a file breaks the format, see `read_idx_array`, or holds another type.
     """
     labels = None if y is None else _unsigned_bytes(y)
-    return Samples(_unsigned_bytes(x), labels, str(x), str(y))
+    return RawSamples(_unsigned_bytes(x), labels, str(x), str(y))
 
 
 def _unsigned_bytes(path: Path) -> NDArray[np.uint8]:

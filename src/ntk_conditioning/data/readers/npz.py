@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ntk_conditioning.data.archives import load_arrays
-from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.data.samples import RawSamples
 
 IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
 
 
-def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -> Samples:
+def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -> RawSamples:
     """Return the named arrays of a NumPy archive; ``labels=None`` reads none.
 
     Raises:
@@ -22,10 +22,10 @@ def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -
     else:
         arrays = load_arrays(x, required=[features] if labels is None else [features, labels])
     y = None if labels is None else arrays.get(labels)
-    return Samples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
+    return RawSamples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
 
 
-def read_features(features: Path) -> Samples:
+def read_features(features: Path) -> RawSamples:
     """Return the arrays ``x`` and ``y`` of a NumPy archive of extracted features.
 
     Raises:

@@ -1,60 +1,88 @@
-"""SVHN's cropped digits."""
+"""SVHN's cropped digits, from MATLAB files of known checksum."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.files import ChecksumError, require_file, require_sha256
 from ntk_conditioning.data.readers.classes import keep_classes
-from ntk_conditioning.data.readers.matlab import read_byte_arrays
-from ntk_conditioning.data.samples import Samples
+from ntk_conditioning.data.samples import RawSamples
 
-_SIDE, _COLOURS = 32, 3
-_AT_A_TIME = 1024
+_IMAGE = (32, 32, 3)
+_UNREADABLE = (NotImplementedError, TypeError, ValueError, LookupError, OSError, zlib.error)
 
 
-def read_svhn(x: Path, *, classes: Sequence[int] | None = None) -> Samples:
+def read_svhn(
+    x: Path, *, sha256: Collection[str], classes: Sequence[int] | None = None
+) -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of one ``*_32x32.mat`` file.
 
     An image has its rows first, then columns, then red, green and blue, so that it can be shown
     as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
     writes the digit 0 as label 10 (Netzer et al. 2011). ``classes`` keeps only these digits.
 
+    The file must have one of the checksums ``sha256``: SciPy takes a damaged tag at its word, and
+    some flipped bits end the process with a segmentation fault.
+
     Raises:
         MissingFileError: if there is no such file.
-        MatError: if the file is damaged or of another format.
+        ChecksumError: if no checksum is given, or the file has another one.
+        FormatError: if SciPy cannot read the file.
         ContentError: if it does not hold these arrays, or a label is not 1 to 10.
     """
-    arrays = read_byte_arrays(x, ("X", "y"))
-    images, labels = arrays["X"], arrays["y"]
-    if images.ndim != 4 or images.shape[:3] != (_SIDE, _SIDE, _COLOURS):
-        raise ContentError(
-            f"{x}: variable X is {_text(images.shape)}, not 32 × 32 × 3 × n; take a file of the "
-            "cropped digits, *_32x32.mat"
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import MatReadError
+
+    require_file(x)
+    if not sha256:
+        raise ChecksumError(
+            f"{x} is of unknown checksum, and MATLAB files are read only if theirs is known; "
+            "give it in the catalogue under the key sha256 (the command sha256sum prints it)"
         )
-    n = images.shape[3]
-    if labels.shape != (n, 1):
-        raise ContentError(f"{x}: variable y is {_text(labels.shape)}, but X has {n} images")
-    digits = labels[:, 0]
+    require_sha256(x, sha256)
+    try:
+        _require_digits(x, {name: (kind, shape) for name, shape, kind in whosmat(x)})
+        arrays = loadmat(x, variable_names=["X", "y"])
+    except UserError:
+        raise
+    except (MatReadError, *_UNREADABLE) as error:
+        raise FormatError(
+            f"{x} cannot be read as a MATLAB file: {one_line(error)}; save it with -v7"
+        ) from None
+    digits = arrays["y"][:, 0]
     wrong = np.flatnonzero((digits < 1) | (digits > 10))
     if len(wrong):
-        row = wrong[0]
         raise ContentError(
-            f"{x}: variable y, row {row} is {digits[row]}; SVHN's labels are 1 to 10, 10 for the "
-            "digit 0"
+            f"{x}: variable y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 "
+            "for the digit 0"
         )
-    # In place, some images at a time: the whole file is 225 MB. In memory the file has columns
-    # before rows, and colours before columns.
-    columns_first = images.T
-    rows_first = columns_first.reshape(n, _SIDE, _SIDE, _COLOURS)
-    for start in range(0, n, _AT_A_TIME):
-        some = slice(start, start + _AT_A_TIME)
-        rows_first[some] = columns_first[some].transpose(0, 3, 2, 1).copy()
-    samples = Samples(rows_first, digits % 10, f"{x} (X)", f"{x} (y)")
-    return keep_classes(samples, classes)
+    images = np.ascontiguousarray(np.moveaxis(arrays["X"], 3, 0))
+    return keep_classes(RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)"), classes)
+
+
+def _require_digits(x: Path, variables: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Compare kinds and shapes as the file declares them, before any value is read."""
+    for name in ("X", "y"):
+        if name not in variables:
+            known = ", ".join(variables) or "none"
+            raise ContentError(f"{x} has no variable {name}; its variables: {known}")
+        kind, _ = variables[name]
+        if kind != "uint8":
+            raise ContentError(f"{x}: variable {name} is {kind}, not uint8; take the original file")
+    images, labels = variables["X"][1], variables["y"][1]
+    if images[:3] != _IMAGE or len(images) != 4 or not images[3]:
+        raise ContentError(
+            f"{x}: variable X is {_text(images)}, not 32 × 32 × 3 × n; take a file of the cropped "
+            "digits, *_32x32.mat"
+        )
+    if labels != (images[3], 1):
+        raise ContentError(f"{x}: variable y is {_text(labels)}, but X has {images[3]} images")
 
 
 def _text(shape: tuple[int, ...]) -> str:

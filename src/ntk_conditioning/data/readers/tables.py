@@ -11,16 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.readers.packed import unpacked
-from ntk_conditioning.data.samples import Samples
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
+from ntk_conditioning.data.readers.packed import unpacked
+from ntk_conditioning.data.samples import RawSamples
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-def read_parquet(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
+def read_parquet(
+    x: Path, *, labels: str | None, features: Sequence[str] | None = None
+) -> RawSamples:
     """Return columns of a Parquet file; ``features=None`` takes all but ``labels``.
 
     Raises:
@@ -43,7 +45,7 @@ def read_parquet(x: Path, *, labels: str | None, features: Sequence[str] | None 
     return _from_table(table, names, x, labels, features)
 
 
-def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> Samples:
+def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> RawSamples:
     """Return columns of a CSV file with a header line, plain or packed with gzip.
 
     Raises:
@@ -75,7 +77,7 @@ def _from_table(
     path: Path,
     labels: str | None,
     features: Sequence[str] | None,
-) -> Samples:
+) -> RawSamples:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
@@ -97,7 +99,7 @@ def _from_table(
         raise ContentError(f"{path} has no feature column besides {labels!r}")
     x = np.column_stack([_array(table.column(name), name, path) for name in features])
     y = None if labels is None else _array(table.column(labels), labels, path, text=True)
-    return Samples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
+    return RawSamples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
 
 
 def _array(

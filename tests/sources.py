@@ -1,0 +1,54 @@
+"""Contents of data files, written out from the formats' descriptions."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.io
+
+from ntk_conditioning.data.readers.cifar import BATCHES
+
+IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
+
+
+def idx_bytes(array: np.ndarray, dtype: str = ">u1") -> bytes:
+    header = struct.pack(f">4B{array.ndim}I", 0, 0, IDX_CODES[dtype], array.ndim, *array.shape)
+    return header + array.astype(dtype).tobytes()
+
+
+def tar_bytes(files: Mapping[str, bytes], *more: tarfile.TarInfo, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", **options) as archive:
+        for name, content in files.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+        for header in more:
+            archive.addfile(header)
+    return stream.getvalue()
+
+
+def cifar_batches(*sizes: int, seed: int = 0) -> dict[str, bytes]:
+    """Return batches of so many records: a label, then red, green and blue, row by row."""
+    rng = np.random.default_rng(seed)
+    records = [rng.integers(0, 256, (n, 3073), dtype=np.uint8) for n in sizes]
+    for batch in records:
+        batch[:, 0] %= 10
+    names = [*BATCHES["train"], *BATCHES["test"]]
+    return {name: batch.tobytes() for name, batch in zip(names, records, strict=True)}
+
+
+def svhn_bytes(n: int = 2, *, packed: bool = True, **variables: Any) -> bytes:
+    """Return a MATLAB file of ``n`` images and labels, some of them replaced; None leaves out."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (32, 32, 3, n), dtype=np.uint8)
+    arrays = {"X": images, "y": rng.integers(1, 11, (n, 1), dtype=np.uint8)} | variables
+    stream = io.BytesIO()
+    kept = {name: array for name, array in arrays.items() if array is not None}
+    scipy.io.savemat(stream, kept, do_compression=packed)
+    return stream.getvalue()
