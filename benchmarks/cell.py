@@ -20,9 +20,9 @@ from benchmarks.problem import GEMM_SIZE, gemm_rates, needed_flops
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, spread
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.plotting import NOTE
-from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.seeds import generator
 
 TITLE = "A cell of the published figure"

@@ -8,15 +8,25 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
-from ntk_workflow.cli import HOW_TO_PREPARE, Parser, UsageError, limit_threads, logger, positive_integer, positive_integer_or_all, run_main, seed, threads_argument
-
-from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_conditioning import tables
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.theory.bounds_vs_exact import compare
+from ntk_workflow.cli import (
+    HOW_TO_PREPARE,
+    Parser,
+    UsageError,
+    limit_threads,
+    logger,
+    positive_integer,
+    positive_integer_or_all,
+    run_main,
+    seed,
+    threads_argument,
+)
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
 log = logger(__file__)
 

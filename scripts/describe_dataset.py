@@ -12,14 +12,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.cli import HOW_TO_PREPARE, Parser, limit_threads, logger, run_main, threads_argument
-
-from ntk_conditioning.data import datasheets
 from ntk_conditioning import tables
+from ntk_conditioning.data import datasheets
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import require_file
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_workflow.cli import (
+    HOW_TO_PREPARE,
+    Parser,
+    limit_threads,
+    logger,
+    run_main,
+    threads_argument,
+)
 
 KNOWN = ("n", "d", "seed", "classes", "dtype", "scaling", "min", "max", "sha256")
 log = logger(__file__)

@@ -12,21 +12,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
+from ntk_conditioning.training import Training, learning_rates
+from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_workflow.cli import (
+    UsageError,
+    limit_threads,
+    positive_integer,
+    positive_number,
+    run_main,
+    share,
+)
+from ntk_workflow.cli import positive_integer_or_all as integer_or_all
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.devices.device import device_argument, torch_device
-from ntk_workflow.cli import UsageError, limit_threads, positive_integer, positive_number, run_main, share
-from ntk_workflow.cli import positive_integer_or_all as integer_or_all
-from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.trainings.data import labelled_samples, point, point_parser
 from ntk_workflow.trainings.loop import train
 from ntk_workflow.trainings.networks import descent_arguments, make_ensemble, sees_images, turns
-
-from ntk_conditioning.training import learning_rates
-from ntk_conditioning import tables
-from ntk_conditioning.networks.architectures import MODELS
-from ntk_conditioning.data.prepared import PreparedSamples
-from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS, curve_rows
-from ntk_conditioning.training import Training
 
 
 def parser() -> argparse.ArgumentParser:

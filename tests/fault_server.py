@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 PIECE = 4096
 DATE = "Mon, 06 Jan 2020 00:00:00 GMT"
@@ -37,8 +35,8 @@ class Plan:
     reset: bool = False  # ends with a reset
     silent: bool = False  # hangs before the headers
     hang: int | None = None  # bytes of this body after which nothing more comes
-    drip: float = 0.0  # seconds between single bytes
     rate: float = 0.0  # bytes in a second
+    gate: threading.Event | None = None  # for which the body waits
     endless: bool = False
 
 
@@ -51,24 +49,18 @@ class Seen:
     status: int = 0
     sent: int = 0
 
-    @property
-    def range(self) -> str | None:
-        return self.headers.get("range")
-
 
 class FaultServer(ThreadingHTTPServer):
     """Answers the n-th request for a path with the path's n-th plan, then with its last one."""
 
     daemon_threads = False  # closing waits for them, so that none outlives its test
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler] | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), handler or _Handler)
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.plans: dict[str, list[Plan]] = {}
         self.seen: list[Seen] = []
         self.closing = threading.Event()
         self.lock = threading.Lock()
-        self.connections: set[socket.socket] = set()
-        self.upstream = ""
 
     def url(self, path: str = "") -> str:
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -82,25 +74,14 @@ class FaultServer(ThreadingHTTPServer):
         """The bytes of all bodies."""
         return sum(seen.sent for seen in self.seen)
 
+    @property
+    def ranges(self) -> list[str | None]:
+        return [seen.headers.get("range") for seen in self.seen]
+
     def plan(self, path: str) -> Plan | None:
         with self.lock:
             plans = self.plans.get(path, [])
             return plans.pop(0) if len(plans) > 1 else plans[0] if plans else None
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        connection, address = super().get_request()
-        self.connections.add(connection)
-        return connection, address
-
-    def shutdown_request(self, request: Any) -> None:
-        self.connections.discard(request)
-        super().shutdown_request(request)
-
-    def hang_up(self) -> None:
-        """End the connections that clients keep."""
-        for connection in list(self.connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: clients that are killed close their connections."""
@@ -165,13 +146,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
-        step = 1 if plan.drip else PIECE
+        step = max(1, min(PIECE, int(plan.rate / 50))) if plan.rate else PIECE
+        if plan.gate is not None:
+            plan.gate.wait(20)
         pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
         for piece in _for_ever(b"x" * PIECE) if plan.endless else pieces:
             seen.sent += len(piece)  # before a client can have it, and ask
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if plan.chunked else piece)
-            pause = plan.drip or (len(piece) / plan.rate if plan.rate else 0.0)
-            if pause and self.server.closing.wait(pause):
+            if plan.rate and self.server.closing.wait(len(piece) / plan.rate):
                 break
         if plan.hang is not None:
             self.server.closing.wait(20)
@@ -187,31 +169,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
-class ProxyHandler(_Handler):
-    """Forwards requests for whatever host to the server's ``upstream``."""
-
-    def do_GET(self) -> None:
-        address = urlsplit(self.path)
-        self.server.seen.append(Seen(self.path, dict(self.headers)))
-        upstream = http.client.HTTPConnection(self.server.upstream, timeout=20)
-        try:
-            upstream.request("GET", address.path, headers=dict(self.headers))
-            answer = upstream.getresponse()
-            body = answer.read()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name not in ("Date", "Server"):
-                    self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-        finally:
-            upstream.close()
-
-
 @contextmanager
-def running(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[FaultServer]:
+def running() -> Iterator[FaultServer]:
     """Yield a server that has stopped, with all its threads, when the block is left."""
-    with FaultServer(handler) as server:
+    with FaultServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -219,7 +180,6 @@ def running(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[Fau
         finally:
             server.closing.set()
             server.shutdown()
-            server.hang_up()
             thread.join()
 
 

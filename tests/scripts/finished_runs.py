@@ -14,9 +14,17 @@ import compute_training_kernel
 import numpy as np
 import train_network
 
-from ntk_workflow.resources import Work, infinite_min_angle, infinite_spectrum, min_angle, spectrum, training, training_kernel
 from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_workflow.resources import (
+    Work,
+    infinite_min_angle,
+    infinite_spectrum,
+    min_angle,
+    spectrum,
+    training,
+    training_kernel,
+)
 
 N, D, WIDTH = 30, 4, 64
 SIZES = {"n": N, "d": D}

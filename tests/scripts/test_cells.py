@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ntk_workflow.checkpoints import cells
 import compute_infinite_min_angle
 import compute_infinite_spectrum
 import compute_min_angle
@@ -18,6 +17,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "compute_spectrum": (compute_spectrum.main, SPECTRA, {"width": 8, "kernel-size": 10}),

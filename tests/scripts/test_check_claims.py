@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
+from ntk_conditioning.tables.claims import CLAIMS
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]

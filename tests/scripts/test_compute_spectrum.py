@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.checkpoints import cells
 import compute_infinite_spectrum
 import compute_min_angle
 import compute_spectrum
@@ -17,6 +16,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow.checkpoints import cells
 
 PROGRAMS = {
     "empirical": (compute_spectrum.main, ["--width=16"]),

@@ -10,8 +10,8 @@ import describe_dataset
 import numpy as np
 import pytest
 
-from ntk_conditioning.data import datasets
 from ntk_conditioning import tables
+from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, content_digest, save_prepared
 from ntk_conditioning.tables.datasets import DATASETS
 

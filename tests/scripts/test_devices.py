@@ -10,18 +10,18 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ntk_workflow.checkpoints import cells as cell_checkpoints
-from ntk_workflow import cli
 import compute_min_angle
 import compute_spectrum
-from ntk_workflow.devices import gpu_lock
 import numpy as np
 import pytest
 import torch
-from ntk_workflow.checkpoints import trainings
-from ntk_workflow.devices.device import device_argument, torch_device
 
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_workflow import cli
+from ntk_workflow.checkpoints import cells as cell_checkpoints
+from ntk_workflow.checkpoints import trainings
+from ntk_workflow.devices import gpu_lock
+from ntk_workflow.devices.device import device_argument, torch_device
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NONE_HERE = r"^--device cuda: torch sees no GPU here \({}\); give the job a GPU, install a CUDA "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import compute_infinite_min_angle
-from ntk_workflow.provenance import finished_jobs
 import numpy as np
 import pytest
 
-from ntk_workflow.resources import LIGHT
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_workflow.provenance import finished_jobs
+from ntk_workflow.resources import LIGHT
 from tests.scripts.finished_runs import CELLS, NETWORKS, D, N, add_job, benchmark
 
 

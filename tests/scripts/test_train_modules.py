@@ -5,21 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.provenance import finished_jobs
 import numpy as np
 import pytest
 import train_network
-from ntk_workflow.trainings import data
-from ntk_workflow.trainings import networks
-from ntk_workflow.trainings.loop import train
 
-from ntk_conditioning.networks.mlp import activations
-from ntk_workflow import resources
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training import Descent, Member, ModuleEnsemble, Part, make_loss, make_network
+from ntk_workflow import resources
+from ntk_workflow.provenance import finished_jobs
+from ntk_workflow.trainings import data, networks
+from ntk_workflow.trainings.loop import train
 from tests.scripts.test_train_network import arguments
 
 IMAGE = (4, 3, 2)

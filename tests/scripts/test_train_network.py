@@ -21,23 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ntk_workflow import progress
 import pytest
 import torch
 import train_network
-from ntk_workflow.checkpoints import trainings
-from ntk_workflow.trainings import loop
-from ntk_workflow.checkpoints.interruption import SHARE, Interruption
-from ntk_workflow.progress import Meter, duration
 
-from ntk_conditioning.networks.mlp import activations
-from ntk_conditioning.data import datasets
 from ntk_conditioning import tables
-from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import METRICS, Architecture, Ensemble, Member, Part, make_loss
 from ntk_conditioning.training import layers as training_layers
+from ntk_workflow import progress
+from ntk_workflow.checkpoints import trainings
+from ntk_workflow.checkpoints.interruption import SHARE, Interruption
+from ntk_workflow.progress import Meter, duration
+from ntk_workflow.trainings import loop
 from tests.fault_server import wait_until
 
 SCRIPT = Path(train_network.__file__)

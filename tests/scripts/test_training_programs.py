@@ -15,17 +15,17 @@ import select_learning_rates
 import torch
 import train_network
 
-from ntk_conditioning.data import datasets
-from ntk_conditioning.kernels import empirical
-from ntk_conditioning.training import learning_rates
-from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning import tables
-from ntk_workflow.plan.cells import TrainingGrid
-from ntk_conditioning.data.subsets import seed_stream
-from ntk_conditioning.networks.mlp import init_mlp, linear_factor
+from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
+from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import init_mlp, linear_factor
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
+from ntk_conditioning.training import learning_rates
+from ntk_workflow.plan.cells import TrainingGrid
 
 SEEDS = (1, 5)
 
@@ -126,7 +126,9 @@ def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
     (row,) = kernel(folder, depth=3, activation="linear", seeds=1)
     init = generator(1, "init")
     mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
-    expected = conditioning.conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy())
+    expected = conditioning.conditioning_from_factor(
+        linear_factor(mlp, torch.from_numpy(x)).numpy()
+    )
     assert row["kappa"] > 1e17
     assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
 

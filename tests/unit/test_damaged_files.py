@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.data.readers.cifar import FOLDER, read_cifar10
 from ntk_conditioning.data.readers.idx import read_idx
 from ntk_conditioning.data.readers.npz import read_npz
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.errors import UserError
 from tests.sources import cifar_batches, idx_bytes, tar_bytes
 
 VARIANTS = 200

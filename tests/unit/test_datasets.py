@@ -13,11 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ntk_conditioning.data import datasets
-from ntk_conditioning.data import samples
 from ntk_conditioning import files, seeds
+from ntk_conditioning.data import datasets, samples
 from ntk_conditioning.data.datasets import Entry, PartError, SubsetError, describe, read, subset
-from ntk_conditioning.data.prepared import PreparedSamples, ScalingError, ZeroSampleError, content_digest
+from ntk_conditioning.data.prepared import (
+    PreparedSamples,
+    ScalingError,
+    ZeroSampleError,
+    content_digest,
+)
 from tests.sources import idx_bytes, svhn_bytes
 
 ROOT = Path(__file__).parents[2]

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ntk_conditioning.data import datasets
 from ntk_conditioning import seeds
+from ntk_conditioning.data import datasets
+from ntk_conditioning.data.prepared import (
+    PreparedSamples,
+    ZeroSampleError,
+    load_prepared,
+    save_prepared,
+    scaled,
+)
 from ntk_conditioning.data.subsets import SubsetError, draw, seed_stream
-from ntk_conditioning.data.prepared import PreparedSamples, ZeroSampleError, load_prepared, save_prepared, scaled
 
 CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
 

@@ -17,11 +17,17 @@ from hypothesis.extra import numpy as hnp
 from ntk_conditioning.data import datasets
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.datasets import Entry, PartError
-from ntk_conditioning.files import MissingFileError
-from ntk_conditioning.data.generated import DIGITS, PatchError, cut_patches, draw_gaussian, load_digits
+from ntk_conditioning.data.generated import (
+    DIGITS,
+    PatchError,
+    cut_patches,
+    draw_gaussian,
+    load_digits,
+)
 from ntk_conditioning.data.readers.idx import IdxError, read_idx, read_idx_array
 from ntk_conditioning.data.readers.npz import read_npz
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
+from ntk_conditioning.files import MissingFileError
 from tests.sources import IDX_CODES, idx_bytes
 
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236

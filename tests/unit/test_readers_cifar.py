@@ -11,10 +11,10 @@ import pytest
 
 from ntk_conditioning.data.archives import ContentError
 from ntk_conditioning.data.datasets import Entry, PartError, read
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import MissingFileError
 from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
 from ntk_conditioning.data.tars import TarError
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import MissingFileError
 from tests.sources import cifar_batches, tar_bytes
 
 RECORD = 3073

@@ -12,9 +12,9 @@ import pytest
 import scipy.io
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.files import ChecksumError, MissingFileError
 from ntk_conditioning.data.readers.svhn import read_svhn
 from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.files import ChecksumError, MissingFileError
 from tests.sources import svhn_bytes
 
 X = np.ones((32, 32, 3, 2), np.uint8)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.files import MissingFileError
 from ntk_conditioning.data.tars import TarError, tar_members
+from ntk_conditioning.files import MissingFileError
 from tests.sources import tar_bytes
 
 BLOCK = 512

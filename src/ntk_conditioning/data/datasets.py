@@ -11,11 +11,17 @@ from typing import Any, Literal
 import numpy as np
 
 from ntk_conditioning.data import readers
+from ntk_conditioning.data.prepared import (
+    PreparedSamples,
+    Scaling,
+    content_digest,
+    require_scaling,
+    scaled,
+)
+from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.data.subsets import SubsetError, draw
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import write_text
-from ntk_conditioning.data.prepared import PreparedSamples, Scaling, content_digest, require_scaling, scaled
-from ntk_conditioning.data.samples import RawSamples
 
 Split = Literal["train", "test"]
 PARTS = ("train_x", "train_y", "test_x", "test_y", "features")

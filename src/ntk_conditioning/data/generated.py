@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 
 #: Samples and pixels of scikit-learn's digits.

@@ -1,1 +1,1 @@
-"""Networks and activations: fully connected ones in the NTK parameterisation, torch modules by name."""
+"""Networks and activations: the NTK parameterisation's, and torch modules by name."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ntk_workflow.claims.expressions import ExpressionError, parse
 from ntk_conditioning.errors import UserError
+from ntk_workflow.claims.expressions import ExpressionError, parse
 
 
 class ClaimError(UserError):

@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.config import read_yaml
-
 from ntk_workflow.claims import ClaimError, read_paper
+from ntk_workflow.config import read_yaml
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"

@@ -560,7 +560,7 @@ class Plan:
         values = parameters.parameters(spec, self.config, tables=tables, pdf=pdf, png=png)
         return parameters.to_words(values)
 
-    # --- figures for a paper ------------------------------------------------------------------------
+    # --- figures for a paper ----------------------------------------------------------------------
 
     def paper_pdf(self, figure: str) -> str:
         """Return where a figure lies that is collected for a paper."""
@@ -595,7 +595,7 @@ class Plan:
         claimed = claim_tables.tables(self.papers)
         return [self.path("tables", f"{name}.parquet") for name in claimed if name in self.tables]
 
-    # --- record and bundle --------------------------------------------------------------------------
+    # --- record and bundle ------------------------------------------------------------------------
 
     @cached_property
     def pages(self) -> list[str]:

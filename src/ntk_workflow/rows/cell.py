@@ -14,19 +14,26 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.checkpoints.cells import forget_others, is_kept, place
 import numpy as np
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
-from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli import HOW_TO_PREPARE, Parser, UsageError, limit_threads, logger, seed, threads_argument
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning import tables
-from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.tables import Table
+from ntk_workflow.checkpoints.cells import Checkpoints, forget_others, is_kept, place
+from ntk_workflow.cli import (
+    HOW_TO_PREPARE,
+    Parser,
+    UsageError,
+    limit_threads,
+    logger,
+    seed,
+    threads_argument,
+)
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
 log = logger(__file__)
 

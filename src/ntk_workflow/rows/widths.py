@@ -12,21 +12,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ntk_workflow.checkpoints.cells import forget_others, is_kept, place
 import numpy as np
 import torch
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
-from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.devices.device import device_argument, torch_device
-from ntk_workflow.cli import HOW_TO_PREPARE, Parser, UsageError, limit_threads, logger, positive_integer, positive_number, seed, threads_argument
 from torch import Tensor
 
 from ntk_conditioning import tables
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, on_span
-from ntk_conditioning.data.subsets import SubsetError, draw, seed_stream
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.data.subsets import SubsetError, draw, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables import Table
+from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, on_span
+from ntk_workflow.checkpoints.cells import Checkpoints, forget_others, is_kept, place
+from ntk_workflow.cli import (
+    HOW_TO_PREPARE,
+    Parser,
+    UsageError,
+    limit_threads,
+    logger,
+    positive_integer,
+    positive_number,
+    seed,
+    threads_argument,
+)
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.devices.device import device_argument, torch_device
 
 log = logger(__file__)
 

@@ -8,15 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from ntk_workflow.cli_activations import activation_files_argument
-from ntk_workflow.cli import HOW_TO_PREPARE, Parser, UsageError, logger, positive_integer, positive_integer_or_all, seed, threads_argument
 from numpy.typing import NDArray
 
-from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.seeds import generator
+from ntk_workflow.cli import (
+    HOW_TO_PREPARE,
+    Parser,
+    UsageError,
+    logger,
+    positive_integer,
+    positive_integer_or_all,
+    seed,
+    threads_argument,
+)
+from ntk_workflow.cli_activations import activation_files_argument
 
 log = logger(__file__)
 

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
-from ntk_workflow.cli import Parser, UsageError, logger, not_negative, positive_integer, positive_number, share
 
-from ntk_conditioning.networks.mlp import activations
-from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
 from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.training import (
     Architecture,
     Augmentation,
@@ -24,6 +23,15 @@ from ntk_conditioning.training import (
     Training,
     make_loss,
     make_network,
+)
+from ntk_workflow.cli import (
+    Parser,
+    UsageError,
+    logger,
+    not_negative,
+    positive_integer,
+    positive_number,
+    share,
 )
 
 log = logger(__file__)

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from praatio import textgrid
 
-from ntk_conditioning.data.speech.alignments import PHONES, Alignment, AlignmentError, Alignments, phone_class, read_ctm, read_textgrid
+from ntk_conditioning.data.speech.alignments import (
+    PHONES,
+    Alignment,
+    AlignmentError,
+    Alignments,
+    phone_class,
+    read_ctm,
+    read_textgrid,
+)
 from ntk_conditioning.data.speech.features import FeatureSettings
 from tests.unit.speech.corpora import damaged
 

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 import yaml
 
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.data.speech.corpus import AudioError, CorpusError, count_samples, decode, utterances
+from ntk_conditioning.data.speech.corpus import (
+    AudioError,
+    CorpusError,
+    count_samples,
+    decode,
+    utterances,
+)
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
 from ntk_conditioning.data.tars import TarError
+from ntk_conditioning.errors import UserError
 from tests.unit.speech.corpora import (
     SAMPLE,
     SUBSET,

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ntk_conditioning.data.speech.features import FeatureSettings, SettingsError, filterbank, frame_count, normalized, stacked, vectors
+from ntk_conditioning.data.speech.features import (
+    FeatureSettings,
+    SettingsError,
+    filterbank,
+    frame_count,
+    normalized,
+    stacked,
+    vectors,
+)
 from tests.unit.speech.corpora import UTTERANCES, read_waveform
 
 SETTINGS = FeatureSettings()

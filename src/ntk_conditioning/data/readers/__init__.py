@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ntk_conditioning.data.readers.cifar import read_cifar10
 from ntk_conditioning.data.generated import DIGITS, cut_patches, draw_gaussian, load_digits
+from ntk_conditioning.data.readers.cifar import read_cifar10
 from ntk_conditioning.data.readers.idx import read_idx
 from ntk_conditioning.data.readers.npz import read_features, read_npz
 from ntk_conditioning.data.readers.svhn import read_svhn

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.files import require_file
 from ntk_conditioning.data.readers.classes import keep_classes
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.data.tars import tar_members
+from ntk_conditioning.files import require_file
 
 FOLDER = "cifar-10-batches-bin"
 BATCHES: Mapping[str, tuple[str, ...]] = {

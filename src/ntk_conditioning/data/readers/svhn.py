@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.errors import UserError, one_line
-from ntk_conditioning.files import ChecksumError, require_file, require_sha256
 from ntk_conditioning.data.readers.classes import keep_classes
 from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.files import ChecksumError, require_file, require_sha256
 
 _IMAGE = (32, 32, 3)
 _UNREADABLE = (NotImplementedError, TypeError, ValueError, LookupError, OSError, zlib.error)

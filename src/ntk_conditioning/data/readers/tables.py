@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import require_file
 from ntk_conditioning.data.readers.packed import unpacked
 from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file
 
 if TYPE_CHECKING:
     import pyarrow
