@@ -7,40 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
-from ntk_conditioning.tables.activations import ACTIVATIONS
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.bounds import BOUNDS
-from ntk_conditioning.tables.claims import CLAIMS
-from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.frames import FRAMES
-from ntk_conditioning.tables.linearity import LINEARITY
-from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
-from ntk_conditioning.tables.precision import PRECISION
-from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.statements import STATEMENTS
-from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
-from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.cli import Parser, run_main
 
-TABLES = (
-    SPECTRA,
-    CONDITIONING,
-    ANGLES,
-    DATASETS,
-    BOUNDS,
-    ORTHOGONALITY,
-    LINEARITY,
-    WIDTH_SLOPES,
-    PRECISION,
-    ACTIVATIONS,
-    TRAINING,
-    TRAINING_KERNELS,
-    LEARNING_RATES,
-    STATEMENTS,
-    CLAIMS,
-    FRAMES,
-)
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 
@@ -49,7 +18,7 @@ def documented(text: str) -> str:
     """Return a page with the part between the marks replaced by what the tables declare."""
     head, _, rest = text.partition(START)
     _, _, tail = rest.partition(END)
-    sections = "\n".join(table.markdown() for table in TABLES)
+    sections = "\n".join(table.markdown() for table in TABLES.values())
     return f"{head}{START}\n{sections}\n{END}{tail}"
 
 
