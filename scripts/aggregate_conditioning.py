@@ -1,4 +1,4 @@
-"""Summarise the condition numbers of cells over blocks and seeds, one row per curve point."""
+"""Summarise the condition numbers of rows over blocks and seeds, one row per curve point."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.cli import Parser, run_main
-from ntk_workflow.plan.cells import Grid, spectrum_cells
 
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument("--cells", type=Path, required=True, help="folder of the cells")
-    parser.add_argument("--grids", nargs="+", required=True, help="grids to summarise, as JSON")
+    parser.add_argument("--rows", type=Path, nargs="*", required=True, help="spectra (.parquet)")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    grids = [Grid.from_json(text) for text in args.grids]
-    paths = [args.cells / cell for cell in spectrum_cells(grids)]
-    spectra = collect(paths, SPECTRA, columns=NEEDED)
+    spectra = collect(args.rows, SPECTRA, columns=NEEDED)
     tables.write(args.output, CONDITIONING, summarize(spectra))
     return 0
 

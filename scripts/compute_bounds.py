@@ -17,7 +17,6 @@ from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow.cli import (
     HOW_TO_PREPARE,
     Parser,
-    UsageError,
     limit_threads,
     logger,
     positive_integer,
@@ -34,10 +33,6 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
-    if len(args.outputs) != len(args.activations):
-        raise UsageError(
-            f"{len(args.outputs)} outputs for {len(args.activations)} activations; give as many"
-        )
     limit_threads(args.threads)
     load_activation_files(args)
     x = load_prepared(args.data, hint=HOW_TO_PREPARE).x
@@ -45,12 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         len(x), size=args.samples, count=1, generator=generator(args.seed, "blocks")
     )
     log.info("device cpu, float64, infinite width, %d samples", len(block))
-    for name, output in zip(args.activations, args.outputs, strict=True):
-        found = compare(x[block], depths=args.depths, activation=name)
+    rows = []
+    for name in args.activations:
         labels = {"dataset": args.dataset, "activation": name}
-        rows = [labels | asdict(comparison) for comparison in found]
-        tables.write(output, BOUNDS, tables.from_rows(BOUNDS, rows))
+        comparisons = compare(x[block], depths=args.depths, activation=name)
+        rows += [labels | asdict(comparison) for comparison in comparisons]
         log.info("%s: %d depths", name, len(args.depths))
+    tables.write(args.output, BOUNDS, tables.from_rows(BOUNDS, rows))
     return 0
 
 
@@ -68,9 +64,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=seed, default=1, help="seed of the draw")
     threads_argument(parser)
-    parser.add_argument(
-        "--outputs", type=Path, nargs="+", required=True, help="a table (.parquet) per activation"
-    )
+    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser.parse_args(argv)
 
 

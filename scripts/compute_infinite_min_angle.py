@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, run_main, seed
 from ntk_workflow.rows.angles import angle_row
-from ntk_workflow.rows.cell import cell_parser, depth_list, each_cell, load_activation
+from ntk_workflow.rows.depths import depth_cells, depth_list, depth_parser, samples_reader
+from ntk_workflow.rows.row import checkpoints_of, load_activation, write_row
 
 log = logger(__file__)
 
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = cell_parser(__doc__)
-    parser.add_argument(
-        "--seeds",
-        type=seed_or_none,
-        nargs="+",
-        required=True,
-        help="seeds with which the samples were drawn; none for a whole dataset",
-    )
-    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
-    args = parser.parse_args(argv)
-
+    args = parse(argv)
     activation = load_activation(args)
     log.info("device cpu, float64, infinite width, %s", depth_list(args.depths))
-    labels = {"kernel": "infinite_ntk", "width": None}
-    for cell in each_cell(args, ANGLES, program=__file__):
+    labels = {"kernel": "infinite_ntk", "dataset": args.dataset, "activation": args.activation}
+    samples = samples_reader()
+
+    def compute(cell: Cell) -> Iterator[dict[str, Any]]:
+        x = samples(cell.data)
         found = infinite.min_angle(
-            cell.x,
-            depth=cell.depth,
+            x,
+            depth=cell.value,
             activation=activation,
             exclude_duplicates=args.exclude_duplicates,
         )
-        cell.write([angle_row(args, cell, found, labels=labels)])
+        yield angle_row(found, x, labels | {"width": None} | cell.coordinates)
+
+    cells = depth_cells(args.data, args.depths, args.seeds)
+    kept = checkpoints_of(args, program=__file__)
+    write_row(args.output, ANGLES, cells, compute, checkpoints=kept)
     return 0
 
 
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = depth_parser(__doc__, seed_type=seed_or_none)
+    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    return parser.parse_args(argv)
+
+
 def seed_or_none(text: str) -> int | None:
-    """Return a seed, or None of ``none``; a type for `Parser.add_argument`."""
+    """Return a seed, or None of ``none``, for a whole dataset; a type for `add_argument`."""
     return None if text == "none" else seed(text)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
+<<<<<<< HEAD
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
@@ -41,6 +42,11 @@ TABLES = (
     CLAIMS,
     FRAMES,
 )
+=======
+from ntk_conditioning.tables.registry import TABLES
+from ntk_workflow.cli import Parser, run_main
+
+>>>>>>> rows
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 
@@ -49,7 +55,7 @@ def documented(text: str) -> str:
     """Return a page with the part between the marks replaced by what the tables declare."""
     head, _, rest = text.partition(START)
     _, _, tail = rest.partition(END)
-    sections = "\n".join(table.markdown() for table in TABLES)
+    sections = "\n".join(table.markdown() for table in TABLES.values())
     return f"{head}{START}\n{sections}\n{END}{tail}"
 
 

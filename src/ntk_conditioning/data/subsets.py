@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,3 +67,37 @@ def draw(
         for label, share in zip(labels, shares, strict=True)
     ]
     return np.sort(np.concatenate(rows))
+
+
+def draw_two_classes(
+    name: str,
+    labels: NDArray[np.int64] | None,
+    n: int,
+    *,
+    generator: np.random.Generator,
+    classes: Sequence[int] | None = None,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return ``n`` samples of the dataset ``name``, half of each of two classes, and their signs.
+
+    The samples are numbers in ascending order; the signs are -1 for the first of the ``classes``
+    and 1 for the second, by default the lowest two of the ``labels`` (total,).
+
+    Raises:
+        SubsetError: if the labels are missing or are not of these classes, or as `draw`.
+
+    >>> generator = np.random.default_rng(0)
+    >>> draw_two_classes("four", np.array([2, 0, 1, 0]), 2, generator=generator, classes=[2, 1])
+    (array([0, 2]), array([-1.,  1.]))
+    """
+    if labels is None:
+        raise SubsetError(f"{name} has no labels, and two classes are needed; take another dataset")
+    known = np.unique(labels)
+    chosen = known[:2].tolist() if classes is None else list(classes)
+    if len(set(chosen) & set(known.tolist())) < 2:
+        raise SubsetError(
+            f"{name}: classes {chosen} are not two of its labels, which are "
+            f"{known[0]} to {known[-1]}; correct the classes"
+        )
+    of_two = np.flatnonzero(np.isin(labels, chosen))
+    rows = of_two[draw(name, len(of_two), n, generator=generator, classes=labels[of_two])]
+    return rows, np.where(labels[rows] == chosen[0], -1.0, 1.0)

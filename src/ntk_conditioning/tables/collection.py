@@ -22,7 +22,7 @@ def collect(
     *,
     columns: Collection[str] | None = None,
 ) -> pa.Table:
-    """Return the rows of many files of one table, sorted by its keys.
+    """Return the rows of many files of one table, sorted by its keys; no rows without files.
 
     ``columns`` limits what is read of them and must contain the keys.
 
@@ -45,15 +45,13 @@ def collect(
         more = len(problems) - NAMED
         named = problems[:NAMED] + ([f"and {more:,} more files"] if more > 0 else [])
         raise TableError("\n".join(named))
-    if not parts and not done:
-        raise TableError(f"table {table.name}: no files to read")
-    if parts:
-        done.append(_laid_together(parts, declared))
+    done.append(_laid_together(parts, declared))
     return checked(declared, _laid_together(done, declared))
 
 
 def _laid_together(parts: list[pa.Table], table: Table) -> pa.Table:
     """Return the rows of tables in one piece of memory, and forget the tables."""
-    data = pa.concat_tables(parts).cast(table.schema).combine_chunks()
+    empty = table.schema.empty_table()
+    data = pa.concat_tables([empty, *(part.cast(table.schema) for part in parts)]).combine_chunks()
     parts.clear()
     return data

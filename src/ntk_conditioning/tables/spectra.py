@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
 import pyarrow as pa
 
 from ntk_conditioning.tables import Column, Table
+
+if TYPE_CHECKING:
+    from ntk_conditioning.spectra.conditioning import Conditioning
 
 #: Columns that say which grid point a row belongs to; shared by every table of cells.
 GRID = (
@@ -85,3 +91,10 @@ SPECTRA = Table(
         ),
     ),
 )
+
+
+def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
+    """Return the columns of a block that its conditioning gives, with or without eigenvalues."""
+    row = {field.name: getattr(result, field.name) for field in fields(result)}
+    kept = result.eigenvalues if eigenvalues else None
+    return row | {"eigenvalues": None if kept is None else kept.tolist()}

@@ -1,97 +1,129 @@
-"""Cells that are done: kept where no job deletes them, and found again by what they depend on.
+"""Checkpoints of cells: found again, by what each cell depends on, after a job was killed.
 
-Snakemake deletes a job's outputs before it starts and after it has failed. So a cell is written
-into a folder of checkpoints and linked to its place. Its name there holds a digest of all that it
-depends on: a job that runs again keeps the cells whose digest is still the same, and computes the
-others. The cells themselves hold no digest, so that equal numbers are equal bytes.
+Snakemake deletes a job's outputs before it starts and after it has failed. So each cell is also
+written into a folder of checkpoints, under a name that holds a digest of all that it depends on. A
+job that runs again computes only the cells that have no checkpoint of their digest. The files
+themselves hold no digest, so that equal numbers are equal bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import os
-import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+import pyarrow as pa
+
 import ntk_conditioning
 from ntk_conditioning import tables
-from ntk_conditioning.files import atomic, sha256
+from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import Table
 from ntk_workflow.provenance.digests import source_digest
 
 #: Libraries whose version may change a cell.
 LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
 
-#: Arguments that cannot change a cell, or that enter its digest by what is in the files.
+#: Options that cannot change a cell, or that enter its digest by themselves.
 APART = (
     "activation_file",
     "checkpoints",
     "data",
     "depths",
     "memory_gb",
-    "outputs",
+    "output",
     "seeds",
     "threads",
     "widths",
 )
 
 
-class Checkpoints:
-    """The cells of one call of a program, and where each of them is kept."""
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a row: its coordinates, and the prepared dataset (.npz) that it is computed from.
 
-    def __init__(self, args: argparse.Namespace, *, program: str) -> None:
+    Cells of a row differ in one ``axis``, the "depth" or the "width", and in the seed, which is
+    None where nothing is random.
+
+    >>> cell = Cell("depth", 2, seed=1, data=Path("all.npz"))
+    >>> cell.name, cell.place
+    ('depth 2, seed 1', 'depth-2/seed-1')
+    """
+
+    axis: str
+    value: int
+    seed: int | None
+    data: Path
+
+    @property
+    def coordinates(self) -> dict[str, int | None]:
+        """The columns of the table that say which cell it is."""
+        return {self.axis: self.value, "seed": self.seed}
+
+    @property
+    def random_seed(self) -> int:
+        """The seed of a cell in which something is random."""
+        if self.seed is None:
+            raise ValueError(f"{self.name} has no seed")
+        return self.seed
+
+    @property
+    def name(self) -> str:
+        """What log lines call it."""
+        return f"{self.axis} {self.value}" + ("" if self.seed is None else f", seed {self.seed}")
+
+    @property
+    def place(self) -> str:
+        """Where it is among the checkpoints, without the digest."""
+        return f"{self.axis}-{self.value}/seed-{'none' if self.seed is None else self.seed}"
+
+
+class Checkpoints:
+    """The checkpoints of one call of a program."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        program: str,
+        options: Mapping[str, object],
+        plugins: Sequence[Path] = (),
+    ) -> None:
         """Take what all cells depend on.
 
-        That is the ``program`` with all that it imports and the activation's files, every argument
-        that can change a cell, and the versions of the libraries.
+        That is the ``program`` with all that it imports, the ``plugins`` (files that register
+        activations), the ``options`` but those `APART`, and the versions of the libraries.
         """
         source = Path(ntk_conditioning.__file__).parents[1]
-        self._folder = Path(args.checkpoints)
+        self._folder = folder
         self._common = {
-            "code": source_digest(program, *args.activation_file, source=source),
-            "options": {name: value for name, value in vars(args).items() if name not in APART},
+            "code": source_digest(program, *plugins, source=source),
+            "options": {name: value for name, value in options.items() if name not in APART},
             "versions": {library: metadata.version(library) for library in LIBRARIES},
         }
         self._data: dict[Path, str] = {}
 
-    def path(self, data: Path, *, place: str, **own: object) -> Path:
-        """Return where a cell is kept; the name holds a digest of all that it depends on.
+    def path(self, cell: Cell) -> Path:
+        """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
+        if cell.data not in self._data:
+            self._data[cell.data] = sha256(cell.data)
+        depends_on = self._common | {"data": self._data[cell.data]}
+        digest = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()[:16]
+        return self._folder / f"{cell.place}-{digest}.parquet"
 
-        ``place`` is its name without that digest, ``own`` what only this cell depends on.
-        """
-        if data not in self._data:
-            self._data[data] = sha256(data)
-        text = json.dumps(self._common | own | {"data": self._data[data]}, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return self._folder / f"{place}-{digest}.parquet"
-
-
-def is_kept(path: Path, table: Table) -> bool:
-    """Return whether there is a checkpoint that can be read."""
-    try:
-        tables.read(path, table)
-    except tables.TableError:
-        return False
-    return True
-
-
-def forget_others(path: Path) -> None:
-    """Delete the checkpoints of the same cell that depended on something else."""
-    seed, _, _ = path.stem.rpartition("-")
-    for other in path.parent.glob(f"{seed}-*{path.suffix}"):
-        if other != path:
-            other.unlink(missing_ok=True)
-
-
-def place(path: Path, output: Path) -> None:
-    """Give a checkpoint its name among the outputs as well, atomically."""
-    if output.exists() and output.samefile(path):
-        return
-    with atomic(output) as temporary:
+    def read(self, cell: Cell, table: Table) -> pa.Table | None:
+        """Return the cell's rows of the table, or None if no checkpoint of it can be read."""
         try:
-            os.link(path, temporary)
-        except OSError:  # a file system without hard links
-            shutil.copyfile(path, temporary)
+            return tables.read(self.path(cell), table)
+        except tables.TableError:
+            return None
+
+    def write(self, cell: Cell, table: Table, data: pa.Table) -> None:
+        """Write the cell's rows, and delete the checkpoints of the same cell with other digests."""
+        path = self.path(cell)
+        tables.write(path, table, data)
+        for other in path.parent.glob(f"{Path(cell.place).name}-*{path.suffix}"):
+            if other != path:
+                other.unlink(missing_ok=True)

@@ -1,22 +1,22 @@
-"""What the programs share whose cells are a smallest angle: the row of the table."""
+"""Rows of smallest angles: the row of the table of one cell."""
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ntk_conditioning.angles.pairs import MinAngle
 from ntk_workflow.cli import logger
-from ntk_workflow.rows.cell import Cell
 
 log = logger(__file__)
 
 
-def angle_row(
-    args: argparse.Namespace, cell: Cell, found: MinAngle, *, labels: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the row of the angles table of a cell."""
-    n, d = cell.x.shape
+def angle_row(found: MinAngle, x: NDArray[np.float64], labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of the angles table of a search among the samples ``x`` (n, d)."""
+    n, d = x.shape
     log.info(
         "n %d: smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples",
         n,
@@ -26,10 +26,6 @@ def angle_row(
         found.duplicates,
     )
     return {
-        "dataset": args.dataset,
-        "activation": args.activation,
-        "depth": cell.depth,
-        "seed": cell.seed,
         **labels,
         "dtype": "float64",
         "n": n,

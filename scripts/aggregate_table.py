@@ -1,4 +1,4 @@
-"""Collect the smallest angles of all cells of a run into one table."""
+"""Put rows, or other files of one table, together into the table of a run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.collection import collect
+from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.cli import Parser, run_main
-from ntk_workflow.plan.cells import Grid, angle_cells
 
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument("--cells", type=Path, required=True, help="folder of the cells")
-    parser.add_argument("--grids", nargs="+", required=True, help="grids of the run, as JSON")
+    parser.add_argument("--table", choices=TABLES, required=True, help="what the files hold")
+    parser.add_argument("--rows", type=Path, nargs="*", required=True, help="files (.parquet)")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    grids = [Grid.from_json(text) for text in args.grids]
-    paths = [args.cells / cell for cell in angle_cells(grids)]
-    tables.write(args.output, ANGLES, collect(paths, ANGLES))
+    table = TABLES[args.table]
+    tables.write(args.output, table, collect(args.rows, table))
     return 0
 
 

@@ -1,0 +1,44 @@
+"""Every table that a run may have, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ntk_conditioning.tables import Table
+from ntk_conditioning.tables.activations import ACTIVATIONS
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.tables.claims import CLAIMS
+from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.frames import FRAMES
+from ntk_conditioning.tables.linearity import LINEARITY
+from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning.tables.precision import PRECISION
+from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.statements import STATEMENTS
+from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
+from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+
+#: In the order in which they are documented.
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        SPECTRA,
+        CONDITIONING,
+        ANGLES,
+        DATASETS,
+        BOUNDS,
+        ORTHOGONALITY,
+        LINEARITY,
+        WIDTH_SLOPES,
+        PRECISION,
+        ACTIVATIONS,
+        TRAINING,
+        TRAINING_KERNELS,
+        LEARNING_RATES,
+        STATEMENTS,
+        CLAIMS,
+        FRAMES,
+    )
+}

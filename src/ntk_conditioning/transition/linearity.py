@@ -1,0 +1,117 @@
+"""How far a network is from linear in its weights, in balls about its initialisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.theory import liu2022transition as theory
+from ntk_conditioning.transition.feedforward import Assembly
+from ntk_conditioning.transition.gradients import gradient_products
+from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+
+
+@dataclass(frozen=True)
+class Linearity:
+    """Hessian and quadratic terms in the ball of a ``radius``, and the bounds on the latter.
+
+    ``fixed`` means that the last layer stays as it is. ``quadratic_term`` is the largest of those
+    found in four ways (see `LargestTerms`). A bound is None where its theorem says nothing.
+    """
+
+    radius: float
+    hessian_norm: float
+    hessian_residual: float
+    hessian_norm_fixed: float
+    quadratic_term: float
+    quadratic_random: float
+    quadratic_gradient: float
+    quadratic_eigenvector: float
+    quadratic_ascent: float
+    quadratic_term_fixed: float
+    bound: float | None
+    bound_fixed: float | None
+
+
+def linearity(
+    assembly: Assembly, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
+) -> list[Linearity]:
+    """Return, for each radius, the largest values over expansions at the rows of ``x`` (n, d).
+
+    ``directions`` random ones are searched, drawn with the ``seed``.
+    """
+    expanded = [
+        _at_sample(assembly, sample, radii=radii, directions=directions, seed=seed) for sample in x
+    ]
+    return [_largest(of_radius) for of_radius in zip(*expanded, strict=True)]
+
+
+def largest_weight(assembly: Assembly) -> float:
+    """Return the largest absolute weight of the last layer."""
+    return float(assembly.weights[-1].abs().max())
+
+
+def two_layer_bound(assembly: Assembly, x: Tensor, radius: float) -> float | None:
+    """Return Theorem 1's bound, whose sub-models are the neurons of a two-layer network."""
+    if len(assembly.hidden) != 1 or assembly.dense or assembly.activation.kinks:
+        return None
+    norm = float(torch.linalg.vector_norm(x)) * assembly.scale(1)
+    weight = largest_weight(assembly) + radius
+    smoothness = theory.two_layer_smoothness(assembly.activation, norm, weight)
+    return theory.assembly_bound(smoothness, radius, math.sqrt(assembly.hidden[0]))
+
+
+def last_layer_bound(assembly: Assembly, x: Tensor, radius: float) -> float | None:
+    """Return Theorem 4's bound, with the smoothness that its proof takes: of linear neurons."""
+    if assembly.dense or assembly.activation.kinks:
+        return None
+    *_, products = gradient_products(assembly, x)
+    _, curvature = theory.slope_bounds(assembly.activation)
+    smoothness = curvature * float(products.diagonal().max())
+    return theory.layer_bound(smoothness, radius, assembly.hidden[-1], largest_weight(assembly))
+
+
+def _at_sample(
+    assembly: Assembly, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
+) -> list[Linearity]:
+    whole, fixed = (Expansion(assembly, x, last_fixed=last) for last in (False, True))
+    norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
+    results = []
+    for radius in radii:
+        random = generator(seed, "batch")  # any stream but the initialisation's
+        search = partial(largest_terms, radius=radius, directions=directions, generator=random)
+        terms = search(whole, eigenvector=norm.eigenvector)
+        terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
+        results.append(
+            Linearity(
+                radius=radius,
+                hessian_norm=norm.norm,
+                hessian_residual=norm.residual,
+                hessian_norm_fixed=norm_fixed.norm,
+                quadratic_term=terms.largest,
+                quadratic_random=terms.random,
+                quadratic_gradient=terms.gradient,
+                quadratic_eigenvector=terms.eigenvector,
+                quadratic_ascent=terms.ascent,
+                quadratic_term_fixed=terms_fixed.largest,
+                bound=two_layer_bound(assembly, x, radius),
+                bound_fixed=last_layer_bound(assembly, x, radius),
+            )
+        )
+    return results
+
+
+def _largest(at_samples: Sequence[Linearity]) -> Linearity:
+    """Return the largest of every value; a bound that one sample lacks is missing."""
+    largest: dict[str, Any] = {}
+    for field in fields(Linearity):
+        values = [getattr(found, field.name) for found in at_samples]
+        largest[field.name] = None if None in values else max(values)
+    return Linearity(**largest)

@@ -1,0 +1,77 @@
+"""A row as one file: its cells one by one, those with a checkpoint read instead of computed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.tables import Table
+from ntk_workflow.checkpoints.cells import Cell, Checkpoints
+from ntk_workflow.cli import Parser, UsageError, limit_threads, logger, threads_argument
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.progress import progress
+
+log = logger(__file__)
+
+
+def row_parser(description: str | None) -> Parser:
+    """Return a parser with the options of every program that computes a row."""
+    parser = Parser(description=description)
+    add = parser.add_argument
+    add("--dataset", required=True, help="name written into the table")
+    add("--activation", required=True, help="name of the activation")
+    activation_files_argument(parser)
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    add("--checkpoints", type=Path, help="folder in which cells that are done are kept")
+    threads_argument(parser)
+    return parser
+
+
+def load_activation(args: argparse.Namespace) -> Activation:
+    """Return the activation of a row, with the process limited to its threads."""
+    limit_threads(args.threads)
+    load_activation_files(args)
+    return activations.get(args.activation)
+
+
+def checkpoints_of(args: argparse.Namespace, *, program: str) -> Checkpoints | None:
+    """Return the checkpoints of a call of a ``program`` (its file), if it was given a folder."""
+    if args.checkpoints is None:
+        return None
+    options, plugins = vars(args), args.activation_file
+    return Checkpoints(args.checkpoints, program=program, options=options, plugins=plugins)
+
+
+def write_row(
+    output: Path,
+    table: Table,
+    cells: Sequence[Cell],
+    compute: Callable[[Cell], Iterable[Mapping[str, Any]]],
+    *,
+    checkpoints: Checkpoints | None,
+) -> None:
+    """Write the rows of the table that ``compute`` returns of every cell.
+
+    The file is the same whatever the order of the cells, and whichever had a checkpoint.
+
+    Raises:
+        UsageError: if a cell is there twice.
+    """
+    if len({cell.place for cell in cells}) < len(cells):
+        raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")
+    parts = []
+    for cell in progress(cells, unit="cell", log=log, total=len(cells)):
+        kept = checkpoints.read(cell, table) if checkpoints else None
+        data = tables.from_rows(table, compute(cell)) if kept is None else kept
+        if checkpoints and kept is None:
+            checkpoints.write(cell, table, data)
+        log.info("%s: %s", cell.name, "computed" if kept is None else "kept")
+        parts.append(data)
+    tables.write(output, table, pa.concat_tables(parts))
