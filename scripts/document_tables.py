@@ -7,46 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
-<<<<<<< HEAD
-from ntk_conditioning.tables.activations import ACTIVATIONS
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.bounds import BOUNDS
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
-from ntk_conditioning.tables.claims import CLAIMS
-from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.frames import FRAMES
-from ntk_conditioning.tables.linearity import LINEARITY
-from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
-from ntk_conditioning.tables.precision import PRECISION
-from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
-from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
-from ntk_workflow.cli import Parser, run_main
-
-TABLES = (
-    SPECTRA,
-    CONDITIONING,
-    ANGLES,
-    DATASETS,
-    BOUNDS,
-    ORTHOGONALITY,
-    LINEARITY,
-    WIDTH_SLOPES,
-    PRECISION,
-    ACTIVATIONS,
-    TRAINING,
-    TRAINING_KERNELS,
-    LEARNING_RATES,
-    CLAIM_EXPERIMENTS,
-    CLAIMS,
-    FRAMES,
-)
-=======
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.cli import Parser, run_main
 
->>>>>>> rows
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
 

@@ -8,6 +8,7 @@ from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
@@ -16,7 +17,6 @@ from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.statements import STATEMENTS
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
@@ -37,7 +37,7 @@ TABLES: Mapping[str, Table] = {
         TRAINING,
         TRAINING_KERNELS,
         LEARNING_RATES,
-        STATEMENTS,
+        CLAIM_EXPERIMENTS,
         CLAIMS,
         FRAMES,
     )
