@@ -185,9 +185,10 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
         "output": folder / "curves.parquet",
     }
     assert train_network.main(network(folder, {"depth": 0, "seeds": 1} | train)) == 0
-    losses = tables.read(folder / "curves.parquet", TRAINING)["train_loss"].to_pylist()
+    curves = tables.read(folder / "curves.parquet", TRAINING)
+    losses = curves["train_loss"].to_pylist()
     assert losses[0] > losses[1] > losses[2]
-    assert losses[3] < losses[4] < losses[5]
+    assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
 
 
 def test_two_calls_write_the_same_bytes(folder):

@@ -106,7 +106,12 @@ TRAINING = Table(
             "mean over all pairs of different test samples of the cosine between their last hidden "
             "representations; missing for `mlp`",
         ),
-        Column("diverged", pa.bool_(), "whether the loss has been infinite or not a number"),
+        Column(
+            "diverged",
+            pa.bool_(),
+            "whether by this epoch the loss of all samples or of a step was not finite or exceeded "
+            "1000 times the initial loss, or the outputs had become the same for all samples",
+        ),
     ),
 )
 

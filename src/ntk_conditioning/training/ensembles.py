@@ -20,7 +20,7 @@ from ntk_conditioning.networks import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import layers
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.trainings import EVALUATED, Arrays, Member, Part, Training
+from ntk_conditioning.training.trainings import EVALUATED, Arrays, Member, Part, Training, differ
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,13 @@ class Ensemble(Training[_Group]):
         pace = (-rates / x.shape[-2]).to(x)
         if not group.alone:
             pace = pace[:, None, None]
+
+        def pull(f: Tensor) -> Tensor:
+            self._watch_step(group, f, y)
+            return self._loss.gradient(f, y).mul_(pace)
+
         last = step + 1 == self.steps_per_epoch
-        moved = layers.descend(
-            self._activation,
-            group.matrices,
-            x,
-            lambda f: self._loss.gradient(f, y).mul_(pace),
-            measure=last,
-        )
+        moved = layers.descend(self._activation, group.matrices, x, pull, measure=last)
         if moved is not None:
             norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
@@ -151,15 +150,20 @@ class Ensemble(Training[_Group]):
                 continue
             n = len(next(iter(parts.values())).x)
             loss = correct = torch.zeros((), dtype=torch.float64)
+            first, varies = None, torch.zeros((), dtype=torch.bool)
             for top in range(0, n, EVALUATED):
                 rows = dict.fromkeys(parts, slice(top, top + EVALUATED))
                 x, y = self._gather(group, parts, rows)
                 f = layers.outputs(self._activation, group.matrices, x)
                 loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
                 correct = (self._loss.predictions(f) == y).sum(-1) + correct
+                first = f[..., :1, :] if first is None else first
+                varies = differ(f, first) | varies
             for metric, total in (("loss", loss), ("accuracy", correct)):
                 values = total.numpy(force=True) / n
                 self.metrics[f"{name}_{metric}"][self.epoch, group.numbers] = values
+            if name == "train":
+                self._varies[group.numbers] = varies.numpy(force=True)
 
     def _gather(
         self, group: _Group, parts: Mapping[int, Part], rows: Mapping[int, Any]

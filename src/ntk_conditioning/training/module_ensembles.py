@@ -20,7 +20,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.augmentation import Augmentation, crop_flip, draw_moves
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.models import Network
-from ntk_conditioning.training.trainings import EVALUATED, Arrays, Member, Part, Training
+from ntk_conditioning.training.trainings import EVALUATED, Arrays, Member, Part, Training, differ
 
 _MOMENTUM = "momentum_buffer"  # torch's name for it
 
@@ -136,6 +136,15 @@ class ModuleEnsemble(Training[_Trained]):
             for name, tensor in _tensors(group).items():
                 tensor.copy_(torch.from_numpy(np.asarray(state[name][place])))
 
+    # --- divergence -----------------------------------------------------------------------------
+
+    @property
+    def _evaluates_as_trained(self) -> bool:
+        # Until running statistics have settled, a network that trains well may be evaluated at a
+        # million times its initial loss; and bfloat16 makes outputs equal that are only close.
+        running = any(True for group in self._groups for _ in group.network.buffers())
+        return not (running or self._descent.mixed_precision)
+
     # --- one epoch of a network -----------------------------------------------------------------
 
     def rate_factor(self) -> float:
@@ -161,6 +170,7 @@ class ModuleEnsemble(Training[_Trained]):
         for own in group.optimizer.param_groups:
             own["lr"] = own["factor"] * member.rate * self.rate_factor()
         f, _ = self._forward(group, x)
+        self._watch_step(group, f.detach(), y)
         torch.autograd.backward(f, self._loss.gradient(f.detach(), y) / len(y))
         if step + 1 == self.steps_per_epoch:
             squares = [
@@ -190,13 +200,18 @@ class ModuleEnsemble(Training[_Trained]):
             part = parts[self.members[group.number].seed]
             loss = correct = squares = torch.zeros((), dtype=torch.float64)
             total = torch.zeros((), dtype=torch.float64)
+            first, varies = None, torch.zeros((), dtype=torch.bool)
             for x, y in zip(*(torch.split(t, EVALUATED) for t in (part.x, part.y)), strict=True):
                 f, u = self._forward(group, x)
                 loss = self._loss.values(f, y).sum(dtype=torch.float64) + loss
                 correct = (self._loss.predictions(f) == y).sum() + correct
+                first = f[:1] if first is None else first
+                varies = differ(f, first) | varies
                 directions = normalize(u.double())
                 total = directions.sum(0) + total
                 squares = directions.square().sum() + squares
+            if name == "train":
+                self._varies[group.number] = varies.item()
             n = len(part.x)
             found = {f"{name}_loss": loss.item() / n, f"{name}_accuracy": correct.item() / n}
             if name == "test" and n > 1:

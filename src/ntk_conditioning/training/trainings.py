@@ -24,6 +24,17 @@ from ntk_conditioning.training.losses import Loss
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
 EVALUATED = 1000
 
+#: A network has diverged once its loss exceeds this many times the larger of its initial loss and
+#: the loss of zero outputs (which some networks begin below). The loss of a step may rise up to 64
+#: times in networks that then learn 99 % of their samples: cross-entropy at high rates, on patches.
+#: Losses that explode pass 1900 times. The few networks whose loss peaks in between go on, and end
+#: little better than constant outputs.
+GROWTH = 1000
+
+#: Outputs are constant if they differ by no more than this many roundings: the same row is rounded
+#: differently at different places in a matrix.
+ROUNDINGS = 8
+
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
@@ -70,8 +81,11 @@ class Training(ABC, Generic[G]):
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
             gradient of the epoch's last batch before its step.
-        diverged: for every member the epoch after which its loss was found not to be finite, or
-            -1. Such a member is not trained any more.
+        diverged: for every member the first evaluated epoch by which it had diverged, or -1. A
+            member diverges if its loss, over all samples or over those of any step, is not finite
+            or exceeds `GROWTH` times its initial loss, or if its outputs become the same for all
+            samples. With running statistics or in mixed precision only the losses of steps count,
+            and what is not finite. It is not trained any more.
     """
 
     METRICS: tuple[str, ...] = (
@@ -100,6 +114,16 @@ class Training(ABC, Generic[G]):
         self._batch = self._n if batch == "all" else min(batch, self._n)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
         self._groups: Sequence[G] = []
+        outputs = (self._n, loss.outputs)
+        zero = {
+            seed: loss.values(part.x.new_zeros(outputs), part.y).mean(dtype=torch.float64).item()
+            for seed, part in train.items()
+        }
+        self._zero_loss = np.array([zero[member.seed] for member in members])
+        # On the samples' device: fetching the loss of every step would slow down a GPU.
+        self._peak_loss = torch.zeros(len(members), dtype=torch.float64, device=self._like.device)
+        self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
+        self._varied = self._varies.copy()  # at any evaluation
 
     @property
     def steps_per_epoch(self) -> int:
@@ -124,8 +148,9 @@ class Training(ABC, Generic[G]):
         if not all([*spread(lambda group: self._finish_epoch(group, paused), self._groups)]):
             return False
         if self._evaluates:
-            lost = ~np.isfinite(self.metrics["train_loss"][self.epoch]) & (self.diverged < 0)
+            lost = self._lost() & (self.diverged < 0)
             self.diverged[lost] = self.epoch
+            self._varied |= self._varies
             for values in self.metrics.values():
                 values[self.epoch, lost] = np.nan
             if lost.any():
@@ -140,6 +165,8 @@ class Training(ABC, Generic[G]):
             "epoch": np.array(self.epoch),
             "steps": self._steps.copy(),
             "diverged": self.diverged.copy(),
+            "peak_loss": self._peak_loss.numpy(force=True).copy(),
+            "varied": self._varied.copy(),
             **{name: values.copy() for name, values in self.metrics.items()},
             **self._weights(),
         }
@@ -151,7 +178,8 @@ class Training(ABC, Generic[G]):
             StateError: if that one had other members, epochs or layers.
         """
         members = self._steps.shape
-        expected: dict[str, tuple[int, ...]] = {"epoch": (), "steps": members, "diverged": members}
+        expected: dict[str, tuple[int, ...]] = {"epoch": ()}
+        expected |= dict.fromkeys(("steps", "diverged", "peak_loss", "varied"), members)
         expected |= {name: values.shape for name, values in self.metrics.items()}
         _require(state, expected)
         active = self._going_on(state)
@@ -161,6 +189,8 @@ class Training(ABC, Generic[G]):
             raise StateError(f"a state of another ensemble: this one has no {name}")
         self.epoch = int(state["epoch"])
         self.diverged = state["diverged"].copy()
+        self._peak_loss = torch.tensor(state["peak_loss"], device=self._like.device)
+        self._varied = state["varied"].copy()
         self.metrics = {name: state[name].copy() for name in self.METRICS}
         self._steps = state["steps"].copy()
         self._place(active, state)
@@ -195,6 +225,29 @@ class Training(ABC, Generic[G]):
     def _evaluate(self, group: G) -> None:
         """Measure loss and accuracy on all samples."""
 
+    # --- divergence -----------------------------------------------------------------------------
+
+    def _lost(self) -> NDArray[np.bool_]:
+        """Return which members have diverged by the epoch that was just evaluated."""
+        losses = self.metrics["train_loss"]
+        loss, peak = losses[self.epoch], self._peak_loss.numpy(force=True)
+        limit = GROWTH * np.maximum(losses[0], self._zero_loss)
+        lost: NDArray[np.bool_] = ~(np.isfinite(loss) & np.isfinite(peak)) | (peak > limit)
+        if self._evaluates_as_trained:
+            lost |= (loss > limit) | (self._varied & ~self._varies)
+        return lost
+
+    @property
+    def _evaluates_as_trained(self) -> bool:
+        """Whether evaluations show the network as its steps see it, in full precision."""
+        return True
+
+    def _watch_step(self, group: G, f: Tensor, labels: Tensor) -> None:
+        """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
+        loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
+        numbers = torch.as_tensor(group.numbers, device=loss.device)
+        self._peak_loss[numbers] = torch.maximum(self._peak_loss[numbers], loss)
+
     # --- one epoch of a group -------------------------------------------------------------------
 
     @property
@@ -220,6 +273,12 @@ class Training(ABC, Generic[G]):
             return [slice(None)]  # of which indexing makes no copy
         order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
         return torch.split(order.to(self._like.device), self._batch)
+
+
+def differ(f: Tensor, first: Tensor) -> Tensor:
+    """Return whether outputs (..., n, c) differ from those of one sample (..., 1, c)."""
+    tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
+    return (f - first).abs().amax((-2, -1)) > tolerance
 
 
 def _require(state: Arrays, expected: Mapping[str, tuple[int, ...]]) -> None:

@@ -1,0 +1,272 @@
+"""Networks diverge if their loss explodes or their outputs become constant; a mild rise is legal.
+
+Without these rules the losses of `mlp` at the rate 1.0 are 0.886, 114, 2942, 2.8e8 and from then
+on 0.2037, the loss of zero outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from ntk_conditioning import activations, tables
+from ntk_conditioning.tables.training import (
+    POINT_KEYS,
+    TRAINING,
+    TRAINING_KERNELS,
+    curve_rows,
+    select_rates,
+)
+from ntk_conditioning.training import (
+    Architecture,
+    Descent,
+    Ensemble,
+    Member,
+    ModuleEnsemble,
+    Part,
+    Training,
+    make_loss,
+    make_network,
+    trainings,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N = 200
+DEAD, HEALTHY = 1.0, 0.1
+
+
+def digits(chosen: Any = slice(N)) -> Part:
+    data = load_digits()
+    x = torch.from_numpy(data.data[chosen] / 16).float()
+    return Part(x, torch.from_numpy(data.target[chosen]))
+
+
+def mlp(
+    rates: Sequence[float],
+    *,
+    depth: int = 3,
+    width: int = 32,
+    seed: int = 1,
+    train: Part | None = None,
+    test: Part | None = None,
+    **options: Any,
+) -> Ensemble:
+    train = train or digits()
+    return Ensemble(
+        Architecture(depth, width, activations.get("relu")),
+        make_loss("square", outputs="scalar", classes=10, dtype=train.x.dtype),
+        [Member(seed, rate) for rate in rates],
+        {seed: train},
+        test and {seed: test},
+        **{"epochs": 12, "batch": "all"} | options,
+    )
+
+
+def modules(
+    rates: Sequence[float], name: str = "fc", *, depth: int = 3, width: int = 32, **options: Any
+) -> ModuleEnsemble:
+    part, loss = (
+        digits(),
+        make_loss("cross_entropy", outputs="classes", classes=10, dtype=torch.float32),
+    )
+    network = partial(
+        make_network,
+        name,
+        d=64,
+        image=(8, 8, 1),
+        depth=depth,
+        width=width,
+        activation=activations.get("relu"),
+        outputs=loss.outputs,
+        dtype=torch.float32,
+    )
+    return ModuleEnsemble(
+        network,
+        loss,
+        [Member(1, rate) for rate in rates],
+        {1: Part(part.x.reshape(-1, 1, 8, 8), part.y)},
+        **{"epochs": 12, "batch": "all"} | options,
+    )
+
+
+def finish(ensemble: Training[Any]) -> Training[Any]:
+    while not ensemble.finished:
+        assert ensemble.advance()
+    return ensemble
+
+
+def missing(ensemble: Training[Any], number: int) -> list[int]:
+    """Return the epochs without a training loss."""
+    return np.flatnonzero(np.isnan(ensemble.metrics["train_loss"][:, number])).tolist()
+
+
+# --- growth ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_network_that_explodes_and_then_dies_has_diverged(together):
+    """Its last loss is finite, and lower than the first."""
+    ensemble = finish(mlp([DEAD, HEALTHY], together=together))
+    assert ensemble.diverged.tolist() == [2, -1]
+    assert missing(ensemble, 0) == [*range(2, 13)]
+    assert missing(ensemble, 1) == []
+    np.testing.assert_allclose(
+        ensemble.metrics["train_loss"][:, 1],
+        finish(mlp([HEALTHY])).metrics["train_loss"][:, 0],
+        rtol=1e-4 if together else 0,
+    )
+
+
+def test_modules_that_explode_and_come_back_have_diverged():
+    """At the rate 10 the losses would be 2.35, 6.29, 6.5e4, …, 2.70."""
+    ensemble = finish(modules([10.0, 0.1]))
+    assert ensemble.diverged.tolist() == [2, -1]
+    assert missing(ensemble, 0) == [*range(2, 13)]
+
+
+def test_an_explosion_between_two_evaluations_is_seen():
+    for ensemble in (
+        mlp([DEAD, HEALTHY], evaluate_every=12),
+        modules([10.0, 0.1], evaluate_every=12),
+    ):
+        assert finish(ensemble).diverged.tolist() == [12, -1]
+
+
+def test_an_explosion_in_the_last_step_is_seen():
+    assert finish(mlp([DEAD], epochs=2)).diverged.tolist() == [2]
+
+
+@pytest.mark.parametrize("make", [partial(mlp, [DEAD, HEALTHY]), partial(modules, [10.0, 0.1])])
+@pytest.mark.parametrize("batch", ["all", 50])
+def test_a_pause_after_every_step_changes_no_flag(make, batch):
+    """An explosion before the pause is seen at an evaluation after it."""
+    options = {"batch": batch, "evaluate_every": 12}
+    whole, parts = finish(make(**options)), make(**options)
+    assert (whole.diverged >= 0).tolist() == [True, False]
+    while not parts.finished:
+        answers = iter([False])
+        parts.advance(lambda answers=answers: next(answers, True))
+        state = parts.state()
+        parts = make(**options)
+        parts.restore(state)
+    for name, array in whole.state().items():
+        np.testing.assert_array_equal(array, parts.state()[name], err_msg=name)
+
+
+def test_a_loss_may_rise_for_a_while():
+    """It rises to 5 times the initial one and ends below a quarter of that."""
+    losses = finish(mlp([HEALTHY])).metrics["train_loss"][:, 0]
+    assert 4 < losses.max() / losses[0] < 6
+    assert losses[-1] < losses[0] / 4
+
+
+def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
+    """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
+    train = Part(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
+    ensemble = mlp([2.5], depth=0, train=train, epochs=40)
+    ensemble.restore(ensemble.state() | {"weights_0": np.array([[[1.0001]]])})
+    finish(ensemble)
+    grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
+    lost = int(np.argmax(grown > trainings.GROWTH * 0.5))
+    assert grown[lost - 1] > 1e8 * grown[0]
+    np.testing.assert_allclose(ensemble.metrics["train_loss"][:lost, 0], grown[:lost], rtol=1e-9)
+    assert ensemble.diverged.tolist() == [lost]
+
+
+def test_running_statistics_that_lag_are_no_divergence():
+    """Evaluated losses of this network exceed 2000 times the first; those of its steps fall."""
+    descent = Descent(momentum=0.9)
+    ensemble = finish(
+        modules([1.0], "fc_batch_norm", depth=12, width=16, epochs=4, batch=50, descent=descent)
+    )
+    losses = ensemble.metrics["train_loss"][:, 0]
+    assert losses.max() > trainings.GROWTH * losses[0]
+    assert ensemble.diverged.tolist() == [-1]
+
+
+# --- death ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_network_that_dies_at_once_has_diverged_without_growth(together):
+    """The loss falls from 53.5 to 0.2037 in the first step and stays there."""
+    options = {"depth": 2, "width": 8, "seed": 8, "together": together}
+    ensemble = mlp([0.3, 0.001], **options)
+    finish(ensemble)
+    assert ensemble.diverged.tolist() == [1, -1]
+    assert ensemble.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
+
+
+def test_modules_that_die_have_diverged_without_growth():
+    """Only the classifier's biases are left: the outputs are equal, but not zero."""
+    ensemble = modules([0.1, 0.05])
+    ensemble.advance()
+    state = ensemble.state()
+    state["network.body.1.weight"][0] = 0
+    state["network.body.1.bias"][0] = -1
+    state["network.head.bias"][0] = np.linspace(-1, 1, 10)
+    ensemble.restore(state)
+    assert finish(ensemble).diverged.tolist() == [1, -1]
+
+
+def test_a_network_that_begins_with_equal_outputs_has_not_died():
+    """Fixup's classifier begins at zero, and this ReLU network is dead from the start."""
+    fixup = modules([0.1], "resnet_fixup", depth=8, width=4, epochs=1, batch=50)
+    assert finish(fixup).diverged.tolist() == [-1]
+    dead = finish(mlp([0.3], depth=1, width=2, seed=10))
+    assert np.ptp(dead.metrics["train_loss"]) == 0
+    assert dead.diverged.tolist() == [-1]
+
+
+# --- and selection --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("criterion", "healthy"),
+    [("final_loss", 0.01), ("epochs_to_loss", 0.1), ("test_accuracy", 0.01)],
+)
+def test_a_network_that_has_diverged_is_never_the_best(criterion, healthy, monkeypatch):
+    """Without the rules it would be: zero outputs mean class 4, that of all test samples."""
+    point = dict(zip(POINT_KEYS, ("fig3", "digits", "fc", "relu", 3), strict=True))
+
+    def best() -> float | None:
+        test = digits(np.flatnonzero(load_digits().target == 4))
+        ensemble = finish(mlp([DEAD, healthy], test=test))
+        labels = {
+            column.name: {pa.string(): "", pa.bool_(): False}.get(column.type, 0)
+            for column in TRAINING.columns
+            if not column.nullable
+        }
+        rows = [
+            row
+            for number, member in enumerate(ensemble.members)
+            for row in curve_rows(
+                labels | point,
+                seed=member.seed,
+                rate=member.rate,
+                steps_per_epoch=1,
+                metrics={name: values[:, number] for name, values in ensemble.metrics.items()},
+                diverged=int(ensemble.diverged[number]),
+                epochs=range(13),
+            )
+        ]
+        (row,) = select_rates(
+            tables.from_rows(TRAINING, rows),
+            tables.from_rows(TRAINING_KERNELS, []),
+            {"fig3": (criterion, 0.3)},
+        ).to_pylist()
+        return row["learning_rate"]
+
+    assert best() == healthy
+    monkeypatch.setattr(
+        Training, "_lost", lambda self: ~np.isfinite(self.metrics["train_loss"][self.epoch])
+    )
+    assert best() == DEAD
