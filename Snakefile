@@ -5,7 +5,7 @@
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
 #   snakemake claims                                    the papers' claims, each with a verdict
-#   snakemake estimate                                  what it would take: core-hours, memory
+#   make estimate                                       what it would take: core-hours, memory
 #   snakemake bundle                                    the run as one file that anyone can verify
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
@@ -41,7 +41,6 @@ include: "rules/claims.smk"
 include: "rules/record.smk"
 include: "rules/bundled.smk"
 include: "rules/bundle.smk"
-include: "rules/estimate.smk"
 
 
 rule all:

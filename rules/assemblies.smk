@@ -33,6 +33,7 @@ rule measure_orthogonality:
     resources:
         mem_mb=assembly_memory("orthogonality"),
         runtime=assembly_minutes("orthogonality"),
+        core_seconds=assembly_seconds("orthogonality"),
         device="cpu",
     params:
         network=assembly_options("orthogonality"),
@@ -72,6 +73,7 @@ rule measure_linearity:
     resources:
         mem_mb=assembly_memory("linearity"),
         runtime=assembly_minutes("linearity"),
+        core_seconds=assembly_seconds("linearity"),
         device="cpu",
     params:
         network=assembly_options("linearity"),

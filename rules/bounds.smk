@@ -28,9 +28,12 @@ rule compute_bounds:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=lambda w, attempt: work.memory_mb(SIZES.bounds(w.dataset), attempt),
-        runtime=lambda w, attempt: work.minutes(
+        mem_mb=lambda w, attempt: resources.mem_mb(SIZES.bounds(w.dataset), attempt),
+        runtime=lambda w, attempt: resources.runtime(
             "compute_bounds", SIZES.bounds(w.dataset), attempt
+        ),
+        core_seconds=lambda w: resources.core_seconds(
+            "compute_bounds", SIZES.bounds(w.dataset)
         ),
     params:
         activations=BOUNDS_STUDY["activations"],

@@ -16,13 +16,11 @@ from ntk_conditioning.data import datasets
 from ntk_conditioning.networks import activations, architectures
 from ntk_conditioning.training import learning_rates
 from ntk_workflow import config as configuration
-from ntk_workflow import resources as costs
+from ntk_workflow import resources
 from ntk_workflow.figures import parameters as figures
-from ntk_workflow.plan import batches, cells
-from ntk_workflow.plan import planned_jobs as planning
+from ntk_workflow.plan import batches, cells, sizes
 from ntk_workflow.provenance import digests as provenance
 from ntk_workflow.provenance import versions
-from ntk_workflow.resources import sizes as work
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 

@@ -39,6 +39,7 @@ for batch in CELL_JOBS["compute_spectrum"]:
         resources:
             mem_mb=cell_memory("compute_spectrum", batch),
             runtime=cell_minutes("compute_spectrum", batch),
+            core_seconds=cell_seconds("compute_spectrum", batch),
             device="cpu",
         params:
             depths=job_depths,
@@ -91,6 +92,7 @@ for batch in CELL_JOBS["compute_infinite_spectrum"]:
         resources:
             mem_mb=cell_memory("compute_infinite_spectrum", batch),
             runtime=cell_minutes("compute_infinite_spectrum", batch),
+            core_seconds=cell_seconds("compute_infinite_spectrum", batch),
         params:
             depths=job_depths,
             seeds=job_seeds,
@@ -140,6 +142,7 @@ for batch in CELL_JOBS["compute_min_angle"]:
         resources:
             mem_mb=cell_memory("compute_min_angle", batch),
             runtime=cell_minutes("compute_min_angle", batch),
+            core_seconds=cell_seconds("compute_min_angle", batch),
             device="cpu",
         params:
             depths=job_depths,
@@ -183,6 +186,7 @@ for batch in CELL_JOBS["compute_infinite_min_angle"]:
         resources:
             mem_mb=cell_memory("compute_infinite_min_angle", batch),
             runtime=cell_minutes("compute_infinite_min_angle", batch),
+            core_seconds=cell_seconds("compute_infinite_min_angle", batch),
         params:
             depths=job_depths,
             seeds=job_seeds,

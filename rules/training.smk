@@ -25,6 +25,7 @@ rule compute_training_kernel:
     resources:
         mem_mb=training_memory("compute_training_kernel"),
         runtime=training_minutes("compute_training_kernel"),
+        core_seconds=training_seconds("compute_training_kernel"),
     params:
         width=experiment_value("width"),
         seeds=experiment_value("seeds"),
@@ -58,6 +59,7 @@ rule train_network:
     resources:
         mem_mb=training_memory("train_network"),
         runtime=training_minutes("train_network"),
+        core_seconds=training_seconds("train_network"),
         device="cpu",
     params:
         width=experiment_value("width"),

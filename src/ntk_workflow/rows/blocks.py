@@ -15,6 +15,7 @@ from ntk_conditioning import memory
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import Conditioning
+from ntk_workflow import resources
 from ntk_workflow.cli import (
     limit_threads,
     logger,
@@ -64,7 +65,7 @@ def memory_argument(parser: argparse.ArgumentParser) -> None:
 def memory_budget(args: argparse.Namespace) -> int:
     """Return the memory that a program may use, in bytes."""
     if args.memory_gb is None:
-        return memory.available_bytes(environ=os.environ)
+        return memory.available_bytes(environ=os.environ, reserved=resources.SNAKEMAKE)
     return int(args.memory_gb * memory.GB)
 
 

@@ -1,0 +1,438 @@
+"""What a job needs: operations and memory from its sizes, time from fitted rates.
+
+Operations are those of products of float64 matrices on one core: float32 counts half, and what runs
+slower than products (eigenvalues, elementwise functions) counts as many operations as a product
+does in the same time. So a job of any kind takes ``startup + flops / rate`` seconds.
+Nothing here imports torch: a workflow asks for all its jobs before it starts any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from ntk_conditioning import memory
+from ntk_conditioning.networks import activations, architectures
+
+#: What Snakemake takes around the program in a cluster's job, in bytes: two or three processes.
+SNAKEMAKE = 10**9
+#: What a process with torch takes before it has any data, in bytes.
+TORCH = 6 * 10**8
+#: Bytes that gradients may take in a search for the smallest angle, `min_angle.MEMORY`.
+GRADIENTS = 2**32
+#: Samples of a training's kernel, as many as compute_training_kernel takes at most.
+KERNEL_SAMPLES = 1024
+#: The longest time that a job asks for, in minutes: few partitions grant more. What takes longer
+#: goes on from its checkpoint when it is tried again.
+MOST_MINUTES = 24 * 60
+
+# What a job asks for beyond its estimate.
+_HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
+# Activations that map rays to rays, and those whose layers of infinite width have formulas. A
+# normalised variant is shifted, which ends both, unless its mean is 0.
+_HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
+_CLOSED_FORMS = _HOMOGENEOUS | {"erf"}
+# LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's rate.
+_EIGENVALUES = 16 / 3
+# 4 s² l for the singular values of an s × l factor, s <= l, at 40% of the rate.
+_SINGULAR_VALUES = 10
+# Their iterations take longer the deeper a linear network is: on MNIST by this much per layer.
+_PER_LAYER = 0.65
+# Three factorisations of m³/3 operations for λ_min, and 200 Lanczos iterations of 2 m² at a tenth
+# of the rate, for they only read the memory.
+_FACTORISATIONS, _ITERATIONS = 3 / 3, 200 * 2 * 10
+# Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
+# ReLU, of a function that is interpolated, and of one where all samples have one norm.
+_ANGLE, _CLOSED_FORM, _QUADRATURE, _ONE_NORM = 4000, 700, 20000, 4000
+# Operations of torch's modules, in those of a large product of the same type, measured: on a
+# multiply-add of a narrow convolution, on a hidden unit of a sample in a step, on a weight that a
+# step moves, and to start the operations of a layer.
+_CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
+# Numbers that a hidden unit keeps of every sample until the gradient has passed.
+_HELD = 6
+# Operations on an entry of a matrix of cosines, and of factored gradients that are scaled and
+# rounded: both only read the memory.
+_COSINE, _ROUNDING = 600, 40
+# Products with a Hessian until its norm has converged, the operations of one on a weight, with
+# those of Lanczos' method, the vectors that it and a backward pass keep, and steps of ascents.
+_HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _HESSIAN_VECTORS, _CLIMBS = 100, 700, 24, 60
+
+
+@dataclass(frozen=True)
+class ResourceEstimate:
+    """The operations ``flops`` of a job, and the peak ``memory`` of its process in bytes."""
+
+    flops: float
+    memory: float
+
+    def __add__(self, other: ResourceEstimate) -> ResourceEstimate:
+        """Return the estimate of both, one after the other."""
+        return ResourceEstimate(self.flops + other.flops, max(self.memory, other.memory))
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """How fast jobs of a kind are: ``startup`` in seconds, then ``rate`` operations per second."""
+
+    startup: float
+    rate: float
+
+
+#: Of one core, measured on two cores of a server CPU.
+CORE: Mapping[str, Throughput] = {
+    "prepare_dataset": Throughput(1.5, 1e10),
+    "describe_dataset": Throughput(1.9, 4e10),
+    "measure_activations": Throughput(6.0, 4e10),
+    "measure_precision": Throughput(20.0, 4e10),
+    "compute_spectrum": Throughput(2.4, 4e10),
+    "compute_infinite_spectrum": Throughput(0.8, 3.3e10),
+    "compute_min_angle": Throughput(2.8, 4e10),
+    "compute_infinite_min_angle": Throughput(0.7, 4.5e10),
+    "compute_training_kernel": Throughput(2.0, 4e10),
+    "train_network": Throughput(2.5, 4e10),
+    "render_figure": Throughput(4.2, 4e10),
+}
+#: Of one GPU of a data centre: assumptions. Eigenvalues of small blocks are the processor's anyway.
+GPU: Mapping[str, Throughput] = {
+    "compute_spectrum": Throughput(8.0, 2e11),
+    "compute_min_angle": Throughput(8.0, 2e12),
+    "train_network": Throughput(8.0, 2e12),
+}
+_OTHER = Throughput(3.0, 4e10)
+
+#: Downloads, tables, figures: mostly the start of a process.
+LIGHT = ResourceEstimate(flops=0.0, memory=1e9)
+
+
+def throughput(kind: str, *, gpu: bool = False) -> Throughput:
+    """Return how fast a rule's jobs are; one that cannot use a GPU is as fast as on a core."""
+    core = CORE.get(kind, _OTHER)
+    return GPU.get(kind, core) if gpu else core
+
+
+def core_seconds(kind: str, estimate: ResourceEstimate, *, gpu: bool = False) -> int:
+    """Return what a job takes on one core, or on one GPU, in whole seconds.
+
+    >>> core_seconds("train_network", ResourceEstimate(4e12, 1e9))
+    103
+    """
+    speed = throughput(kind, gpu=gpu)
+    return math.ceil(speed.startup + estimate.flops / speed.rate)
+
+
+def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
+    """Return the memory that a job asks for, with Snakemake's own, in 10^6 bytes.
+
+    >>> mem_mb(LIGHT), mem_mb(LIGHT, attempt=2)
+    (2250, 3500)
+    """
+    return math.ceil(_HEADROOM * estimate.memory / 1e6) * attempt + SNAKEMAKE // 10**6
+
+
+def runtime(
+    kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False, threads: int = 1
+) -> int:
+    """Return the minutes that a job asks for; twice as many with every attempt, up to a day.
+
+    >>> runtime("render_figure", LIGHT), runtime("render_figure", LIGHT, attempt=2)
+    (10, 20)
+    """
+    seconds = core_seconds(kind, estimate, gpu=gpu) / (1 if gpu else threads)
+    asked = math.ceil(max(_LEAST_MINUTES, _SAFETY * seconds / 60)) << (attempt - 1)
+    return min(MOST_MINUTES, asked)
+
+
+def preparation(*, n: int, d: int) -> ResourceEstimate:
+    """Estimate prepare_dataset: it reads and scales ``n`` samples of ``d`` features."""
+    return ResourceEstimate(float(_ROUNDING * n * d), LIGHT.memory + 2 * 8 * n * d)
+
+
+def description(*, n: int, d: int) -> ResourceEstimate:
+    """Estimate describe_dataset: the rank and the smallest angle of the samples."""
+    flops = n**2 * d / 2 + _ROUNDING * n * d + _singular_values(n, d)
+    return ResourceEstimate(flops, TORCH + 4 * 8 * n * d)
+
+
+def spectrum(
+    activation: str,
+    *,
+    n: int,
+    d: int,
+    depths: Iterable[int],
+    seeds: int,
+    width: int,
+    kernel_size: int,
+    blocks: int,
+    full_below: int = 2048,
+    dtype_bytes: int = 8,
+    kernel: str = "empirical_ntk",
+    threads: int = 1,
+) -> ResourceEstimate:
+    """Estimate compute_spectrum: for each depth and seed ``blocks`` kernels.
+
+    Of ``n`` samples of ``d`` features, ``kernel_size`` make a block. With m of them, depth L and
+    width w, products take m² (d + 2 w L) operations and the passes through the network
+    4 m (d w + (L-1) w²). Where the activation is linear, and at depth 0, singular values of a
+    factor take the kernel's place. The NNGP needs one product of length w, and half of the passes.
+    """
+    m, whole = kernel_size, kernel_size < full_below
+
+    def cells(depth: int) -> ResourceEstimate:
+        factors, shared = d + 2 * width * depth, 0.0
+        if activation == "linear" or depth == 0:
+            shared = 2.0 * (d + width * depth) * d**2
+            flops = 2 * m * d**2 * dtype_bytes / 8
+            flops += _singular_values(m, d) * (1 + _PER_LAYER * depth)
+            needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
+        else:
+            passes, length = _passes(m, d, width, depth), factors
+            if kernel != "empirical_ntk":
+                passes, length, factors = passes / 2, width, d + width
+            flops = (passes + m**2 * length) * dtype_bytes / 8 + _conditioning(m, whole)
+            copies = threads * (2 if dtype_bytes == 8 else 5) if whole else 1
+            row = dtype_bytes * factors
+            needed = memory.kernel_bytes(m, itemsize=dtype_bytes, row_bytes=row, copies=copies)
+            # empirical.ntk keeps all gradients if they take up to half of the kernel.
+            needed += min(m * row, max(2**28, m * m * dtype_bytes // 2)) * min(threads, blocks)
+        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        base = TORCH - memory.PROCESS + 8 * n * d
+        return ResourceEstimate(seeds * (shared + blocks * flops), base + needed + weights)
+
+    return _all(map(cells, depths))
+
+
+def infinite_spectrum(
+    activation: str,
+    *,
+    n: int,
+    d: int,
+    depths: Iterable[int],
+    seeds: int,
+    kernel_size: int,
+    blocks: int,
+    full_below: int = 2048,
+    threads: int = 1,
+) -> ResourceEstimate:
+    """Estimate compute_infinite_spectrum: each layer changes the m²/2 pairs of a block."""
+    m, whole = kernel_size, kernel_size < full_below
+    row, copies = 3 * 8 * d, 2 * threads if whole else 2
+    needed = memory.kernel_bytes(m, itemsize=8, row_bytes=row, copies=copies) + 8 * n * d
+    needed += 0 if _base(activation) in _CLOSED_FORMS else TORCH
+
+    def cells(depth: int) -> ResourceEstimate:
+        if activation == "linear" or depth == 0:
+            flops = _singular_values(m, d)
+        else:
+            flops = 3 * m**2 * d + _layers(activation, m, depth) + _conditioning(m, whole)
+        return ResourceEstimate(seeds * blocks * flops, needed)
+
+    return _all(map(cells, depths))
+
+
+def min_angle(
+    activation: str, *, n: int, d: int, depths: Iterable[int], seeds: int, width: int
+) -> ResourceEstimate:
+    """Estimate compute_min_angle over all n²/2 pairs of samples.
+
+    In float32, and for the first layer only: on the datasets of the papers its cosines, inner
+    products of length d and w, exclude nearly all pairs. Where they do not it is up to L + 1 times
+    as much.
+    """
+
+    def cells(depth: int) -> ResourceEstimate:
+        if activation == "linear" or depth == 0:
+            length, row, hidden = d, 4 * d, 0
+            gradients = float(n * d * (2 * d + _ROUNDING) + 2 * (d + width * depth) * d**2)
+            maps = 4 * 8 * d * (d + width * depth)
+        else:
+            factors, hidden = d + 2 * width * depth, 2 * width * depth
+            length, row, maps = d + width, 4 * factors, 0
+            gradients = _passes(n, d, width, depth) + _ROUNDING * n * factors
+        # What is computed in float64 before it is rounded: some thousand samples at once.
+        exact = 4 * 8 * min(n, 4096) * (d + hidden)
+        needed = min(GRADIENTS, n * row) + exact + maps + 2 * 8 * _parameters(d, width, depth, 1)
+        flops = seeds * (gradients + n**2 * length / 2)
+        return ResourceEstimate(flops, TORCH + 2 * 8 * n * d + needed)
+
+    return _all(map(cells, depths))
+
+
+def infinite_min_angle(
+    activation: str, *, n: int, d: int, depths: Iterable[int], seeds: int
+) -> ResourceEstimate:
+    """Estimate compute_infinite_min_angle: n²/2 inner products of length d in float32.
+
+    Unless the activation maps rays to rays, or all samples have one norm, every pair goes through
+    all layers. ``seeds`` is 1 where nothing is drawn.
+    """
+    base = memory.PROCESS if _base(activation) in _CLOSED_FORMS else TORCH
+
+    def cells(depth: int) -> ResourceEstimate:
+        rays = _base(activation) in _HOMOGENEOUS or depth == 0
+        layers = 0 if rays else _layers(activation, n, depth)
+        flops = seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
+        return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
+
+    return _all(map(cells, depths))
+
+
+def bounds(*, n: int, d: int, depths: Sequence[int], activations: int) -> ResourceEstimate:
+    """Estimate compute_bounds: for each activation n²/2 pairs through the layers."""
+    pairs = n**2 / 2 * (_ANGLE + max(depths) * _ONE_NORM)
+    flops = activations * (pairs + 2 * len(depths) * _EIGENVALUES * n**3)
+    return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
+
+
+def feedforward_study(
+    study: str,
+    networks: Iterable[Sequence[int]],
+    *,
+    dense: bool,
+    n: int,
+    d: int,
+    loaded: int,
+    seeds: int,
+    steps: int,
+    expansions: int = 0,
+    radii: int = 0,
+    directions: int = 0,
+) -> ResourceEstimate:
+    """Estimate measure_orthogonality or measure_linearity, for the hidden layers of each network.
+
+    On the span of ``n`` samples the input is of length n. Training takes 6 operations per weight
+    and sample in a step. For orthogonality each layer takes two products of its size for every
+    sample, before and after, and two norms of the first; for linearity every expansion some
+    hundreds of Hessian products, in all weights and in all but the last layer's, and trials in
+    each ball.
+    """
+    reduced = min(n, d)
+
+    def one(hidden: Sequence[int]) -> ResourceEstimate:
+        inputs = [sum(hidden[: k + 1]) if dense else m for k, m in enumerate(hidden)]
+        layers = zip(inputs, [*hidden[1:], 1], strict=True)
+        weights = reduced * hidden[0] + sum((m + reduced * dense) * k for m, k in layers)
+        flops = 6.0 * weights * n * steps
+        if study == "orthogonality":
+            layers = zip(hidden[1:], inputs, strict=False)
+            products = sum(2 * m**2 * k + 2 * m * k**2 for m, k in layers)
+            entries = sum(m**2 for m in hidden)
+            flops += 2 * (n * (products + _COSINE * entries) + _ITERATIONS * entries)
+            needed = 8 * 6 * max(inputs) ** 2
+        else:
+            searched = 4 * radii * (directions + _CLIMBS)
+            flops += (
+                2 * expansions * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
+            )
+            needed = 8 * weights * _HESSIAN_VECTORS
+        drawn = 8 * 2 * (d * hidden[0] + weights + d * sum(hidden) * dense)
+        held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
+        return ResourceEstimate(seeds * flops, TORCH + needed + held)
+
+    return _all(map(one, networks))
+
+
+def training(
+    model: str,
+    *,
+    n: int,
+    loaded: int,
+    d: int,
+    width: int,
+    depth: int,
+    classes: int,
+    seeds: int,
+    rates: int,
+    epochs: int,
+    batch: int,
+    evaluate_every: int = 1,
+    n_test: int = 0,
+    dtype_bytes: int = 4,
+    image: tuple[int, int, int] | None = None,
+    threads: int = 1,
+) -> ResourceEstimate:
+    """Estimate train_network: networks of one ``model`` for all ``seeds`` and learning ``rates``.
+
+    Each trains on ``n`` samples, drawn by its seed if more are ``loaded``; ``classes`` are the
+    outputs. A sample takes 6 operations per weight in training, 4 of the first layer, which passes
+    no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is
+    the most.
+
+    Models of torch's modules spend more besides products: on hidden units, on weights that a step
+    moves, and on starting each layer's operations. Their seeds take turns, see
+    `architectures.seeds_in_turn`.
+    """
+    networks, evaluations = seeds * rates, epochs // evaluate_every + 1
+    draws = seeds if n < loaded else 1
+    kept = TORCH + 8 * d * 2 * (loaded + n_test)
+    if not architectures.MODELS[model].by_modules:
+        weights = _parameters(d, width, depth, classes)
+        first = d * (width if depth else classes)
+        products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
+        placed = d * (dtype_bytes * n_test + (dtype_bytes + 8) * n * draws)
+        rows = max(min(batch, n), min(1000, n))
+        hidden = threads * dtype_bytes * rows * (2 * d + 4 * width * max(1, depth))
+        held = dtype_bytes * weights * (3 * networks + 2 * threads)
+        flops = networks * products * dtype_bytes / 8
+        return ResourceEstimate(flops, kept + placed + hidden + held)
+    size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
+    product = _CONVOLUTION if architectures.MODELS[model].needs_images else 1
+    trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
+    evaluated = (n + n_test) * evaluations * (2 * product * size.products + _UNIT / 3 * size.units)
+    moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + _STARTED * depth)
+    flops = networks * (trained + evaluated + moved) * dtype_bytes / 8
+    placed = 2 * d * dtype_bytes * (n + n_test) * draws
+    hidden = threads * dtype_bytes * max(_HELD * min(batch, n), 4 * min(1000, n)) * (size.units + d)
+    # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
+    side_by_side = rates * architectures.seeds_in_turn(size.weights * rates)
+    held = dtype_bytes * size.weights * (4 * min(networks, side_by_side) + 2 * threads)
+    return ResourceEstimate(flops, kept + placed + hidden + held)
+
+
+def training_kernel(
+    activation: str, *, n: int, loaded: int, d: int, width: int, depth: int, seeds: int
+) -> ResourceEstimate:
+    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each seed.
+
+    ``n`` samples of those that are ``loaded`` are trained on.
+    """
+    size = min(n, KERNEL_SAMPLES)
+    samples: dict[str, Any] = {"n": 2 * loaded + seeds * n, "d": d, "kernel_size": size}
+    one = spectrum(activation, **samples, blocks=1, depths=[depth], seeds=seeds, width=width)
+    return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
+
+
+def _all(estimates: Iterable[ResourceEstimate]) -> ResourceEstimate:
+    return reduce(add, estimates, ResourceEstimate(0.0, 0.0))
+
+
+def _base(activation: str) -> str:
+    """Return the activation without its constants; a normalised variant stays itself."""
+    variant = activation.startswith("normalized_")
+    return activation if variant else activations.base_name(activation)
+
+
+def _parameters(d: int, width: int, depth: int, outputs: int) -> int:
+    return d * outputs if depth == 0 else d * width + (depth - 1) * width**2 + width * outputs
+
+
+def _passes(m: int, d: int, width: int, depth: int) -> float:
+    """Return the operations of a forward and a backward pass, both without the last layer."""
+    return 4.0 * m * (d * width + (depth - 1) * width**2)
+
+
+def _layers(activation: str, m: int, depth: int) -> float:
+    """Return the operations that take m²/2 pairs through the layers of infinite width."""
+    layer = _CLOSED_FORM if _base(activation) in _CLOSED_FORMS else _QUADRATURE
+    return m**2 / 2 * (_ANGLE + depth * layer)
+
+
+def _conditioning(m: int, whole: bool) -> float:
+    return _EIGENVALUES * m**3 if whole else _FACTORISATIONS * m**3 + _ITERATIONS * m**2
+
+
+def _singular_values(m: int, d: int) -> float:
+    return float(_SINGULAR_VALUES * min(m, d) ** 2 * max(m, d))
