@@ -21,6 +21,8 @@ CONFIG ?=
 PROFILE ?=
 BUNDLE ?=
 RENDER ?=
+# The run's name is the last one that a config gives.
+RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1)
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -52,8 +54,10 @@ paper-figures: $(READY)
 	@echo; ls -d results/*/paper/* | sed 's/^/  /'
 
 report: $(READY)
-	snakemake report --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Report:"; ls results/*/report.html | sed 's/^/  /'
+	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	snakemake --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
+	  $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Report: results/$(RUN)/report.html"
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)

@@ -176,7 +176,7 @@ def test_the_work_of_a_finished_job_is_known_from_its_table(folder):
         ({"test_share": 0.99}, (), "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, (), "argument --test-share: 1 is not below 1"),
         ({"test": "train.npz"}, (), "--test and --test-share exclude each other; give one"),
-        ({"momentum": -0.1}, (), "argument --momentum: -0.1 is not a number above zero"),
+        ({"momentum": -0.1}, (), "argument --momentum: -0.1 is not a number from 0 on"),
         (
             {"learning_rates": None, "relative_rates": 1, "kernel": "k.parquet"},
             (),

@@ -58,9 +58,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     cells = [tuple(row) for row in rows]
     widths = [max(3, *map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [head, ["-" * width for width in widths], *cells]
-    padded = (
-        [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
-    )
+    padded = (map(str.ljust, line, widths) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in padded)
 
 

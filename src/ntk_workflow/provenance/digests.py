@@ -21,8 +21,9 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
 
     Programs are Python files or notebooks. Followed, transitively, are imports of modules of the
     packages in the folder ``source``, with the templates beside them, and of files beside the
-    importing program; all other imports are covered by the pinned environment. Comments, docstrings, layout and a notebook's
-    outputs do not enter, so that only a change that can change a result changes the digest.
+    importing program; all other imports are covered by the pinned environment. Comments,
+    docstrings, layout and a notebook's outputs do not enter, so that only a change that can change
+    a result changes the digest.
 
     Raises:
         FileNotFoundError: if a program does not exist.
