@@ -133,9 +133,9 @@ def test_quadrature_finds_the_gains_that_are_given(name):
 @pytest.mark.parametrize("name", SHIFTED)
 def test_normrelus_constants_are_its_moments(name):
     sigma = get(name)
-    scale, offset, mu = normrelu_constants(sigma.hinge.kink)
-    assert sigma.hinge.scale == pytest.approx(scale, rel=1e-13)
-    assert sigma.hinge.offset == pytest.approx(offset, rel=1e-13)
+    scale, offset, mu = normrelu_constants(sigma.shifted_relu.kink)
+    assert sigma.shifted_relu.scale == pytest.approx(scale, rel=1e-13)
+    assert sigma.shifted_relu.offset == pytest.approx(offset, rel=1e-13)
     z, weights = activations.gaussian_rule(sigma.kinks)
     assert 1 - (weights @ (z * sigma.values(z))) ** 2 == pytest.approx(mu, rel=1e-12)
     assert gaussian_expectation(lambda z: at(sigma.function, z)) == pytest.approx(0, abs=1e-13)
@@ -144,7 +144,7 @@ def test_normrelus_constants_are_its_moments(name):
 
 def test_the_papers_normrelu():
     """agarwal2021deep, Section 7 and Appendix C.4."""
-    assert get("normrelu").hinge == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
+    assert get("normrelu").shifted_relu == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
     assert normrelu_constants(-1.5975)[2] == pytest.approx(0.0156, abs=5e-5)
 
 
@@ -168,7 +168,7 @@ def test_the_homogeneous_are_declared(name):
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_kinks_are_declared(name):
     sigma = get(name)
-    places = {0.0, *(get(each).hinge.kink for each in SHIFTED)}
+    places = {0.0, *(get(each).shifted_relu.kink for each in SHIFTED)}
     jumps = (
         z
         for z in places

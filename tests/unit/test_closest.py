@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ntk_conditioning.angles import closest_pairs
 from ntk_conditioning.angles.closest_pairs import angles_between, closest_pair
 
-Deficit = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def cosine(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
@@ -23,20 +23,20 @@ def cosine(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
 
 
 def near_or_opposite(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
-    """The deficit of cos² θ: rows are also close to the opposite of each other."""
+    """The distance of cos² θ: rows are also close to the opposite of each other."""
     return w * (2 - w)
 
 
-def brute_force(x: np.ndarray, deficit: Deficit = cosine) -> tuple[float, int, int]:
+def brute_force(x: np.ndarray, distance: Distance = cosine) -> tuple[float, int, int]:
     i, j = np.triu_indices(len(x), 1)
     theta = angles_between(closest_pairs._scaled(x[i]), closest_pairs._scaled(x[j]))
-    values = deficit(2 * np.sin(theta / 2) ** 2, theta)
+    values = distance(2 * np.sin(theta / 2) ** 2, theta)
     return min(zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
 
 
-def found(x: np.ndarray, deficit: Deficit = cosine, **options) -> tuple[float, int, int]:
-    pair = closest_pair(x, deficit, opposite=deficit is near_or_opposite, **options)
-    return pair.deficit, pair.i, pair.j
+def found(x: np.ndarray, distance: Distance = cosine, **options) -> tuple[float, int, int]:
+    pair = closest_pair(x, distance, opposite=distance is near_or_opposite, **options)
+    return pair.distance, pair.i, pair.j
 
 
 def spherical(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -72,18 +72,18 @@ DATA = {
 }
 
 
-@pytest.mark.parametrize("deficit", [cosine, near_or_opposite])
+@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
 @pytest.mark.parametrize("x", DATA.values(), ids=DATA.keys())
-def test_the_pair_is_that_of_all_pairs(x, deficit):
-    assert found(x, deficit) == brute_force(x, deficit)
+def test_the_pair_is_that_of_all_pairs(x, distance):
+    assert found(x, distance) == brute_force(x, distance)
 
 
 @pytest.mark.parametrize("tile", [1, 7, 80])
-@pytest.mark.parametrize("deficit", [cosine, near_or_opposite])
+@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
 @pytest.mark.parametrize("name", ["random", "contrast 1e-5", "low contrast, either sign", "obtuse"])
-def test_tiles_do_not_show(name, deficit, tile):
+def test_tiles_do_not_show(name, distance, tile):
     x = DATA[name]
-    assert found(x, deficit, tile=tile) == brute_force(x, deficit)
+    assert found(x, distance, tile=tile) == brute_force(x, distance)
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,7 +102,7 @@ def test_a_pair_that_float32_cannot_tell_is_found(seed, contrast, exponent, sign
     pair = closest_pair(x, near_or_opposite, opposite=True, tile=tile)
     assert (pair.i, pair.j) == (i, j)
     # of the n pairs of rows whose copies float32 cannot tell apart none else is this close
-    assert (pair.deficit, i, j) == brute_force(x, near_or_opposite)
+    assert (pair.distance, i, j) == brute_force(x, near_or_opposite)
 
 
 @settings(max_examples=100, deadline=None)
@@ -112,7 +112,7 @@ def test_a_pair_that_float32_cannot_tell_is_found(seed, contrast, exponent, sign
     contrast=st.sampled_from([1e-8, 1e-4, 1e-2, 1.0, 1e8]),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_the_screen_bounds_every_deficit(seed, d, contrast, dtype):
+def test_the_screen_bounds_every_distance(seed, d, contrast, dtype):
     x = low_contrast(12, d, contrast, seed)
     x[3:6] *= [[-1.0], [1e-9], [1e9]]
     mean = closest_pairs._unit_rows(x).mean(axis=0)

@@ -28,10 +28,10 @@ FIRST, SECOND = slice(0, 1), slice(1, 2)
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
 
-def deficits(found, theta: float) -> tuple[float, float]:
+def cosine_distances(found, theta: float) -> tuple[float, float]:
     """Return w' and h of the first and second sample of a dual at one angle."""
     w = np.full((1, 1), 2 * math.sin(theta / 2) ** 2)
-    next_w, h = found.deficits(FIRST, SECOND, w, np.full((1, 1), theta))
+    next_w, h = found.cosine_distances(FIRST, SECOND, w, np.full((1, 1), theta))
     return next_w.item(), h.item()
 
 
@@ -59,7 +59,7 @@ def test_leaky_relus_are_their_integral(slope, theta):
         w = 1 - gain2 * mixed(order_1(angle), order_1(mpmath.pi - angle))
         h = 1 - gain2 * mixed(order_0(angle), -order_0(mpmath.pi - angle))
         expected = float(w), float(h)
-    found = deficits(LeakyReLUDual(np.ones(2), negative_slope=slope), theta)
+    found = cosine_distances(LeakyReLUDual(np.ones(2), negative_slope=slope), theta)
     assert found == pytest.approx(expected, rel=4e-15, abs=1e-30)
 
 
@@ -88,7 +88,7 @@ def test_erf_is_williams_formula(q, theta):
             for f in (values, slopes)
         )
     # Of nearly equal variances, q - q' keeps 10 of 16 digits, and what is left of w' is its square.
-    found = deficits(ErfDual(np.array(q)), theta)
+    found = cosine_distances(ErfDual(np.array(q)), theta)
     assert found == pytest.approx(expected, rel=1e-8 if q[1] == 2 + 1e-6 else 1e-12, abs=1e-24)
 
 
@@ -109,11 +109,11 @@ def test_angles_of_deficits_are_right_for_tiny_ones():
 # --- shifted ReLUs --------------------------------------------------------------------------------
 
 
-def shifted_relu_deficits(c, b, q, theta):
+def shifted_relu_distances(c, b, q, theta):
     """Return w' and h of max(z - c, 0) + b in 40 digits, integrating over v what u leaves of it.
 
     Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the mean of the
-    hinge and the probability beyond the kink are known.
+    shifted_relu and the probability beyond the kink are known.
     """
     with mpmath.workdps(40):
         c, b, angle = map(mpmath.mpf, (c, b, theta))
@@ -132,7 +132,7 @@ def shifted_relu_deficits(c, b, q, theta):
         def mean(f, edges=edges):
             return mpmath.quad(lambda z: f(z) * density(z), edges)
 
-        def hinge2(z):
+        def above2(z):
             at = beyond(z)
             return root2 * sine * (density(at) - at * tail(at))
 
@@ -143,7 +143,7 @@ def shifted_relu_deficits(c, b, q, theta):
             return (s * s + c * c) * tail(c / s) - c * s * density(c / s) + 2 * b * first(s) + b * b
 
         values = (
-            mean(lambda z: (root * z - c) * hinge2(z)) + b * (first(root) + first(root2)) + b * b
+            mean(lambda z: (root * z - c) * above2(z)) + b * (first(root) + first(root2)) + b * b
         )
         slopes = mean(lambda z: tail(beyond(z)))
         w = 1 - values / mpmath.sqrt(second(root) * second(root2))
@@ -156,9 +156,9 @@ def shifted_relu_deficits(c, b, q, theta):
 def test_shifted_relus_are_their_integral(kink, q, theta):
     sigma = activations.normrelu(kink)
     found = dual(sigma, np.array(q))
-    expected = shifted_relu_deficits(kink, sigma.hinge.offset, q, theta)
+    expected = shifted_relu_distances(kink, sigma.shifted_relu.offset, q, theta)
     # from λ and b, and from q - q', which keeps 13 of 16 digits where norms are nearly equal
-    assert deficits(found, theta) == pytest.approx(
+    assert cosine_distances(found, theta) == pytest.approx(
         expected, rel=1e-11 if q[1] == 1.0009765625 else 1e-12
     )
     assert found.error < 1e-13
@@ -173,7 +173,7 @@ def test_moments_of_shifted_relus_are_quadratures():
         assert found.variances[1] == pytest.approx(1, abs=1e-13)
         np.testing.assert_allclose(
             found.slopes,
-            sigma.hinge.scale**2 * special.ndtr(-sigma.hinge.kink / np.sqrt(q)),
+            sigma.shifted_relu.scale**2 * special.ndtr(-sigma.shifted_relu.kink / np.sqrt(q)),
             rtol=1e-14,
         )
 
@@ -186,14 +186,14 @@ def test_duals_are_what_ten_million_samples_have(name, q):
     z, other = np.random.default_rng(1).standard_normal((2, count))
     points = math.sqrt(q[0]) * z, math.sqrt(q[1]) * (math.cos(theta) * z + math.sin(theta) * other)
     found = dual(sigma, np.array(q))
-    for deficit, f, norms in zip(
-        deficits(found, theta),
+    for distance, f, norms in zip(
+        cosine_distances(found, theta),
         (sigma.values, sigma.slopes),
         (found.variances, found.slopes),
         strict=True,
     ):
         products = sigma.gain**2 * f(points[0]) * f(points[1])
-        expected = (1 - deficit) * math.sqrt(norms[0] * norms[1])
+        expected = (1 - distance) * math.sqrt(norms[0] * norms[1])
         assert abs(products.mean() - expected) < 5 * products.std() / math.sqrt(count)
 
 
@@ -212,7 +212,9 @@ def test_quadrature_is_the_closed_form(name, q, theta):
     np.testing.assert_allclose(by_quadrature.slopes, exact.slopes, rtol=1e-14)
     # The error is absolute, and small angles keep relative precision beside it.
     tolerance = {"rel": 3e-12, "abs": by_quadrature.error * min(1, theta)}
-    assert deficits(by_quadrature, theta) == pytest.approx(deficits(exact, theta), **tolerance)
+    assert cosine_distances(by_quadrature, theta) == pytest.approx(
+        cosine_distances(exact, theta), **tolerance
+    )
 
 
 def logistic(z: float) -> float:
@@ -296,14 +298,14 @@ def second_moment(f, q: float) -> float:
 def test_quadrature_is_plain_integration(name, q, theta):
     sigma = activations.get(name)
     found = QuadratureDual(sigma, np.array(q))
-    found_deficits = deficits(found, theta)
-    for f, moments, deficit in zip(
-        PLAIN[name], (found.variances, found.slopes), found_deficits, strict=True
+    distances = cosine_distances(found, theta)
+    for f, moments, distance in zip(
+        PLAIN[name], (found.variances, found.slopes), distances, strict=True
     ):
         own = [second_moment(f, each) for each in q]
         np.testing.assert_allclose(moments, sigma.gain**2 * np.array(own), rtol=1e-11)
         expected = 1 - expectation(f, *q, theta) / math.sqrt(own[0] * own[1])
-        assert deficit == pytest.approx(expected, abs=1e-10)  # the reference's own accuracy
+        assert distance == pytest.approx(expected, abs=1e-10)  # the reference's own accuracy
 
 
 @pytest.mark.parametrize("q", [1.0, (0.5, 2.0), (3.0, 60.0), 700.0], ids=str)
@@ -335,15 +337,15 @@ def test_small_angles_keep_their_digits_at_a_kink(theta):
     jump = SCALE * (ALPHA - 1)
     first_h = theta * jump**2 / (2 * math.pi) * sigma.gain**2 / found.slopes[0]
     first_w = theta**2 / 2 * q[0] * found.slopes[0] / found.variances[0]
-    next_w, h = deficits(found, theta)
+    next_w, h = cosine_distances(found, theta)
     assert h == pytest.approx(first_h, rel=3 * theta + 1e-9)
     assert next_w == pytest.approx(first_w, rel=3 * theta + 1e-9)
 
 
-def test_equal_samples_have_no_deficits():
+def test_equal_samples_have_no_cosine_distances():
     for name in ("selu", "normrelu"):
         for q in ([0.7, 0.7], [0.7, 0.7, 3.0]):
-            assert deficits(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
+            assert cosine_distances(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
 
 
 def hard_tanh() -> Activation:
@@ -371,7 +373,7 @@ def test_kinks_elsewhere_are_reported_with_the_error_they_cause():
 
     both = integrate.quad(conditional, -1, 1)[0]
     one = special.ndtr(1) - special.ndtr(-1)
-    assert deficits(found, theta)[1] == pytest.approx(1 - both / one, abs=10 * found.error)
+    assert cosine_distances(found, theta)[1] == pytest.approx(1 - both / one, abs=10 * found.error)
 
 
 @pytest.mark.parametrize("order", [24, 64, 112])

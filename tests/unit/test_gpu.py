@@ -12,7 +12,7 @@ from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.spectra.factorisations import PANEL, scratch_bytes
-from ntk_conditioning.transition.feedforward import draw_assembly
+from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 
 N, D = 150, 12
@@ -95,7 +95,7 @@ def test_the_smallest_angle_is_between_the_same_samples(device: str, depth: int)
 def test_angles_between_neurons_are_those_of_the_processor(device: str) -> None:
     both = [
         layer_angles(
-            draw_assembly(
+            draw_network(
                 D,
                 [30, 20, 30],
                 activation="tanh",

@@ -83,7 +83,7 @@ def test_the_series_is_the_dual(name):
     found, layer, one = expansion(sigma), dual(sigma, np.ones(1)), slice(0, 1)
     for rho in (-0.5, 0.0, 0.3, 0.5):
         w = np.full((1, 1), 1 - rho)
-        cosine = 1 - layer.deficits(one, one, w, np.arccos(1 - w))[0].item()
+        cosine = 1 - layer.cosine_distances(one, one, w, np.arccos(1 - w))[0].item()
         assert found.dual(rho) / found.square == pytest.approx(cosine, abs=1e-13)
 
 
@@ -108,7 +108,7 @@ def test_deep_networks_tend_to_the_fixed_point_at_its_slope(name):
     cosines = [0.5]
     for _ in range(400):
         w = np.full((1, 1), 1 - cosines[-1])
-        cosines.append(1 - layer.deficits(one, one, w, np.arccos(1 - w))[0].item())
+        cosines.append(1 - layer.cosine_distances(one, one, w, np.arccos(1 - w))[0].item())
     x = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
     assert infinite.nngp(x, depth=2, activation=name)[0, 1] == pytest.approx(cosines[2], abs=1e-12)
     assert cosines[-1] == pytest.approx(found.rho, abs=1e-11)
@@ -144,7 +144,9 @@ GAMMA = np.array([0.1, 0.5, 1.0, 2.0, 5.0])
 @pytest.mark.parametrize("kink", [-1.5975, 0.3])
 def test_quadrature_is_normrelus_closed_form(kink):
     sigma, theory = activations.normrelu(kink), NormReLU(kink)
-    assert (sigma.hinge.scale, sigma.hinge.offset) == pytest.approx((theory.scale, theory.offset))
+    assert (sigma.shifted_relu.scale, sigma.shifted_relu.offset) == pytest.approx(
+        (theory.scale, theory.offset)
+    )
     found = length_map.length_map(sigma, GAMMA)
     np.testing.assert_allclose(found, theory.length_map(GAMMA), rtol=1e-13)
     slope = length_map.length_map_slope(sigma, GAMMA)

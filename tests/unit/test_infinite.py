@@ -122,11 +122,11 @@ def test_tiny_angles_keep_their_digits(depth, ratio, delta):
     x = samples(3, 6)
     x[1] = ratio * (x[0] + delta * x[2])
     with mpmath.workdps(60):
-        deficit = theorem_4_4(x, depth)[0, 1]
-        expected = float(mpmath.acos(1 - deficit))
+        distance = theorem_4_4(x, depth)[0, 1]
+        expected = float(mpmath.acos(1 - distance))
     found = infinite.gradient_angles(x, depth=depth, activation="relu")
     assert found[0, 1] == pytest.approx(expected, rel=1e-12)
-    assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(deficit), rel=1e-12)
+    assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(distance), rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-7, 1e-9, 1e-11])
@@ -535,14 +535,14 @@ def test_low_contrast_has_few_candidates(name, spread):
     depth=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_rounded_cosines_move_the_deficits_by_no_more_than_the_roughness(x, name, depth, seed):
+def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, name, depth, seed):
     rng = np.random.default_rng(seed)
     x[1] = x[0] + 10 ** rng.uniform(-12, -1) * x[2]
     layer = infinite.layer_at(x, depth=depth, activation=name)
     everything = slice(0, len(x))
     i, j = np.triu_indices(len(x), 1)
-    accurate = layer.deficits(i, j)
-    rough = layer.rough_deficits(everything, everything)[i, j]
+    accurate = layer.cosine_distances(i, j)
+    rough = layer.rough_cosine_distances(everything, everything)[i, j]
     assert np.abs(rough - accurate).max() <= layer.roughness < 1e-5
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.duals.closed_forms import dual
-from ntk_conditioning.kernels import along_depth as layerwise
+from ntk_conditioning.kernels import along_depth as along_depth_module
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.networks import activations
@@ -41,7 +41,7 @@ def test_one_pass_is_the_recursion_of_every_depth(name, radius):
 
 def test_on_the_sphere_one_dual_serves_all_layers(monkeypatch):
     made = []
-    monkeypatch.setattr(layerwise, "dual", lambda *args: made.append(args) or dual(*args))
+    monkeypatch.setattr(along_depth_module, "dual", lambda *args: made.append(args) or dual(*args))
     list(along_depth(on_sphere(5, 3), depths=[50], activation="tanh"))
     assert len(made) == 1
 
@@ -52,7 +52,9 @@ def test_equation_7_with_its_index_corrected_is_the_ntk():
     layer, one = dual(activations.get("relu"), np.ones(1)), slice(0, 1)
     w, h = [(1 - x @ x.T)[np.triu_indices(6, 1)]], []
     for _ in range(depth + 1):
-        after, slope = layer.deficits(one, one, w[-1][:, None], np.arccos(1 - w[-1])[:, None])
+        after, slope = layer.cosine_distances(
+            one, one, w[-1][:, None], np.arccos(1 - w[-1])[:, None]
+        )
         w.append(after[:, 0])
         h.append(slope[:, 0])
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ntk_conditioning.angles import min_angle as smallest_angle
+from ntk_conditioning.angles import min_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError
 from ntk_conditioning.angles.min_angle import _UnitGradients, cosines
 from ntk_conditioning.kernels import empirical
@@ -32,7 +32,7 @@ def half_normal_deviation():
     return mpmath.sqrt((1 - 1 / mpmath.pi) / 2)
 
 
-NORMRELU = activations.get("normrelu").hinge
+NORMRELU = activations.get("normrelu").shifted_relu
 DIGITS = {  # functions and derivatives at any number of digits
     "relu": (lambda z: z * step(z), step),
     "normalized_relu": (
@@ -215,9 +215,9 @@ def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
         asked.append(len(x1))
         return pair_angle(mlp, x1, x2)
 
-    monkeypatch.setattr(smallest_angle, "pair_angle", counting)
-    monkeypatch.setattr(smallest_angle, "MOST_WAITING", 10)
-    monkeypatch.setattr(smallest_angle, "GATHERED_AT_ONCE", 6)
+    monkeypatch.setattr(min_angle_module, "pair_angle", counting)
+    monkeypatch.setattr(min_angle_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 6)
     assert min_angle(mlp, x, tile=4) == expected
     assert expected.candidates == sum(asked) == 30 * 29 // 2
     assert max(asked) <= 6
@@ -474,11 +474,11 @@ def test_gathered_pairs_and_whole_tiles_give_one_result(monkeypatch, kind, activ
             gathered.append(len(pairs))
         return cosines(rows, columns, pairs)
 
-    monkeypatch.setattr(smallest_angle, "cosines", counting)
-    monkeypatch.setattr(smallest_angle, "GATHERED_AT_ONCE", 50)
+    monkeypatch.setattr(min_angle_module, "cosines", counting)
+    monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
     for cost in (0, 1 << 40):  # as soon as there is a choice, and never
         gathered.clear()
-        monkeypatch.setattr(smallest_angle, "GATHERING", cost)
+        monkeypatch.setattr(min_angle_module, "GATHERING", cost)
         found, calls = searched(monkeypatch, mlp, x, tile=16)
         results.append(found)
         blocks.append(calls)
@@ -500,7 +500,7 @@ def test_pairs_that_few_pass_the_bound_are_gathered_by_default(monkeypatch):
             gathered.append(len(pairs))
         return cosines(rows, columns, pairs)
 
-    monkeypatch.setattr(smallest_angle, "cosines", counting)
+    monkeypatch.setattr(min_angle_module, "cosines", counting)
     found = min_angle(mlp, x, tile=150)
     assert (found.i, found.j) == (3, 7)
     assert 0 < sum(gathered) < 100
@@ -574,7 +574,7 @@ def test_rounding_in_parts_is_rounding_at_once(monkeypatch):
     mlp, x = network(depth=2), inputs(50)
     whole = _UnitGradients(mlp, x)
     expected = whole.rounded(slice(0, 50))
-    monkeypatch.setattr(smallest_angle, "EXACT_AT_ONCE", 7)
+    monkeypatch.setattr(min_angle_module, "EXACT_AT_ONCE", 7)
     parted = _UnitGradients(mlp, x)
     found = [parted.rounded(span) for span in (slice(0, 18), slice(18, 50))]
     for at, part in ((slice(0, 18), found[0]), (slice(18, 50), found[1])):

@@ -77,7 +77,9 @@ def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     w = 1 - rho[:, None]
     exact = (
         1
-        - dual(activations.get("erf"), q).deficits(slice(0, 1), slice(1, 2), w, np.arccos(1 - w))[0]
+        - dual(activations.get("erf"), q).cosine_distances(
+            slice(0, 1), slice(1, 2), w, np.arccos(1 - w)
+        )[0]
     )
     assert found == pytest.approx(exact[:, 0], abs=1e-9)
 

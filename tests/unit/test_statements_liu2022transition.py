@@ -13,7 +13,7 @@ import torch
 from ntk_conditioning.claim_experiments import Setting
 from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
 from ntk_conditioning.networks import activations
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from tests.statements import KEYS, content_of, findings_on, measured
@@ -66,9 +66,9 @@ def test_every_claim_has_its_verdict(findings: Mapping[str, Finding]):
 
 
 def test_a_thousand_assemblies_keep_the_bound_of_theorem_1():
-    draws = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     ratios = [
-        assemblies._over_bound(activations.get(name), kind, draws)[0]
+        assemblies._over_bound(activations.get(name), kind, rng)[0]
         for name in assemblies.SMOOTH
         for kind in ("ones", "signs", "free")
         for _ in range(70)
@@ -80,10 +80,10 @@ def test_a_thousand_assemblies_keep_the_bound_of_theorem_1():
 
 @pytest.mark.parametrize("name", ["tanh", "softplus"])
 def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
-    draws = np.random.default_rng(3)
-    model = draw_assembly(5, [7], activation=name, generator=draws)
-    x = torch.from_numpy(draws.standard_normal(5))
-    first, last = draws.standard_normal((7, 5)), draws.standard_normal(7)
+    rng = np.random.default_rng(3)
+    model = draw_network(5, [7], activation=name, generator=rng)
+    x = torch.from_numpy(rng.standard_normal(5))
+    first, last = rng.standard_normal((7, 5)), rng.standard_normal(7)
     change = torch.from_numpy(np.concatenate([first.ravel(), last]))
     scaled = x.numpy() / math.sqrt(5)
     found = assemblies.quadratic_term(
@@ -100,10 +100,10 @@ def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
 def test_hessian_norms_of_blocks_are_those_of_dense_hessians(kind: str):
     """With one input of 1 the block of a neuron is all that it has."""
     found = assemblies._hessian_norm(activations.get("tanh"), kind, 6, np.random.default_rng(5))
-    draws = np.random.default_rng(5)
-    w = torch.from_numpy(draws.standard_normal((6, 1)))
-    u = draws.standard_normal(6) if kind == "normal" else draws.choice([-1.0, 1.0], 6)
-    model = draw_assembly(1, [6], activation="tanh", generator=draws)
+    rng = np.random.default_rng(5)
+    w = torch.from_numpy(rng.standard_normal((6, 1)))
+    u = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
+    model = draw_network(1, [6], activation="tanh", generator=rng)
     model = model.with_weights([w, torch.from_numpy(u)[None]])
     expansion = Expansion(model, torch.ones(1, dtype=torch.float64))
     dense = torch.autograd.functional.hessian(expansion.value, expansion.origin)
@@ -124,7 +124,7 @@ def test_normals_turn_as_explicit_gradients_do():
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
 
 
-def _explicit(model: Assembly, x: torch.Tensor, layer: int) -> torch.Tensor:
+def _explicit(model: FeedforwardNet, x: torch.Tensor, layer: int) -> torch.Tensor:
     """Return the gradients (m_l, p) of a layer's pre-activations, by autograd."""
     weights = [weight.clone().requires_grad_() for weight in model.weights]
     value = x

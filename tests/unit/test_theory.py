@@ -48,7 +48,7 @@ def test_gradient_angle_is_theorem_4_4(theta, depth):
 
 
 @pytest.mark.parametrize("theta", [1e-6, 1e-9])
-def test_the_deficit_of_tiny_gradient_angles_is_right(theta):
+def test_the_cosine_distance_of_tiny_gradient_angles_is_right(theta):
     with mpmath.workdps(60):
         expected = float(1 - mpmath.cos(exact_gradient_angle(theta, 7)))
     found = 2 * np.sin(theory.gradient_angle(theta, 7) / 2) ** 2
@@ -96,13 +96,13 @@ def test_corollary_4_3_is_right_to_second_order(layer):
 @pytest.mark.parametrize("depth", [1, 2, 10])
 def test_theorem_4_5_has_coefficient_l_over_2_pi(depth):
     theta = 1e-7 / depth
-    deficit = 2 * math.sin(float(theory.gradient_angle(theta, depth)) / 2) ** 2
+    distance = 2 * math.sin(float(theory.gradient_angle(theta, depth)) / 2) ** 2
     # cos φ = (1 - c θ) cos θ: 1 - cos φ = c θ + O(θ²)
-    coefficient = deficit / theta
+    coefficient = distance / theta
     assert coefficient == pytest.approx(depth / (2 * math.pi), rel=1e-6)
     assert coefficient != pytest.approx(depth / 2, rel=0.5)  # the proof's last line
     cosine = theory.gradient_cosine_small(np.array([theta, 1e-3]), depth)
-    assert 1 - cosine[0] == pytest.approx(deficit, rel=1e-5)
+    assert 1 - cosine[0] == pytest.approx(distance, rel=1e-5)
     assert cosine[1] == pytest.approx(
         (1 - depth / (2 * math.pi) * 1e-3) * math.cos(1e-3), rel=1e-15
     )

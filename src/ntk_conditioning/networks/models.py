@@ -51,7 +51,7 @@ class Network(nn.Module):
 
 def make_network(
     name: str,
-    chance: np.random.Generator,
+    rng: np.random.Generator,
     *,
     d: int,
     image: tuple[int, int, int] | None,
@@ -66,7 +66,7 @@ def make_network(
     It takes samples (n, d), or for a resnet images (n, colours, height, width) of the shape
     ``image``: height, width, colours.
     """
-    model, build = MODELS[name], Builder(chance, dtype)
+    model, build = MODELS[name], Builder(rng, dtype)
     if model.family == "fc":
         return fully_connected(
             build,

@@ -29,8 +29,8 @@ class Builder:
     Biases begin at zero. A layer that is followed by a normalisation needs none.
     """
 
-    def __init__(self, chance: np.random.Generator, dtype: torch.dtype) -> None:
-        self._chance, self.dtype = chance, dtype
+    def __init__(self, rng: np.random.Generator, dtype: torch.dtype) -> None:
+        self._rng, self.dtype = rng, dtype
 
     def linear(self, inputs: int, outputs: int, *, variance: float, bias: bool = True) -> nn.Linear:
         """Return a linear layer whose weights have the given variance."""
@@ -48,7 +48,7 @@ class Builder:
     def _drawn(self, layer: Layer, variance: float) -> Layer:
         with torch.no_grad():
             if variance:
-                weights = self._chance.standard_normal(layer.weight.shape)
+                weights = self._rng.standard_normal(layer.weight.shape)
                 layer.weight.copy_(torch.from_numpy(weights * math.sqrt(variance)))
             else:
                 layer.weight.zero_()

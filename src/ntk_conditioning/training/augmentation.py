@@ -23,9 +23,9 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
 
     They follow from seed and epoch alone, so that an epoch can be taken up at any step.
     """
-    chance = generator(seed, "augmentation", epoch)
-    crops = chance.integers(0, 2 * PADDING + 1, size=(n, 2))
-    return np.concatenate([crops, chance.integers(0, 2, size=(n, 1))], axis=1)
+    rng = generator(seed, "augmentation", epoch)
+    crops = rng.integers(0, 2 * PADDING + 1, size=(n, 2))
+    return np.concatenate([crops, rng.integers(0, 2, size=(n, 1))], axis=1)
 
 
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:

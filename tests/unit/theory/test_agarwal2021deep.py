@@ -23,10 +23,10 @@ def largest_map(delta: float, mu: float, layers: int) -> np.ndarray:
 
     Of all duals with σ̂'(0) = 1 - μ it is the largest on [0, 1] (proof of Lemma 21).
     """
-    deficits = [delta]
+    distances = [delta]
     for _ in range(layers):
-        deficits.append(deficits[-1] * (1 + mu * (1 - deficits[-1])))
-    return 1 - np.array(deficits)
+        distances.append(distances[-1] * (1 + mu * (1 - distances[-1])))
+    return 1 - np.array(distances)
 
 
 @given(delta=deltas, mu=mus)

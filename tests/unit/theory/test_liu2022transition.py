@@ -38,8 +38,8 @@ def test_suprema_of_slopes_are_those_of_calculus(name: str, first: float, second
 @pytest.mark.parametrize("name", ["tanh", "sigmoid", "softplus", "gelu"])
 def test_no_sub_model_bends_more_than_its_smoothness(name: str):
     """Norms of dense Hessians of u σ(w·x)/sqrt(d); somewhere they come near."""
-    activation, draws = activations.get(name), np.random.default_rng(0)
-    x = torch.from_numpy(draws.standard_normal(3))
+    activation, rng = activations.get(name), np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal(3))
     c = float(x.norm()) / math.sqrt(3)
     norms = []
     for u in np.linspace(-2, 2, 9):

@@ -1,4 +1,4 @@
-"""Assemblies of neurons: gradients, Hessians and descent against torch's automatic derivatives."""
+"""Feed-forward networks: gradients, Hessians and descent against torch's automatic derivatives."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 from ntk_conditioning.transition import gradients
 from ntk_conditioning.transition.descent import DivergedError, descend
 from ntk_conditioning.transition.feedforward import (
-    Assembly,
-    AssemblyError,
-    draw_assembly,
+    FeedforwardError,
+    FeedforwardNet,
+    draw_network,
     kernel,
     layers,
     on_span,
@@ -37,17 +37,19 @@ ARCHITECTURES = {
 D = 5
 
 
-def network(architecture: str, activation: str = "tanh", seed: int = 1, d: int = D) -> Assembly:
+def network(
+    architecture: str, activation: str = "tanh", seed: int = 1, d: int = D
+) -> FeedforwardNet:
     hidden, dense = ARCHITECTURES[architecture]
     generator = np.random.default_rng(seed)
-    return draw_assembly(d, hidden, activation=activation, generator=generator, dense=dense)
+    return draw_network(d, hidden, activation=activation, generator=generator, dense=dense)
 
 
 def samples(n: int, d: int = D, seed: int = 2) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((n, d)))
 
 
-def explicit_gradients(model: Assembly, x: Tensor, layer: int) -> Tensor:
+def explicit_gradients(model: FeedforwardNet, x: Tensor, layer: int) -> Tensor:
     """Return the gradients (m_l, p) of a layer's pre-activations, one by one."""
     weights = [weight.clone().requires_grad_() for weight in model.weights]
     sums = layers(model.with_weights(weights), x[None])[1][layer - 1][0]
@@ -239,13 +241,13 @@ def test_descent_lowers_the_loss_and_tells_how_far_it_went() -> None:
 def test_descent_with_steps_too_large_says_so() -> None:
     model = network("deep", "softplus")
     y = torch.zeros(4, dtype=torch.float64)
-    with pytest.raises(DivergedError, match="lower its rate"):
-        descend(model, samples(4), y, steps=500, rate=1e6)
+    with pytest.raises(DivergedError, match="lower its step size"):
+        descend(model, samples(4), y, steps=500, step_size=1e6)
 
 
 def test_what_does_not_fit_is_refused() -> None:
     model = network("deep")
-    with pytest.raises(AssemblyError, match="do not make a network"):
+    with pytest.raises(FeedforwardError, match="do not make a network"):
         model.with_weights(model.weights[:-1])
-    with pytest.raises(AssemblyError, match=r"takes \(n, 5\)"):
+    with pytest.raises(FeedforwardError, match=r"takes \(n, 5\)"):
         outputs(model, samples(2, 4))
