@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from record_run import published
 
 from ntk_conditioning.files import atomic, sha256
 from ntk_workflow.bundle import archive, bag, crate
+from ntk_workflow.bundle.run_description import ROWS, described
 from ntk_workflow.cli import Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
-from ntk_workflow.provenance.run_description import ROWS, described
+from ntk_workflow.provenance.places import published
 from ntk_workflow.provenance.versions import PROJECT
 
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
