@@ -4,7 +4,7 @@
 # make lint    formatting, types, workflow lint
 # make bench   speed against the peers; writes benchmarks/
 # make paper-figures           the figures for a paper: PDFs, captions in LaTeX and Markdown
-# make estimate                what a run would take: core-hours, GPU-hours, memory
+# make estimate                what remains would take: core-hours, GPU-hours, memory
 # make compare A=... B=...     what differs between two runs: folders of results or bundles
 # make bundle                  a run as one file that anyone can verify: results/demo/bundle/demo.zip
 # make verify BUNDLE=run.zip   check one; RENDER=1 draws its figures again, too
@@ -13,12 +13,14 @@
 #
 # Each makes .venv when it is missing. Python 3.11 or newer and make are all that is needed.
 # Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml  PROFILE=slurm
+#          TARGETS=liu2023relu_fig2, of make estimate
 
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
 PROFILE ?=
+TARGETS ?=
 BUNDLE ?=
 RENDER ?=
 
@@ -33,7 +35,7 @@ unexport PYTHONPATH
   slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -18
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -19
 
 $(READY): envs/torch.txt envs/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -70,9 +72,8 @@ lint: $(READY)
 bench: $(READY)
 	python -m benchmarks
 
-# Whatever executor a profile names, this runs here.
 estimate: $(READY)
-	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
+	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
 
 # That two runs differ is an answer and no failure.

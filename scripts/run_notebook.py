@@ -113,6 +113,7 @@ def options(folder: str) -> dict[str, Any]:
         "extra_arguments": [f"--ipython-dir={folder}", "--matplotlib=inline", "--log-level=50"],
         "kernel_name": KERNEL["name"],
         "coalesce_streams": True,
+        "start_timeout": 600,  # seconds; 60 are not enough on a busy machine
         "progress_bar": sys.stderr.isatty(),
     }
 

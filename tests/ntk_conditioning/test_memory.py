@@ -125,7 +125,7 @@ def test_a_control_group_without_a_usage_is_passed_over(root):
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"SLURM_MEM_PER_NODE": "3000"}, 3000 * 2**20 - 10**9),  # Snakemake has its share
+        ({"SLURM_MEM_PER_NODE": "3000"}, 3000 * 2**20 - 10**9),  # less what is reserved
         ({"SLURM_MEM_PER_NODE": "1000"}, 500 * 2**20),
         ({"SLURM_MEM_PER_NODE": "0"}, AVAILABLE),  # no limit
         ({"SLURM_MEM_PER_NODE": "much"}, AVAILABLE),
@@ -138,7 +138,7 @@ def test_a_control_group_without_a_usage_is_passed_over(root):
     ],
 )
 def test_what_slurm_has_granted_counts(root, environ, expected):
-    assert available_bytes(root, environ=environ) == expected
+    assert available_bytes(root, environ=environ, reserved=10**9) == expected
 
 
 def test_the_environment_enters_only_when_it_is_given(root, monkeypatch):

@@ -110,7 +110,7 @@ TRAINING = Table(
             "diverged",
             pa.bool_(),
             "whether by this epoch the loss of all samples or of a step was not finite or exceeded "
-            "100 times the initial loss, or the outputs had become the same for all samples",
+            "1000 times the initial loss, or the outputs had become the same for all samples",
         ),
     ),
 )

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 
 import pytest
 
-from ntk_workflow.config import Layer, check, load_catalogues, read_yaml, source_of
+from ntk_workflow.catalogue import load_catalogues
+from ntk_workflow.config import Layer, read_yaml, source_of
+from ntk_workflow.config import main as check_files
+from ntk_workflow.plan import ConfigError
+from tests.plans import Wildcards, plan_of
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = read_yaml(ROOT / "schemas/config.schema.yaml")
 CATALOGUE_SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
-FIGURES = read_yaml(ROOT / "notebooks/figures.yaml")
 BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
 BASE["activation_study"]["datasets"] = ["digits"]
 
 
-def merged(base: dict, overlay: dict) -> dict:
-    """Return a config with an overlay on top, as Snakemake merges them."""
-    config = copy.deepcopy(base)
-    for key, value in overlay.items():
-        both = isinstance(value, dict) and isinstance(config.get(key), dict)
-        config[key] = merged(config[key], value) if both else value
-    return config
-
-
 def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
-    """Return the lines that an overlay's mistakes give, with the package's own vocabulary."""
-    from ntk_conditioning.data import datasets
-    from ntk_conditioning.networks import activations, architectures
-
-    config = merged(base, overlay)
+    """Return the lines that an overlay's mistakes give, of all studies."""
     try:
-        check(
-            config,
-            layers=[Layer("config.yaml", base), Layer("mine.yaml", overlay)],
-            schema=SCHEMA,
-            catalogue_schema=CATALOGUE_SCHEMA,
-            figures=FIGURES,
-            activations=activations,
-            known_shape=datasets.known_shape,
-            known_image=datasets.known_image,
-            architectures=architectures,
-        )
-    except ValueError as error:
+        plan = plan_of(overlay, base=base)
+    except ConfigError as error:
         return str(error).splitlines()
-    return []
+    return list(dict.fromkeys(line for lines in plan.mistakes.values() for line in lines))
 
 
 def test_the_projects_own_configs_have_no_mistakes():
@@ -201,7 +179,7 @@ def test_the_projects_own_configs_have_no_mistakes():
         ),
         (
             {"run": "My Run"},
-            "mine.yaml: run: 'My Run' is not a plain name (lower-case letters, digits, _ . -)",
+            "mine.yaml: run: 'My Run' does not fit; it takes Name of the run; its files are under",
         ),
         (
             {"datasets": ["digit"]},
@@ -233,6 +211,10 @@ def test_the_projects_own_configs_have_no_mistakes():
         (
             {"samples": 600, "balanced": True, "overrides": {"patches": {"samples": "all"}}},
             "mine.yaml: balanced: patches is whole (samples all); give samples a number to draw",
+        ),
+        (
+            {"datasets": ["MNIST"]},
+            "mine.yaml: datasets[0]: 'MNIST' does not fit; did you mean 'mnist'?",
         ),
         ({"balanced": 1}, "mine.yaml: balanced: 1 is not true or false"),
         (
@@ -327,18 +309,20 @@ def test_balanced_draws_are_a_matter_of_each_dataset():
     assert lines({"samples": 600, "balanced": True, "overrides": rest}) == []
 
 
-def test_a_figure_without_its_data_is_found():
-    found = lines({"kernels": ["infinite_ntk"]})
-    assert len(found) == 3  # fig2, spectrum_decay and convergence_vs_kappa
-    assert all(
-        "needs empirical_ntk in 'kernels'" in line and "remove the figure" in line for line in found
+def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
+    plan = plan_of({"kernels": ["infinite_ntk"]})
+    assert plan.figure_tables(Wildcards(figure="liu2023relu/fig4_g")) == []
+    with pytest.raises(ConfigError) as caught:
+        plan.figure_tables(Wildcards(figure="liu2023relu/fig2_conditioning_vs_depth"))
+    assert str(caught.value) == (
+        "mine.yaml: liu2023relu/fig2_conditioning_vs_depth needs empirical_ntk in 'kernels', which "
+        "is ['infinite_ntk']; add it there or remove the figure"
     )
-    assert all(line.startswith("config.yaml: figures[") for line in found)
 
 
 def test_all_mistakes_come_at_once():
     assert len(lines({"width": 0, "seeds": ["one"], "colour": "red", "dtype": None})) == 4
-    assert len(lines({"datasets": ["mnits"], "activations": ["rellu"], "figures": ["x/y"]})) == 3
+    assert len(lines({"datasets": ["mnits"], "activations": ["rellu"]})) == 2
 
 
 def test_a_list_belongs_to_the_layer_that_sets_it():
@@ -402,3 +386,13 @@ def test_a_plugin_that_fails_is_one_line(tmp_path):
     assert len(found) == 1
     assert found[0].startswith("mine.yaml: activation_files: ")
     assert "absent.py" in found[0]
+
+
+def test_files_are_checked_before_snakemake_reads_them(tmp_path, capsys):
+    for name, text in {"broken": "a: [1", "list": "- 1", "fine": "run: mine"}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    assert check_files([str(tmp_path / "fine.yaml")]) == 0
+    for name in ("broken", "list", "absent"):
+        assert check_files([str(tmp_path / f"{name}.yaml")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{name}.yaml: " in line
