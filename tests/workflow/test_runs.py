@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fault_server import Plan, running
-from tests.unit.speech.corpora import SUBSET, make_tar, make_tree
+from tests.ntk_conditioning.data.speech.corpora import SUBSET, make_tar, make_tree
 
 ROOT = Path(__file__).parents[2]
 REAL_DATA = ROOT.parent / "shared" / "data"
