@@ -36,6 +36,7 @@ def angle_row(
         "n": n,
         "d": d,
         "min_angle": found.degrees,
+        "min_angle_error": found.error_degrees,
         "i": found.i,
         "j": found.j,
         "duplicates": found.duplicates,

@@ -32,12 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("device cpu, float64, infinite width, %s", depth_list(args.depths))
     labels = {"kernel": "infinite_ntk", "width": None}
     for cell in each_cell(args, ANGLES, program=__file__):
-        found = infinite.min_angle(
-            cell.x,
-            depth=cell.depth,
-            activation=activation,
-            exclude_duplicates=args.exclude_duplicates,
-        )
+        try:
+            found = infinite.min_angle(
+                cell.x,
+                depth=cell.depth,
+                activation=activation,
+                exclude_duplicates=args.exclude_duplicates,
+            )
+        except infinite.UnresolvedKernelError as error:
+            raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
         cell.write([angle_row(args, cell, found, labels=labels)])
     return 0
 
