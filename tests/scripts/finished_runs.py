@@ -129,9 +129,8 @@ def add_job(root: Path, rule: str, run: str = "demo") -> str:
     call += ["--seeds", "1", "32"]
     if rule in CELLS:
         main, options, folder, _ = CELLS[rule]
-        cells = root / f"results/{run}/{folder}/tiny/relu"
-        outputs = [f"{cells}/depth-{L}/seed-{seed}.parquet" for seed in (1, 32) for L in (0, 2)]
-        assert main([*call, *options.split(), "--depths", "0", "2", "--outputs", *outputs]) == 0
+        output = f"--output={root}/results/{run}/{folder}/tiny/relu.parquet"
+        assert main([*call, *options.split(), "--depths", "0", "2", output]) == 0
         return f"{rule}/tiny/relu"
     main, options, folder, _ = NETWORKS[rule]
     place = "fig3/tiny/mlp/relu/depth-2"

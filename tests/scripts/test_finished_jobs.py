@@ -57,9 +57,9 @@ def test_equal_samples_end_a_search_that_is_not_fitted(tmp_path):
     job = add_job(tmp_path, "compute_infinite_min_angle")
     data = tmp_path / "results/demo/datasets/tiny/all.npz"
     save_prepared(data, Dataset("tiny", np.ones((N, D)), np.arange(N) % 3, "none"))
-    output = tmp_path / "results/demo/angles/infinite_ntk/tiny/relu/depth-0/seed-1.parquet"
+    output = tmp_path / "results/demo/angles/infinite_ntk/tiny/relu.parquet"
     call = ["--dataset=tiny", "--activation=relu", "--seeds=1", "--depths=0"]
-    assert compute_infinite_min_angle.main([*call, f"--data={data}", f"--outputs={output}"]) == 0
+    assert compute_infinite_min_angle.main([*call, f"--data={data}", f"--output={output}"]) == 0
     path = benchmark(tmp_path, job, seconds=4.0)
     found = finished_jobs.read_benchmarks(tmp_path / "logs", tmp_path / "results")
     assert found == ([], [path])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -109,16 +110,17 @@ def test_a_job_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
     import compute_spectrum
 
     results = finished.folder / "results/ci"
-    output = tmp_path / "cell.parquet"
+    output = tmp_path / "row.parquet"
     same = {}
     for dataset, draw in (("synthetic", "all"), ("digits", "seed-32"), ("digits", "seed-1")):
         data = results / f"datasets/{dataset}/{draw}.npz"
         options = {"data": data, "dataset": dataset, "activation": "relu", "depths": 2, "width": 32}
         options |= {"dtype": "float64", "kernel-size": 48, "blocks": 2, "eigenvalues": "first"}
-        options |= {"threads": 1, "seeds": 32, "outputs": output}
+        options |= {"threads": 1, "seeds": 32, "output": output}
         assert compute_spectrum.main([f"--{name}={value}" for name, value in options.items()]) == 0
-        cell = results / f"spectra/empirical_ntk/{dataset}/relu/depth-2/seed-32.parquet"
-        same[dataset, draw] = output.read_bytes() == cell.read_bytes()
+        row = pq.read_table(results / f"spectra/empirical_ntk/{dataset}/relu.parquet")
+        cell = row.filter((pc.field("depth") == 2) & (pc.field("seed") == 32))
+        same[dataset, draw] = pq.read_table(output).equals(cell)
     # a cell of drawn samples is of its own seed's, and of no other's
     assert same == {("synthetic", "all"): True, ("digits", "seed-32"): True} | {
         ("digits", "seed-1"): False
@@ -128,15 +130,16 @@ def test_a_job_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
 def test_an_angle_at_infinite_width_is_of_its_own_draw(finished, tmp_path):
     import compute_infinite_min_angle
 
-    results, output = finished.folder / "results/ci", tmp_path / "cell.parquet"
-    folder = results / "angles/infinite_ntk/digits/relu/depth-2"
+    results, output = finished.folder / "results/ci", tmp_path / "row.parquet"
+    row = pq.read_table(results / "angles/infinite_ntk/digits/relu.parquet")
     written = []
     for seed in (1, 32):
         options = {"data": results / f"datasets/digits/seed-{seed}.npz", "dataset": "digits"}
-        options |= {"activation": "relu", "depths": 2, "seeds": seed, "outputs": output}
+        options |= {"activation": "relu", "depths": 2, "seeds": seed, "output": output}
         arguments = [f"--{name}={value}" for name, value in options.items()]
         assert compute_infinite_min_angle.main(arguments) == 0
-        assert output.read_bytes() == (folder / f"seed-{seed}.parquet").read_bytes()
+        cell = row.filter((pc.field("depth") == 2) & (pc.field("seed") == seed))
+        assert pq.read_table(output).equals(cell)
         written.append(pq.read_table(output).to_pylist()[0])
     assert [row["seed"] for row in written] == [1, 32]
     assert [row["n"] for row in written] == [200, 200]

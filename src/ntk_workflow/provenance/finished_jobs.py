@@ -123,13 +123,10 @@ def work_of(rule: str, place: Sequence[str], run: Path) -> Work:
         return LIGHT
     known = RULES[rule]
     stem = run.joinpath(known.folder, *place)
-    single = stem.with_name(f"{stem.name}.parquet")
-    paths = [single] if single.exists() else sorted(stem.glob("**/*.parquet"))
-    rows = [
-        row
-        for path in paths
-        for row in pq.read_table(path, columns=known.columns, partitioning=None).to_pylist()
-    ]
+    path = stem.with_name(f"{stem.name}.parquet")
+    rows = []
+    if known.columns:
+        rows = pq.read_table(path, columns=known.columns, partitioning=None).to_pylist()
     sheets = sorted((run / "datasets" / place[known.dataset]).glob("*.json"))
     if not sheets or (known.columns and not rows):
         raise NotWholeError

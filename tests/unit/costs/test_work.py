@@ -5,9 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import compute_spectrum
 import compute_training_kernel
 import numpy as np
 import pytest
@@ -23,6 +21,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.block_kernels import EmpiricalKernel, MemoryBudget
 from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
 from ntk_workflow import resources
 from ntk_workflow.resources import DEFAULTS, Model
@@ -87,8 +86,8 @@ def test_work_of_a_training_is_that_of_its_products(depth):
 @pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
 def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kernel):
     mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
-    args = SimpleNamespace(kernel=kernel, full_spectrum_below=2048, threads=threads, memory_gb=1.0)
-    needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
+    budget = MemoryBudget(10**9, full_spectrum_below=2048, threads=threads)
+    needed = EmpiricalKernel(mlp, kernel, budget).needed(m, itemsize)
     sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
     sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads}
     found = resources.spectrum(**sizes, embeddings=kernel == "empirical_nngp")
