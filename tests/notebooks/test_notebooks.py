@@ -378,8 +378,7 @@ def write_assemblies(
             given = {"architecture": architecture, "activation": activation, "widths": widths}
             assert not assemblies.measure(study, data, folder, **given)
         grid = {"architectures": architectures, "activations": activations, "widths": widths}
-        table = folder / f"{study}.parquet"
-        assert not assemblies.aggregate(study, folder, table, **grid)
+        assert not assemblies.aggregate(study, folder)
         studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
     hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
     return {"architectures": hidden, **studies}
