@@ -40,7 +40,7 @@ class LearningRates:
             return cls(AUTO[loss], relative=True)
         if isinstance(given, Mapping):
             return cls(tuple(given["critical"]), relative=True)
-        return cls(tuple(given))  # type: ignore[arg-type]
+        return cls(tuple(given))
 
 
 def around(critical: float, factors: Iterable[float]) -> list[float]:
