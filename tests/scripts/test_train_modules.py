@@ -165,7 +165,7 @@ def test_two_calls_write_the_same_bytes_on_any_number_of_threads(folder):
         ({"test_share": 0.99}, (), "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, (), "argument --test-share: 1 is not below 1"),
         ({"test": "train.npz"}, (), "--test and --test-share exclude each other; give one"),
-        ({"momentum": -0.1}, (), "argument --momentum: -0.1 is not a number above zero"),
+        ({"momentum": -0.1}, (), "argument --momentum: -0.1 is not a number from 0 on"),
         (
             {"learning_rates": None, "relative_rates": 1, "kernel": "k.parquet"},
             (),

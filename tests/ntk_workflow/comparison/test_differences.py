@@ -120,12 +120,6 @@ class TestLists:
         assert (found.changed, found.missing_a, found.largest) == (2, 1, INF)
         assert (found.examples[0].a, found.examples[0].b) == ("list of 1", "list of 2")
 
-    def test_a_slice_boundary_loses_no_row(self, monkeypatch):
-        monkeypatch.setattr("ntk_workflow.comparison.differences.SLICE", 3)
-        a = [[float(n)] for n in range(10)]
-        b = [[n + (n in (2, 3, 9))] for n in range(10)]
-        assert difference(a, b, self.KIND).changed == 3
-
 
 def test_texts_and_booleans_show_the_rows_that_changed():
     found = difference(["holds", "fails", None], ["fails", "fails", "holds"], pa.string())

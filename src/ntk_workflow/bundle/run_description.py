@@ -53,16 +53,12 @@ def described(args: argparse.Namespace, known: Mapping[str, Any]) -> crate.Run:
 
 def folders_of_rows(known: Mapping[str, Any], results: str) -> dict[str, str]:
     """Return the folders of a run that have rows, with what these are."""
-    named = {f"{results}/{folder}/": told for folder, told in ROWS.items()}
-    return {
-        folder: told
-        for folder, told in named.items()
-        if any(name.startswith(folder) for name in known["files"])
-    }
+    named = {f"{results}/{folder}/": meaning for folder, meaning in ROWS.items()}
+    return {f: named[f] for f in named if any(name.startswith(f) for name in known["files"])}
 
 
 def newest(paths: Iterable[Path]) -> str:
-    """Return when the last of some files was written, where no job tells."""
+    """Return when the last of some files was written: the run's date where no job states it."""
     seconds = max(path.stat().st_mtime for path in paths)
     return datetime.fromtimestamp(int(seconds), UTC).isoformat()
 
@@ -72,20 +68,16 @@ def catalogued_data(catalogues: Iterable[str], names: Iterable[str]) -> dict[str
     entries: dict[str, Any] = {}
     for path in catalogues:
         entries |= yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    return {name: own_data(_published(entries[name])) for name in names}
+    return {name: _entry(entries[name]) for name in names}
 
 
-def _published(entry: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: entry[key] for key in ("title", "licence", "citation", "path") if key in entry}
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is published of a catalogue entry; a user's own file by name and sha256 alone."""
+    kept = {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
     kept |= {"url": entry["homepage"]} if "homepage" in entry else {}
-    return kept | ({"files": list(entry["files"].values())} if "files" in entry else {})
-
-
-def own_data(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a catalogue entry with a user's own file by name, size and sha256 alone."""
-    kept = {key: value for key, value in entry.items() if key != "path"}
+    kept |= {"files": list(entry["files"].values())} if "files" in entry else {}
     path = Path(entry.get("path", ""))
-    if "path" in entry and path.is_file():
+    if path.is_file():
         facts = {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
         kept["files"] = [facts]
     return kept
