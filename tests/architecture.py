@@ -14,7 +14,7 @@ import networkx as nx
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 PACKAGES = {
     "ntk_conditioning": "The science: arrays and torch modules in, arrays and dataclasses out.",
-    "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it may import the science.",
+    "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it imports the science.",
 }
 TEXT = """\
 # Architecture
