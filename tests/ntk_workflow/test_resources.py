@@ -252,3 +252,19 @@ def test_nothing_heavy_is_imported():
         check=True,
     )
     assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"SLURM_MEM_PER_NODE": "3000"}, [3000 * 2**20 - 10**9]),  # less what Snakemake takes
+        ({"SLURM_MEM_PER_NODE": "1000"}, [500 * 2**20]),
+        ({"SLURM_MEM_PER_NODE": "0"}, []),  # no limit
+        ({"SLURM_MEM_PER_NODE": "much"}, []),
+        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, [600 * 2**20]),
+        ({"SLURM_MEM_PER_CPU": "300"}, []),
+        ({"SLURM_CPUS_ON_NODE": "4"}, []),
+    ],
+)
+def test_what_slurm_has_granted_counts(environ, expected):
+    assert resources.granted_bytes(environ) == expected

@@ -20,12 +20,12 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.factorisations import scratch_bytes
+from ntk_conditioning.spectra.panel_matrix import scratch_bytes
 
 EmpiricalName = Literal["empirical_ntk", "empirical_nngp"]
 InfiniteName = Literal["infinite_ntk", "nngp"]
 
-REMEDY = "lower kernel_size, or find a larger machine"
+REMEDY = "take fewer samples, or find a larger machine"
 
 
 @dataclass(frozen=True)

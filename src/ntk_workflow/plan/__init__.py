@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.data import datasets
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
@@ -109,7 +108,7 @@ class Plan:
         known = checks.Known(
             catalogue=entries,
             samples={name: plan.shape(name)[0] for name in used if name in entries},
-            images=[name for name, entry in entries.items() if datasets.known_image(entry)],
+            images=[name for name, entry in entries.items() if catalogue.known_image(entry)],
             plain=with_defaults({}, schemas["config"]["$defs"]["experiment"], schemas["config"]),
         )
         mistakes = checks.problems(config, known, layers)
@@ -447,7 +446,7 @@ class Plan:
         """Return what a training is told."""
         image = None
         if MODELS[w.model].by_modules:
-            image = datasets.known_image(self.catalogue[w.dataset])
+            image = catalogue.known_image(self.catalogue[w.dataset])
         return TrainingSettings.from_config(self.experiment(w), image=image)
 
     def training_options(self, w: Any) -> list[str]:

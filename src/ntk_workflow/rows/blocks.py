@@ -84,7 +84,7 @@ def available_memory(memory_gb: float | None, device: torch.device | None = None
         return int(memory_gb * memory.GB)
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return memory.available_bytes(environ=os.environ, reserved=resources.SNAKEMAKE)
+    return min([memory.available_bytes(), *resources.granted_bytes(os.environ)])
 
 
 def memory_budget(args: argparse.Namespace, device: torch.device | None = None) -> MemoryBudget:

@@ -16,14 +16,14 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra import conditioning as spectra
-from ntk_conditioning.spectra import extremal_eigenvalues
+from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import (
-    InMemoryMatrix,
     NotConvergedError,
     extreme_conditioning,
 )
-from ntk_conditioning.spectra.factorisations import PanelMatrix
+from ntk_conditioning.spectra.factorisations import InMemoryMatrix
+from ntk_conditioning.spectra.panel_matrix import PanelMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
@@ -389,7 +389,7 @@ def test_the_kernels_own_memory_is_used(layout):
 @pytest.mark.parametrize("rank", [600, 300])
 def test_nothing_of_the_kernels_size_is_allocated(monkeypatch, rank):
     # At 600 samples the usual tiles would hold all of the kernel.
-    for module in (extremal_eigenvalues, spectra):
+    for module in (factorisations, spectra):
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, rank)
     extreme_conditioning(k[:50, :50])  # what is loaded once
