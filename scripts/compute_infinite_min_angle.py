@@ -11,9 +11,10 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, run_main, seed
+from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.rows.angles import angle_row
 from ntk_workflow.rows.depths import depth_cells, depth_list, depth_parser, samples_reader
-from ntk_workflow.rows.row import checkpoints_of, load_activation, write_row
+from ntk_workflow.rows.row import checkpoints_of, write_row
 
 log = logger(__file__)
 
@@ -28,12 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
         x = samples(cell.data)
-        found = infinite.min_angle(
-            x,
-            depth=cell.value,
-            activation=activation,
-            exclude_duplicates=args.exclude_duplicates,
-        )
+        try:
+            found = infinite.min_angle(
+                x,
+                depth=cell.value,
+                activation=activation,
+                exclude_duplicates=args.exclude_duplicates,
+            )
+        except infinite.UnresolvedKernelError as error:
+            raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
         yield angle_row(found, x, labels | {"width": None} | cell.coordinates)
 
     cells = depth_cells(args.data, args.depths, args.seeds)

@@ -175,6 +175,7 @@ def write_tables(
                 for k, seed in enumerate(seeds if width else [None]):
                     angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
                     pair = {"i": 0, "j": 1, "duplicates": 0, "candidates": 1}
+                    pair["min_angle_error"] = None if width else 1e-12
                     angles.append({**point, **pair, "seed": seed, "n": 60, "min_angle": angle})
     main = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] in kernels])
     study = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] == "infinite_ntk"])

@@ -100,6 +100,29 @@ def test_angles_at_infinite_width_need_no_seed(folder, told):
     assert told() == {"computed": [], "kept": ["depth 2"]}
 
 
+def test_angles_at_infinite_width_have_an_error_and_those_of_networks_none(folder):
+    for program, known in (("compute_infinite_min_angle", True), ("compute_min_angle", False)):
+        for output in call(folder, program):
+            (row,) = tables.read(output, ANGLES).to_pylist()
+            error = row["min_angle_error"]
+            assert 0 < error < 1e-9 if known else error is None
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+def test_an_angle_that_is_not_resolved_is_refused_in_one_line(tmp_path, capsys):
+    x = np.random.default_rng(0).standard_normal((12, 6))
+    x *= 1e5 / np.linalg.norm(x, axis=1)[:, None]
+    save_prepared(tmp_path / "large.npz", Dataset("large", x, None, "none"))
+    output = tmp_path / "cell.parquet"
+    given = ["--dataset=large", "--activation=tanh", "--depths=2", "--seeds=none"]
+    data = [f"--data={tmp_path}/large.npz", f"--outputs={output}"]
+    assert compute_infinite_min_angle.main([*given, *data]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("compute_infinite_min_angle: error: large: tanh at depth 2: ")
+    assert line.endswith("; scale the data to norms nearer 1")
+    assert not output.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

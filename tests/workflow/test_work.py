@@ -13,7 +13,6 @@ import yaml
 from tests.clone import Clone
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.xdist_group("finished")
 
 
 def plan(clone: Clone, *arguments: str) -> dict[str, list[SimpleNamespace]]:

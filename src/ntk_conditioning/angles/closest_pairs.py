@@ -181,7 +181,7 @@ class _Search:
         if not len(i):
             return
         i, j = i + rows.start, j + columns.start
-        theta = angles_between(_scaled(self._x[i]), _scaled(self._x[j]))
+        theta = angles_between(scaled(self._x[i]), scaled(self._x[j]))
         w = 2 * np.sin(theta / 2) ** 2
         self.candidates += len(w)
         self.reach = min(self.reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
@@ -192,14 +192,14 @@ class _Search:
             self.distance, self.pair = best[0], best[1:]
 
 
-def _scaled(x: Array) -> Array:
+def scaled(x: Array) -> Array:
     """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
     exponent = np.frexp(np.abs(x).max(axis=1))[1]
     return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
 
 
 def _unit_rows(x: Array) -> Array:
-    x = _scaled(x)
+    x = scaled(x)
     return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
 
 

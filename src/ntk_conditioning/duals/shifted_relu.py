@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from ntk_conditioning.duals.quadrature import largest, largest_ratio
 from ntk_conditioning.networks.activations import ShiftedReLU
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ class ShiftedReLUDual:
         scale2 = (gain * relu.scale) ** 2
         self._norm = np.sqrt(square)
         self.variances, self.slopes = scale2 * square, scale2 * self._tail
-        self.error = self._measured_error(q)
+        self.error, self.relative_error = self._measured_errors(q)
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
@@ -104,9 +105,9 @@ class ShiftedReLUDual:
         apart = mass / (np.sqrt(larger) * (np.sqrt(larger) + np.sqrt(smaller)))
         return (above + below + between) / 2, apart
 
-    def _measured_error(self, q: Array) -> float:
+    def _measured_errors(self, q: Array) -> tuple[float, float]:
         ends = {int(np.argmin(q)), int(np.argmax(q))}
-        error = 0.0
+        errors, relative = [0.0], [0.0]
         for i, j in itertools.product(ends, ends):
             at = slice(i, i + 1), slice(j, j + 1)
             for angle in PROBES:
@@ -115,9 +116,10 @@ class ShiftedReLUDual:
                 plain, finer = (
                     self._cosine_distances(*at, w, theta, finer=each) for each in (False, True)
                 )
-                changes = (np.abs(a - b).max() for a, b in zip(plain, finer, strict=True))
-                error = max(error, *map(float, changes))
-        return error
+                for found, true in zip(plain, finer, strict=True):
+                    errors.append(largest(np.abs(found - true)))
+                    relative.append(largest_ratio(np.abs(found - true), true))
+        return max(errors), max(relative)
 
 
 def _falls(

@@ -146,16 +146,17 @@ class Activation:
 
 @cache
 def gaussian_rule(
-    kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0
+    kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return nodes and weights: Gauss-Legendre of an order on panels that halve towards 0.
 
     Kinks at 0 and ``kinks`` are on edges, and an analytic function whose singularities lie on the
     imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
-    1 / z is. They end at ``reach``; the density at 12 is 5e-32.
+    1 / z is. They end at ``reach``; the density at 12 is 5e-32. The innermost panel, after
+    ``halvings``, does for singularities no closer than some 1e-4.
     """
     nodes, weights = np.polynomial.legendre.leggauss(order)
-    edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-12, 1)])
+    edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-halvings, 1)])
     edges = np.union1d(edges, [abs(kink) for kink in kinks if abs(kink) < edges[-1]])
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,8 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntk_conditioning.seeds import generator
-
-Augmentation = Literal["none", "crop_flip"]
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4

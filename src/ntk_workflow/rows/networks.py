@@ -17,8 +17,9 @@ from ntk_conditioning.transition.descent import Descent, descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Parser, logger, positive_integer, positive_number, seed
+from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.devices.device import device_argument, torch_device
-from ntk_workflow.rows.row import load_activation, row_parser
+from ntk_workflow.rows.row import row_parser
 
 log = logger(__file__)
 

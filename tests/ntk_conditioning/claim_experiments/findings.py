@@ -16,7 +16,7 @@ from ntk_workflow.claims import Finding, check, read_paper
 
 #: What tells measurements of a paper apart.
 KEYS = ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
-PAPERS = Path(__file__).parents[1] / "papers"
+PAPERS = Path(__file__).parents[3] / "papers"
 
 
 def content_of(paper: str) -> dict[str, Any]:

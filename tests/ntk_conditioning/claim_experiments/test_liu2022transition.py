@@ -16,7 +16,12 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
-from tests.statements import KEYS, content_of, findings_on, measured
+from tests.ntk_conditioning.claim_experiments.findings import (
+    KEYS,
+    content_of,
+    findings_on,
+    measured,
+)
 
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])
 

@@ -19,7 +19,7 @@ from ntk_conditioning.data.speech.corpus import (
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
 from ntk_conditioning.data.tars import TarError
 from ntk_conditioning.errors import UserError
-from tests.unit.speech.corpora import (
+from tests.ntk_conditioning.data.speech.corpora import (
     SAMPLE,
     SUBSET,
     UTTERANCES,

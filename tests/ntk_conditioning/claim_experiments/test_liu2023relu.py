@@ -12,7 +12,7 @@ import pytest
 from ntk_conditioning.claim_experiments import Setting
 from ntk_conditioning.claim_experiments.papers import UnknownPaperError, measure
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
-from tests.statements import KEYS, findings_on, measured
+from tests.ntk_conditioning.claim_experiments.findings import KEYS, findings_on, measured
 
 SETTING = Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32, 111])
 

@@ -29,7 +29,7 @@ def near_or_opposite(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
 
 def brute_force(x: np.ndarray, distance: Distance = cosine) -> tuple[float, int, int]:
     i, j = np.triu_indices(len(x), 1)
-    theta = angles_between(closest_pairs._scaled(x[i]), closest_pairs._scaled(x[j]))
+    theta = angles_between(closest_pairs.scaled(x[i]), closest_pairs.scaled(x[j]))
     values = distance(2 * np.sin(theta / 2) ** 2, theta)
     return min(zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
 

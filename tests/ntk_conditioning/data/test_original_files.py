@@ -17,7 +17,7 @@ from ntk_conditioning import files
 from ntk_conditioning.data.datasets import Entry, Split, read
 from ntk_conditioning.data.prepared import PreparedSamples
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT.parent / "shared" / "data"
 CATALOGUE: dict[str, Any] = {
     **yaml.safe_load((ROOT / "datasets.yaml").read_text()),

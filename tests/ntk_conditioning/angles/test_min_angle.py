@@ -46,6 +46,8 @@ DIGITS = {  # functions and derivatives at any number of digits
         lambda z: NORMRELU.scale * step(z - NORMRELU.kink),
     ),
     "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
+    "erf": (mpmath.erf, lambda z: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-z * z)),
+    "gelu": (lambda z: z * mpmath.ncdf(z), lambda z: mpmath.ncdf(z) + z * mpmath.npdf(z)),
     "softplus": (lambda z: mpmath.log1p(mpmath.exp(z)), lambda z: 1 / (1 + mpmath.exp(-z))),
     "linear": (lambda z: z, lambda z: mpmath.mpf(1)),
 }
@@ -193,6 +195,18 @@ def test_smallest_of_all_pairs_is_found(activation, tile):
     assert found.angle == pytest.approx(min(expected.values()), rel=1e-12)
     assert (found.duplicates, found.candidates) == (0, 1)
     assert found.degrees == pytest.approx(math.degrees(found.angle))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e2, 1e4, 1e8, 1e30])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "erf", "gelu"])
+def test_smallest_of_all_pairs_is_found_at_any_scale(activation, scale):
+    mlp, x = network(depth=2, activation=activation), scale * inputs(8)
+    pairs = list(itertools.combinations(range(8), 2))
+    expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
+    found = min_angle(mlp, x)
+    assert (found.i, found.j) == min(expected, key=expected.__getitem__)
+    assert found.angle == pytest.approx(min(expected.values()), rel=1e-12)
+    assert found.error is None
 
 
 @pytest.mark.parametrize("tile", [1, 7, None])

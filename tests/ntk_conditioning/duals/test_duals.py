@@ -70,7 +70,9 @@ def test_the_step_of_leaky_relus_is_smooth_where_its_formula_changes():
 
 
 @pytest.mark.parametrize("theta", ANGLES)
-@pytest.mark.parametrize("q", [(1.0, 1.0), (0.3, 5.0), (2.0, 2.0 + 1e-6), (700.0, 650.0)])
+@pytest.mark.parametrize(
+    "q", [(1.0, 1.0), (0.3, 5.0), (2.0, 2.0 + 1e-6), (7e2, 6.5e2), (1e16, 2e16)]
+)
 def test_erf_is_williams_formula(q, theta):
     """Williams 1996, Eq. (10), and its derivative, in 50 digits."""
     with mpmath.workdps(50):
@@ -340,6 +342,17 @@ def test_small_angles_keep_their_digits_at_a_kink(theta):
     next_w, h = cosine_distances(found, theta)
     assert h == pytest.approx(first_h, rel=3 * theta + 1e-9)
     assert next_w == pytest.approx(first_w, rel=3 * theta + 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("q", [1e9, 1e12, 1e17])
+def test_duals_that_are_not_right_say_so(q):
+    """Of tanh as a step: moments that the nodes miss, and quadrature that is not a number."""
+    layer = dual(activations.get("tanh"), np.array([q]))
+    slope = layer.slopes[0] * math.sqrt(q) * math.sqrt(math.pi / 2) * 3 / 4
+    assert abs(slope / activations.get("tanh").gain ** 2 - 1) <= layer.error + 1e-4
+    assert layer.error > 1e-9
+    assert layer.relative_error > 1e-9
 
 
 def test_equal_samples_have_no_cosine_distances():

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.polynomial.hermite_e import hermegauss
 
-from ntk_conditioning.angles.pairs import ZeroRowError
+from ntk_conditioning.angles.pairs import MinAngle, ZeroRowError
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.infinite import SamplesError
+from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
 
 SMOOTH = ("tanh", "gelu", "sigmoid", "softplus")
@@ -546,6 +546,90 @@ def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, nam
     assert np.abs(rough - accurate).max() <= layer.roughness < 1e-5
 
 
+# --- the error of the smallest angle --------------------------------------------------------------
+
+
+def assert_within_its_error(found: MinAngle, angles: np.ndarray, *, error: float) -> None:
+    """Check an angle against those of all pairs in degrees, an upper triangle."""
+    i, j = np.triu_indices(len(angles), 1)
+    assert abs(found.degrees - angles[i, j].min()) <= found.error_degrees < error
+    assert found.i < found.j
+    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * found.error_degrees
+
+
+def exact_degrees(kernel: mpmath.matrix) -> np.ndarray:
+    n = kernel.rows
+    angles = np.zeros((n, n))
+    for i, j in itertools.combinations(range(n), 2):
+        cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
+        angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
+    return angles
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e2, 1e4, 1e8, 1e30, 1e60])
+def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
+    x = scale * np.random.default_rng(0).standard_normal((5, 6))
+    with mpmath.workdps(150):
+        erf = exact_degrees(covariance_recursion(x, 2, erf_layer))
+        relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2))
+    found = infinite.min_angle(x, depth=2, activation="erf")
+    assert_within_its_error(found, erf, error=2e-11)
+    found = infinite.min_angle(x, depth=2, activation="relu")
+    assert_within_its_error(found, relu, error=1e-12)
+
+
+def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(14)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+
+
+def plain_degrees(x: np.ndarray, name: str) -> np.ndarray:
+    """Return the angles of the NTK of depth 1 by product quadrature, on panels halved towards 0."""
+    sigma = activations.get(name)
+    graded = 2.0 ** np.arange(-40, 1)
+    positive = np.concatenate([graded, np.arange(1.25, 13, 0.25)])
+    u, weights = panels(np.concatenate([-positive[::-1], [0.0], positive]))
+    mass = weights * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+    gram, n = x @ x.T, len(x)
+    norms = np.sqrt(np.diag(gram))
+    values = [np.stack([f(norm * u) for norm in norms]) for f in (sigma.values, sigma.slopes)]
+    after, slopes = ((f**2 @ mass) * np.eye(n) for f in values)
+    for i, j in itertools.combinations(range(n), 2):
+        cosine = gram[i, j] / (norms[i] * norms[j])
+        sine = math.sqrt(1 - cosine**2)
+        inner = (u - cosine * u[:, None]) / sine
+        density = np.exp(-(inner**2) / 2) / (sine * math.sqrt(2 * math.pi))
+        for result, f in zip((after, slopes), values, strict=True):
+            result[i, j] = (mass * f[i]) @ (density @ (weights * f[j]))
+    kernel = after + gram * slopes
+    return np.degrees(np.arccos(kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))))
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.parametrize(
+    ("name", "scale", "error"),
+    [
+        *[("tanh", 1.0, 1e-10), ("tanh", 1e2, 1e-8), ("tanh", 1e3, 1e-3)],
+        *[("gelu", 1.0, 1e-10), ("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)],
+    ],
+)
+def test_errors_of_quadrature_hold(name, scale, error):
+    x = np.random.default_rng(0).standard_normal((4, 6))
+    x *= scale / np.linalg.norm(x, axis=1)[:, None]
+    found = infinite.min_angle(x, depth=1, activation=name)
+    assert_within_its_error(found, plain_degrees(x, name), error=error)
+
+
+def test_what_has_digits_is_told_for_tiny_angles():
+    """An error of 1e-14 in a deficit would be one of 1e-7 in the angle, were it not relative."""
+    x = samples(6, 7, seed=6)
+    x[3] = x[2] + 1e-9 * x[1]
+    found = infinite.min_angle(x, depth=2, activation="gelu")
+    assert (found.i, found.j) == (2, 3)
+    assert 0 < found.error < 1e-3 * found.angle
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -563,6 +647,32 @@ def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, nam
 def test_what_is_no_sample_matrix_is_refused(x, x2, depth, message):
     with pytest.raises(SamplesError, match=message):
         infinite.ntk(x, x2, depth=depth, activation="relu")
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.parametrize(
+    ("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e8, 0.0), (1e30, 0.0), (1e160, 0.5)]
+)
+def test_angles_that_are_not_resolved_are_refused(scale, spread):
+    x = samples(6, 4, seed=1)
+    x *= scale / np.linalg.norm(x, axis=1)[:, None]
+    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (6, 1)))
+    with pytest.raises(UnresolvedKernelError, match=r"^tanh at depth 2: .*; scale the data"):
+        infinite.min_angle(x, depth=2, activation="tanh")
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e100, 1e200])
+@pytest.mark.parametrize("call", [infinite.ntk, infinite.min_angle])
+def test_samples_beyond_the_range_are_refused(call, scale):
+    with pytest.raises(UnresolvedKernelError, match=r"erf at depth 1: .*; scale the data"):
+        call(scale * samples(4, 3), depth=1, activation="erf")
+
+
+def test_one_sample_beyond_the_range_hides_no_others():
+    x = samples(6, 4)
+    x[5] *= 1e120
+    with pytest.raises(UnresolvedKernelError, match="erf at depth 2"):
+        infinite.min_angle(x, depth=2, activation="erf", tile=2)
 
 
 @pytest.mark.parametrize("call", [infinite.ntk, infinite.gradient_angles, infinite.min_angle])

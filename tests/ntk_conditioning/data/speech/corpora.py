@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-SAMPLE = Path(__file__).parents[3] / "resources" / "LibriSpeech"
+SAMPLE = Path(__file__).parents[4] / "resources" / "LibriSpeech"
 SUBSET = "train-clean-100"
 UTTERANCES = sorted(SAMPLE.rglob("*.flac"))
 

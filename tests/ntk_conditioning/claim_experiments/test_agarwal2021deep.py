@@ -18,7 +18,12 @@ from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
-from tests.statements import KEYS, content_of, findings_on, measured
+from tests.ntk_conditioning.claim_experiments.findings import (
+    KEYS,
+    content_of,
+    findings_on,
+    measured,
+)
 
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])
 

@@ -160,7 +160,7 @@ def test_libraries_are_imported_only_where_they_are_used(module):
     code = f"import sys, ntk_conditioning.{module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
         text=True,
         capture_output=True,
         check=True,

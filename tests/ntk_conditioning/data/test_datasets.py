@@ -24,7 +24,7 @@ from ntk_conditioning.data.prepared import (
 )
 from tests.sources import idx_bytes, svhn_bytes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
 
 

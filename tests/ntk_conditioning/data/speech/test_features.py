@@ -17,7 +17,7 @@ from ntk_conditioning.data.speech.features import (
     stacked,
     vectors,
 )
-from tests.unit.speech.corpora import UTTERANCES, read_waveform
+from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_waveform
 
 SETTINGS = FeatureSettings()
 

@@ -19,7 +19,7 @@ from ntk_conditioning.data.speech.alignments import (
     read_textgrid,
 )
 from ntk_conditioning.data.speech.features import FeatureSettings
-from tests.unit.speech.corpora import damaged
+from tests.ntk_conditioning.data.speech.corpora import damaged
 
 RATE = 16000
 INTERVALS = [(0.0, 0.11, ""), (0.11, 0.2225, "HH"), (0.2225, 0.4, "AH0"), (0.4, 0.5, "spn")]
