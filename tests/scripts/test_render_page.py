@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import render_pages
+import render_page
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_workflow.pages.html import text_page
 
 
 def value(column: tables.Column, number: int) -> object:
@@ -23,60 +22,62 @@ def value(column: tables.Column, number: int) -> object:
 
 
 @pytest.fixture
-def arguments(tmp_path: Path) -> list[str]:
+def page(tmp_path: Path):
+    """Return a function that makes a page of some files, alike twice, and returns its text."""
+
+    def text(*sources: Path) -> str:
+        made = []
+        for _ in range(2):
+            output = tmp_path / "pages" / "page.html"
+            arguments = ["--sources", *map(str, sources), f"--output={output}"]
+            assert render_page.main(arguments) == 0
+            made.append(output.read_text())
+        assert made[0] == made[1]
+        assert '<meta name="viewport"' in made[0]
+        assert not re.search(r"src=|href=|url\(|@import|<script", made[0])
+        return made[0]
+
+    return text
+
+
+def test_every_column_and_row_of_a_table_is_there(page, tmp_path):
     rows = [{column.name: value(column, i) for column in CONDITIONING.columns} for i in range(2)]
-    tables.write(
-        tmp_path / "conditioning.parquet", CONDITIONING, tables.from_rows(CONDITIONING, rows)
+    path = tmp_path / "conditioning.parquet"
+    tables.write(path, CONDITIONING, tables.from_rows(CONDITIONING, rows))
+    text = page(path)
+    names = re.findall(r"<th[^>]*>(.*?)</th>", text)
+    assert names == [column.name for column in CONDITIONING.columns]
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
+    first, second = (
+        dict(zip(names, part, strict=True)) for part in (cells[: len(names)], cells[len(names) :])
     )
+    assert first["kappa_mean"] == "0.1235"
+    assert (second["kernel"], second["seeds"], second["kappa_mean"]) == (
+        "kernel&lt;1&gt;",
+        "1",
+        "–",
+    )
+    assert 'title="mean over blocks and seeds, as liu2023relu reports it"' in text
+
+
+def test_the_record_is_as_it_was_written(page, tmp_path):
     (tmp_path / "config.yaml").write_text("depths: [1, 2]\nnote: <b>\n")
     (tmp_path / "versions.json").write_text('{"torch": "2"}')
-    return [
-        f"--tables={tmp_path}/conditioning.parquet",
-        f"--config={tmp_path}/config.yaml",
-        f"--versions={tmp_path}/versions.json",
-        f"--folder={tmp_path}/pages",
-    ]
+    text = page(tmp_path / "config.yaml", tmp_path / "versions.json")
+    assert "<pre>depths: [1, 2]\nnote: &lt;b&gt;\n</pre>" in text
+    assert "<h2>Versions</h2>" in text
+    assert "<table>" not in text
 
 
-def test_every_column_and_row_of_a_table_is_there(arguments, tmp_path):
-    assert render_pages.main(arguments) == 0
-    page = (tmp_path / "pages/conditioning.html").read_text()
-    names = re.findall(r"<th[^>]*>(.*?)</th>", page)
-    assert names == [column.name for column in CONDITIONING.columns]
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", page)
-    assert len(cells) == 2 * len(names)
-    row = dict(zip(names, cells[len(names) :], strict=True))
-    assert row["kernel"] == "kernel&lt;1&gt;"
-    assert row["seeds"] == "1"
-    assert row["kappa_mean"] == "–"
-    assert dict(zip(names, cells, strict=False))["kappa_mean"] == "0.1235"
-    assert 'title="mean over blocks and seeds, as liu2023relu reports it"' in page
-
-
-def test_the_record_is_as_it_was_written(arguments, tmp_path):
-    render_pages.main(arguments)
-    page = (tmp_path / "pages/run.html").read_text()
-    assert "depths: [1, 2]\nnote: &lt;b&gt;\n" in page
-    assert "torch" in page
-
-
-def test_pages_load_nothing_and_are_the_same_every_time(arguments, tmp_path):
-    render_pages.main(arguments)
-    first = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
-    assert set(first) == {"conditioning.html", "run.html"}
-    for text in first.values():
-        assert not re.search(r"src=|href=|url\(|@import|<script", text)
-    render_pages.main(arguments)
-    assert first == {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
-
-
-def test_a_table_without_a_page_is_told_in_one_line(arguments, tmp_path, capsys):
-    assert render_pages.main([f"--tables={tmp_path}/spectra.parquet", *arguments[1:]]) == 2
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("spectra.parquet", "there are pages of datasets, conditioning, learning_rates only"),
+        ("config.yaml", "config.yaml does not exist"),
+    ],
+)
+def test_what_has_no_page_is_named_in_one_line(tmp_path, capsys, name, message):
+    arguments = ["--sources", str(tmp_path / name), f"--output={tmp_path}/page.html"]
+    assert render_page.main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "spectra.parquet: there are pages of datasets, conditioning, learning_rates only" in line
-
-
-def test_a_page_of_a_text_alone_has_no_table():
-    page = text_page({"Config": "a: 1"}, title="T")
-    assert "<table>" not in page
-    assert "<pre>a: 1</pre>" in page
+    assert message in line

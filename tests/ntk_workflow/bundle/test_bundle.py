@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import bagit
@@ -13,8 +14,8 @@ import pytest
 from PIL import Image
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, bag, checks, crate, images, jobs
-from tests.bundles import RUN, TABLES, describe, description, write_bundle, write_payload
+from ntk_workflow.bundle import archive, bag, checks, crate, images, jobs
+from tests.bundles import DESCRIPTION, RUN, TABLES, describe, write_bundle, write_payload
 from tests.crates import crate_issues
 
 
@@ -42,17 +43,11 @@ def test_the_bag_is_one_for_other_tools(tmp_path: Path):
     assert lines == sorted(lines, key=lambda line: line.split()[1])
 
 
-@pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
-def test_the_crate_is_a_workflow_run_crate(tmp_path: Path):
+@pytest.fixture
+def payload(tmp_path: Path) -> Path:
     write_payload(tmp_path / RUN)
     describe(tmp_path / RUN)
-    assert crate_issues(tmp_path / RUN, tmp_path) == []
-    path = tmp_path / RUN / crate.NAME
-    graph = json.loads(path.read_text())
-    run = next(entity for entity in graph["@graph"] if entity["@id"] == "#run")
-    del run["instrument"]
-    path.write_text(json.dumps(graph))
-    assert any("instrument" in message for message in crate_issues(tmp_path / RUN, tmp_path))
+    return tmp_path / RUN
 
 
 def graph(folder: Path) -> dict[str, dict[str, object]]:
@@ -60,71 +55,71 @@ def graph(folder: Path) -> dict[str, dict[str, object]]:
     return {entity["@id"]: entity for entity in entities}
 
 
-def test_the_crate_refers_to_data_and_does_not_copy_them(tmp_path: Path):
-    write_payload(tmp_path / RUN)
-    describe(tmp_path / RUN)
-    found = graph(tmp_path / RUN)
-    original = found["https://example.org/a.gz"]
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
+def test_the_crate_is_a_workflow_run_crate(payload: Path, tmp_path: Path):
+    assert crate_issues(payload, tmp_path) == []
+    metadata = json.loads((payload / crate.NAME).read_text())
+    del next(each for each in metadata["@graph"] if each["@id"] == "#run")["instrument"]
+    (payload / crate.NAME).write_text(json.dumps(metadata))
+    assert any("instrument" in message for message in crate_issues(payload, tmp_path))
+
+
+def test_the_crate_refers_to_data_and_does_not_copy_them(payload: Path):
+    entities = graph(payload)
+    original = entities["https://example.org/a.gz"]
     assert original["sha256"] == "0" * 64
     assert original["sameAs"] == ["https://mirror.example.org/a.gz"]
-    own = next(entity for entity in found.values() if entity.get("name") == "own.csv")
-    assert own["sha256"] == "1" * 64
-    assert own["@id"].startswith("#")  # type: ignore[attr-defined]
-    table = found[TABLES["angles"]]
-    assert table["sha256"] == sha256(tmp_path / RUN / TABLES["angles"])
-    checks.require_described(tmp_path / RUN)
+    (address,) = (key for key, each in entities.items() if each.get("name") == "own.csv")
+    assert address.startswith("#")
+    assert entities[address]["sha256"] == "1" * 64
+    assert entities[TABLES["angles"]]["sha256"] == sha256(payload / TABLES["angles"])
+    checks.require_described(payload)
 
 
-def test_the_crate_tells_of_many_cells_as_a_folder(tmp_path: Path):
-    write_payload(tmp_path / RUN)
-    cell = tmp_path / RUN / "results" / RUN / "spectra" / "cell.parquet"
-    cell.parent.mkdir(parents=True)
-    cell.write_text("a cell")
+def test_the_crate_tells_of_many_rows_as_a_folder(payload: Path):
     name = f"results/{RUN}/spectra/"
-    crate.write(
-        tmp_path / RUN, description(folders={name: "cells"}, jobs=f"results/{RUN}/tables/angles")
-    )
-    assert graph(tmp_path / RUN)[name]["description"] == "cells"
-    checks.require_described(tmp_path / RUN)
-    crate.write(tmp_path / RUN, description())
-    assert name not in graph(tmp_path / RUN)
+    (payload / name).mkdir()
+    (payload / name / "row.parquet").write_text("a row")
+    for folders in ({name: "rows"}, {}):
+        (payload / crate.NAME).unlink()
+        crate.write(payload, replace(DESCRIPTION, folders=folders))
+        assert graph(payload).get(name, {}).get("description") == folders.get(name)
+        checks.require_described(payload)
 
 
-@pytest.fixture
-def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, jobs.Record]:
-    """A working folder in which two jobs have run: cells from data, a table from cells."""
+def test_jobs_are_followed_back_to_what_no_record_tells_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
     own = tmp_path.parent / f"{tmp_path.name}-own.csv"
     own.write_text("1,2")
-    for name in ("cell-1", "cell-2", "table", "data"):
+    for name in ("row-1", "row-2", "table", "data"):
         Path(name).write_text(name)
-    Path("cells.log").write_text(
+    log = Path("logs/tiny/make_rows/digits/relu.log")
+    log.parent.mkdir(parents=True)
+    log.write_text(
         "12:00:00 host Linux x86_64\n12:00:00 device auto: a GPU\n"
         "12:00:00 device cuda, float32, width 8, depths 0, 1\n"
     )
-    cells = {
+    rows = {
         "inputs": ("data", str(own), "gone"),
-        "log": ("cells.log",),
+        "log": (str(log),),
         "code": "c" * 16,
         "checksums": {"data": sha256(Path("data")), "gone": "9" * 64},
     }
-    return {
-        "cell-1": jobs.Record("make_cells", start=0.5, end=2, **cells),
-        "cell-2": jobs.Record("make_cells", start=0.5, end=61.9, **cells),
-        "table": jobs.Record("make_table", ("cell-1", "cell-2"), ("table-x.log",)),
+    records = {
+        "row-1": jobs.Record("make_rows", start=0.5, end=2, **rows),
+        "row-2": jobs.Record("make_rows", start=0.5, end=61.9, **rows),
+        "table": jobs.Record("make_table", ("row-1", "row-2"), ("logs/tiny/make_table.log",)),
     }
-
-
-def test_jobs_are_followed_back_to_what_no_record_tells_of(worked: dict[str, jobs.Record]):
-    found = jobs.provenance(["table"], worked.get, {"make_table": r"table\-(?P<kind>.+)\.log$"})
-    cells, table = found["jobs"]
-    assert cells == {
-        "rule": "make_cells",
-        "wildcards": {},
+    provenance = jobs.provenance(["table"], records.get)
+    made_rows, made_table = provenance["jobs"]
+    assert made_rows == {
+        "rule": "make_rows",
+        "place": "digits/relu",
         "code": "c" * 16,
-        "inputs": ["data", f"elsewhere/{Path.cwd().name}-own.csv", "gone"],
-        "outputs": ["cell-1", "cell-2"],
+        "inputs": ["data", f"elsewhere/{own.name}", "gone"],
+        "outputs": ["row-1", "row-2"],
         "device": "cuda",
         "dtype": "float32",
         "host": "Linux x86_64",
@@ -132,30 +127,13 @@ def test_jobs_are_followed_back_to_what_no_record_tells_of(worked: dict[str, job
         "end": "1970-01-01T00:01:01+00:00",
     }
     # nothing is guessed: no log, no times, no digest of code
-    assert table == {
-        "rule": "make_table",
-        "wildcards": {"kind": "x"},
-        "inputs": ["cell-1", "cell-2"],
-        "outputs": ["table"],
-    }
-    assert found["files"]["table"] == {"sha256": sha256(Path("table")), "bytes": 5}
-    assert found["files"]["gone"] == {"sha256": "9" * 64}
-    assert str(Path.cwd().parent) not in json.dumps(found)
-    assert jobs.period(found["jobs"]) == (cells["start"], cells["end"])
-    assert jobs.period([table]) is None
-
-
-def test_an_input_that_is_another_one_by_now(worked: dict[str, jobs.Record]):
-    Path("data").write_text("other data")
-    with pytest.raises(BundleError, match="data is not the file that a job has read"):
-        jobs.provenance(["table"], worked.get, {})
-
-
-def picture(path: Path, change: int = 0, pixels: int = 0, size: int = 400) -> Path:
-    values = np.full((size, size, 3), 200, dtype=np.uint8)
-    values[0, :pixels] -= np.uint8(change)
-    Image.fromarray(values).save(path)
-    return path
+    inputs = ["row-1", "row-2"]
+    assert made_table == {"rule": "make_table", "place": "", "inputs": inputs, "outputs": ["table"]}
+    assert provenance["files"]["table"] == {"sha256": sha256(Path("table")), "bytes": 5}
+    assert provenance["files"]["gone"] == {"sha256": "9" * 64}
+    assert str(tmp_path.parent) not in json.dumps(provenance)
+    assert jobs.period([made_rows, made_table]) == (made_rows["start"], made_rows["end"])
+    assert jobs.period([made_table]) is None
 
 
 @pytest.mark.parametrize(
@@ -165,14 +143,10 @@ def picture(path: Path, change: int = 0, pixels: int = 0, size: int = 400) -> Pa
 def test_pictures_are_the_same_to_the_eye(
     tmp_path: Path, change: int, pixels: int, tolerable: bool
 ):
-    found = images.difference(
-        picture(tmp_path / "a.png"), picture(tmp_path / "b.png", change, pixels)
-    )
-    assert found.levels == (change if pixels else 0)
-    assert found.tolerable is tolerable
-
-
-def test_pictures_of_other_sizes(tmp_path: Path):
-    found = images.difference(picture(tmp_path / "a.png"), picture(tmp_path / "b.png", size=401))
-    assert not found.tolerable
-    assert not found.same_size
+    values = np.full((400, 400, 3), 200, dtype=np.uint8)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    values[0, :pixels] -= np.uint8(change)
+    Image.fromarray(values).save(tmp_path / "b.png")
+    difference = images.difference(tmp_path / "a.png", tmp_path / "b.png")
+    assert difference.levels == (change if pixels else 0)
+    assert difference.tolerable is tolerable
