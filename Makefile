@@ -21,8 +21,11 @@ CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
 PROFILE ?=
+TARGETS ?=
 BUNDLE ?=
 RENDER ?=
+# The run's name is the last one that a config gives.
+RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1)
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -49,7 +52,11 @@ $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Snakemake names neither file nor line of a config that is not YAML.
+CHECKED = $(if $(CONFIG),python -m ntk_workflow.config $(CONFIG))
+
 demo: $(READY)
+	@$(CHECKED)
 	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
 
@@ -58,8 +65,10 @@ paper-figures: $(READY)
 	@echo; ls -d results/*/paper/* | sed 's/^/  /'
 
 report: $(READY)
-	snakemake report --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Report:"; ls results/*/report.html | sed 's/^/  /'
+	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	snakemake --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
+	  $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Report: results/$(RUN)/report.html"
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)
@@ -69,6 +78,7 @@ test: $(READY)
 lint: $(READY)
 	ruff check .
 	ruff format --check .
+	lint-imports
 	mypy
 	snakefmt --check Snakefile rules
 	snakemake --lint
@@ -76,9 +86,8 @@ lint: $(READY)
 bench: $(READY)
 	python -m benchmarks
 
-# Whatever executor a profile names, this runs here.
 estimate: $(READY)
-	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
+	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
 
 # compare_runs.py exits with 1 if the runs differ, which is no failure here.

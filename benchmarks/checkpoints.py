@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.training import Ensemble
-from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
 from ntk_workflow.trainings.loop import train
 
 
@@ -30,9 +29,7 @@ class Watched(TrainingCheckpoints):
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        none = dict.fromkeys(("data", "test", "kernel"))
-        arguments = Namespace(checkpoints=folder, activation_file=[], **none)
-        super().__init__(arguments, program=__file__)
+        super().__init__(folder, CheckpointSettings(checkpoint_minutes=1e-9), origin={})
         self._most = most
         self.saves: list[tuple[float, float]] = []
 
@@ -65,15 +62,8 @@ def train_until_saved(
     which otherwise it does only where one takes more than three seconds.
     """
     checkpoints = Watched(folder, most=saves)
-    arguments = Namespace(
-        epochs=epochs,
-        threads=threads,
-        tf32=False,
-        checkpoint_minutes=1e-9,
-        checkpoint_epochs=None,
-    )
     with suppress(_EnoughError):
-        train(arguments, ensemble, checkpoints)
+        train(ensemble, checkpoints, threads=threads)
     return checkpoints.saves
 
 

@@ -19,7 +19,10 @@ from benchmarks.timing import Timed
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import limit_threads
 
 CLASSES = 10
@@ -99,9 +102,9 @@ class Networks:
             ),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
-            epochs=epochs,
-            batch=self.batch,
-            evaluate_every=evaluate_every or epochs,
+            course=Course(
+                epochs=epochs, batch_size=self.batch, evaluate_every=evaluate_every or epochs
+            ),
             together=together,
         )
 

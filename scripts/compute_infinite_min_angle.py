@@ -11,9 +11,10 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, run_main, seed
+from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.rows.angles import angle_row
 from ntk_workflow.rows.depths import depth_cells, depth_list, depth_parser, samples_reader
-from ntk_workflow.rows.row import checkpoints_of, load_activation, write_row
+from ntk_workflow.rows.row import checkpoints_of, write_row
 
 log = logger(__file__)
 

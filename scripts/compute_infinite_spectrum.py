@@ -11,9 +11,10 @@ from ntk_conditioning.spectra.block_kernels import InfiniteKernel, InfiniteName
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, run_main
+from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.rows.blocks import block_arguments, block_rows, blocks_of, memory_budget
 from ntk_workflow.rows.depths import depth_cells, depth_list, depth_parser, samples_reader
-from ntk_workflow.rows.row import checkpoints_of, load_activation, write_row
+from ntk_workflow.rows.row import checkpoints_of, write_row
 
 log = logger(__file__)
 

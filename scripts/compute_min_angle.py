@@ -15,11 +15,12 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, positive_integer, run_main
+from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.devices.device import device_argument, torch_device
 from ntk_workflow.rows.angles import angle_row
 from ntk_workflow.rows.blocks import available_memory, memory_argument
 from ntk_workflow.rows.depths import depth_cells, depth_list, depth_parser, samples_reader
-from ntk_workflow.rows.row import checkpoints_of, load_activation, write_row
+from ntk_workflow.rows.row import checkpoints_of, write_row
 
 log = logger(__file__)
 

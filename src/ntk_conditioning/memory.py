@@ -15,8 +15,6 @@ GB = 10**9
 VECTORS = 32
 # What a process with its libraries takes before it has any data.
 PROCESS = 3 * 10**8
-# What Snakemake takes around the program in a cluster's job: two or three processes of its own.
-AROUND = 10**9
 # Slurm's megabyte.
 SLURM_MB = 2**20
 
@@ -48,14 +46,17 @@ _VERSIONS = {
 }
 
 
-def available_bytes(root: Path = Path("/"), *, environ: Mapping[str, str] | None = None) -> int:
+def available_bytes(
+    root: Path = Path("/"), *, environ: Mapping[str, str] | None = None, reserved: int = 0
+) -> int:
     """Return the memory that a new allocation may take here, without swapping.
 
     The least of what the system has available, what the control group of this process and those
     around it leave (a container, a cluster's job), and what Slurm has granted according to
-    ``environ``, less Snakemake's own share. ``root`` is where ``/proc`` and ``/sys`` are.
+    ``environ``, less what is ``reserved`` for others in the same job, or half of the grant if that
+    is more. ``root`` is where ``/proc`` and ``/sys`` are.
     """
-    limits = [_of_the_system(root), *_of_control_groups(root), *_of_slurm(environ or {})]
+    limits = [_of_the_system(root), *_of_control_groups(root), *_of_slurm(environ or {}, reserved)]
     return max(0, min(limits))
 
 
@@ -103,7 +104,7 @@ def _given_back(folder: Path, version: _ControlGroups) -> int:
     return 0
 
 
-def _of_slurm(environ: Mapping[str, str]) -> Iterator[int]:
+def _of_slurm(environ: Mapping[str, str], reserved: int) -> Iterator[int]:
     def number(name: str) -> int:  # 0 is no limit
         text = environ.get(name, "")
         return int(text) if text.isdecimal() else 0
@@ -111,7 +112,7 @@ def _of_slurm(environ: Mapping[str, str]) -> Iterator[int]:
     by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
     for granted in (number("SLURM_MEM_PER_NODE"), by_cpu):
         if granted:
-            yield max(SLURM_MB * granted - AROUND, SLURM_MB * granted // 2)
+            yield max(SLURM_MB * granted - reserved, SLURM_MB * granted // 2)
 
 
 def kernel_bytes(n: int, *, itemsize: int, row_bytes: int, copies: int = 1) -> int:

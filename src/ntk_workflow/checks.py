@@ -14,6 +14,7 @@ from typing import Any
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, depth_problem
+from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_workflow.catalogue import SPEECH, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
 
@@ -25,11 +26,6 @@ WIDTH_STUDIES = ("orthogonality_study", "linearity_study")
 
 #: What an experiment's exception for a model can be of.
 MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
-
-#: Keys that mean nothing to the networks that are trained without torch's modules.
-MODULE_KEYS = (
-    *("momentum", "weight_decay", "decay_at", "decay_factor", "augmentation", "mixed_precision"),
-)
 
 Config = Mapping[str, Any]
 At = Callable[..., str]
@@ -257,7 +253,7 @@ def _models(place: tuple[str, str], values: Config, known: Known, at: At) -> Ite
         model, where = MODELS[name], at(*place, "models", index)
         images = images or model.needs_images
         if not model.by_modules:
-            for key in MODULE_KEYS:
+            for key in BEYOND_PLAIN:
                 if values[key] != known.plain[key]:
                     yield (
                         f"{at(*place, key)}: {name} is trained by plain gradient descent; leave it "

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+from ntk_workflow.cli import limit_threads
 
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
@@ -23,3 +25,10 @@ def load_activation_files(args: argparse.Namespace) -> None:
     """Register the activations of the files that a program was given."""
     for path in args.activation_file:
         activations.load_plugin(path)
+
+
+def load_activation(args: argparse.Namespace) -> Activation:
+    """Return the activation that a program was given, with the process limited to its threads."""
+    limit_threads(args.threads)
+    load_activation_files(args)
+    return activations.get(args.activation)

@@ -149,7 +149,7 @@ class JobSizes:
             depth=depth,
             classes=1 if settings.outputs == "scalar" else CLASSES,
             seeds=seeds,
-            rates=len(settings.learning_rates or settings.relative_rates),
+            rates=len(settings.rates.values),
             epochs=settings.epochs,
             batch=n if settings.batch_size == "all" else settings.batch_size,
             evaluate_every=settings.evaluate_every,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
 
@@ -59,7 +59,8 @@ def to_options(settings: Any) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
-    """Add an option for each field of a dataclass to a parser."""
+    """Add an option for each field of a dataclass to a parser; a Literal's values are choices."""
+    hints = get_type_hints(cls)
     for each in fields(cls):
         how: Option = each.metadata["option"]
         given: dict[str, Any] = {"help": how.help}
@@ -67,13 +68,24 @@ def add_arguments(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
             given["required"] = True
         else:
             given["default"] = each.default
+            given["help"] += _default(each.default)
         if each.default is False:
             given["action"] = "store_true"
         else:
+            literal = get_origin(hints[each.name]) is Literal
+            choices = get_args(hints[each.name]) if literal else how.choices
             given |= {"type": how.type} if how.type else {}
-            given |= {"choices": how.choices} if how.choices else {}
+            given |= {"choices": choices} if choices else {}
             given |= {"nargs": "+" if how.many is True else how.many} if how.many else {}
         parser.add_argument(f"--{each.name.replace('_', '-')}", **given)
+
+
+def _default(value: Any) -> str:
+    """Return what a help text says about a default."""
+    if value is None or value is False or value == ():
+        return ""
+    words = value if isinstance(value, tuple) else [value]
+    return f" (default: {' '.join(map(str, words))})"
 
 
 def from_arguments(cls: type[Settings], args: argparse.Namespace) -> Settings:

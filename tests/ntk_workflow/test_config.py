@@ -25,7 +25,7 @@ def lines(overlay: dict, *, base: dict = BASE) -> list[str]:
         plan = plan_of(overlay, base=base)
     except ConfigError as error:
         return str(error).splitlines()
-    return [line for lines in plan.mistakes.values() for line in lines]
+    return list(dict.fromkeys(line for lines in plan.mistakes.values() for line in lines))
 
 
 def test_the_projects_own_configs_have_no_mistakes():

@@ -117,7 +117,7 @@ def test_the_two_classes_may_be_named(data, tmp_path):
         (["--samples=9"], "9 samples asked for; it must be 2 to 8"),
         (["--activation=tahn"], "did you mean 'tanh'"),
         (["--hidden", "m", "k"], "--hidden"),
-        (["--rate=1e300", "--steps=9"], "diverged in step"),
+        (["--step-size=1e300", "--steps=9"], "diverged in step"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(data, tmp_path, capsys, options, told):

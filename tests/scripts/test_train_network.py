@@ -7,7 +7,6 @@ seconds.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 import signal
@@ -33,10 +32,8 @@ from ntk_conditioning.networks.mlp import activations
 from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import METRICS, Architecture, Ensemble, Member, Part, make_loss
 from ntk_conditioning.training import layers as training_layers
-from ntk_workflow import progress
 from ntk_workflow.checkpoints import trainings
 from ntk_workflow.checkpoints.interruption import SHARE, Interruption
-from ntk_workflow.progress import Meter, duration
 from ntk_workflow.trainings import loop
 from tests.fault_server import wait_until
 
@@ -930,12 +927,12 @@ def test_two_processes_in_one_folder_both_write_the_right_bytes(folder, processe
         (folder / "out").rmdir()
 
 
-# --- pauses and progress --------------------------------------------------------------------------
+# --- pauses ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return a function that sets the clock which pauses and progress look at."""
+    """Return a function that sets the clock which pauses look at."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
@@ -1000,67 +997,3 @@ def test_signals_are_noted_inside_and_handled_as_before_outside(number):
         assert signal.getsignal(number) is own
     finally:
         signal.signal(number, before)
-
-
-@pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.INFO)
-    return lambda: [record.getMessage() for record in caplog.records]
-
-
-LOG = logging.getLogger("meter")
-
-
-def test_progress_is_a_line_a_minute_with_the_time_that_is_left(clock, told):
-    meter = Meter(10, done=2, unit="epoch", log=LOG)
-    for done, seconds in ((2, 70), (3, 71), (4, 90), (5, 130), (6, 131), (8, 240)):
-        clock(seconds)
-        meter.tell(done, f"loss {done / 10}")
-    meter.close()
-    assert told() == [
-        "3 of 10 epochs, loss 0.3, 8 min 17 s left",  # one took 71 s, seven are left
-        "6 of 10 epochs, loss 0.6, 2 min 11 s left",
-        "8 of 10 epochs, loss 0.8, 1 min 20 s left",
-    ]
-
-
-def test_in_the_first_minute_no_line_is_told(clock, told):
-    meter = Meter(10, done=0, unit="epoch", log=LOG)
-    clock(59.9)
-    meter.tell(9, "fast")
-    assert told() == []
-    clock(60)
-    meter.tell(9, "fast")
-    assert told() == ["9 of 10 epochs, fast, 7 s left"]
-
-
-def test_every_call_tells_if_asked_to(told):
-    meter = Meter(3, done=0, unit="epoch", log=LOG, every=0)
-    for done in (0, 1, 2, 3):
-        meter.tell(done, "note")
-    assert [line.split(", ")[0] for line in told()] == [f"{k} of 3 epochs" for k in (1, 2, 3)]
-    assert told()[-1] == "3 of 3 epochs, note, 0 s left"
-
-
-def test_where_someone_is_looking_there_is_a_bar_instead(monkeypatch, capsys, told):
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
-    meter = Meter(10, done=4, unit="epoch", log=LOG, every=0)
-    meter.tell(10, "loss 0.5")
-    meter.close()
-    assert told() == []
-    assert "10/10" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3599.4, "59 min 59 s"),
-        (3600, "1 h 0 min"),
-        (90061, "25 h 1 min"),
-    ],
-)
-def test_durations_have_their_larger_two_units(seconds, text):
-    assert duration(seconds) == text

@@ -146,10 +146,10 @@ def test_an_explosion_in_the_last_step_is_seen():
 
 
 @pytest.mark.parametrize("make", [partial(mlp, [DEAD, HEALTHY]), partial(modules, [10.0, 0.1])])
-@pytest.mark.parametrize("batch", ["all", 50])
+@pytest.mark.parametrize("batch", ["all", 100])
 def test_a_pause_after_every_step_changes_no_flag(make, batch):
     """An explosion before the pause is seen at an evaluation after it."""
-    options = {"batch": batch, "evaluate_every": 12}
+    options = {"batch": batch, "epochs": 6, "evaluate_every": 6}
     whole, parts = finish(make(**options)), make(**options)
     assert (whole.diverged >= 0).tolist() == [True, False]
     while not parts.finished:

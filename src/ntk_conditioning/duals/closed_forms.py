@@ -3,13 +3,13 @@
 Let u and v be jointly normal with variances q, q' and angle θ, that is with covariance
 sqrt(q q') cos θ: the pre-activations of two samples. A layer of gain g turns them into embeddings
 with inner product g² E σ(u)σ(v), and multiplies the inner product of the gradients below it by
-g² E σ'(u)σ'(v). Everything here is in terms of deficits, one less a cosine:
+g² E σ'(u)σ'(v). Everything here is in terms of cosine distances, 1 - cos:
 
     w = 1 - cos θ,   w' = 1 - cos θ' with θ' the angle between the embeddings,
     h = 1 - E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²).
 
-A cosine near 1 keeps only half of the digits of its angle; deficits keep them all, and with them
-the smallest eigenvalues of kernels of close samples.
+A cosine near 1 keeps only half of the digits of its angle; cosine distances keep them all, and with
+them the smallest eigenvalues of kernels of close samples.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Dual(Protocol):
     slopes: Array
     error: float
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return w' and h (rows, columns) of pairs of samples at angles θ, w = 1 - cos θ."""
         ...
 
@@ -58,21 +60,22 @@ def dual(activation: Activation, q: Array) -> Dual:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
     if activation == activations.get("erf"):
         return ErfDual(q)
-    if activation.hinge is not None and activation.hinge.kink != 0:
-        return ShiftedReLUDual(activation.hinge, q, gain=activation.gain)
+    if activation.shifted_relu is not None and activation.shifted_relu.kink != 0:
+        return ShiftedReLUDual(activation.shifted_relu, q, gain=activation.gain)
     return QuadratureDual(activation, q)
 
 
-def pair_deficits(layer: Dual, w: Array) -> tuple[Array, Array]:
+def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:
     """Return w' and h of pairs with 1 - cos θ = ``w``, an array of any shape.
 
     All samples have the one variance that the dual was made for.
 
-    >>> pair_deficits(dual(activations.get("relu"), np.ones(1)), np.array([0.0, 1.0]))[0].round(6)
+    >>> relu = dual(activations.get("relu"), np.ones(1))
+    >>> pair_cosine_distances(relu, np.array([0.0, 1.0]))[0].round(6)
     array([0.     , 0.68169])
     """
     one, flat = slice(0, 1), w.reshape(-1, 1)
-    after, slopes = layer.deficits(one, one, flat, angle_of(flat))
+    after, slopes = layer.cosine_distances(one, one, flat, angle_of(flat))
     return after.reshape(w.shape), slopes.reshape(w.shape)
 
 
@@ -90,15 +93,15 @@ def dual_error(activation: Activation | str, *, q: Array | float) -> float:
     return dual(activation, np.atleast_1d(np.asarray(q, dtype=np.float64))).error
 
 
-def angle_of(deficit: Array) -> Array:
-    """Return the angle whose cosine is 1 - ``deficit``.
+def angle_of(cosine_distance: Array) -> Array:
+    """Return the angle whose cosine is 1 - ``cosine_distance``.
 
     >>> import numpy as np
     >>> angle_of(np.array([0.0, 1.0, 2.0])) / np.pi
     array([0. , 0.5, 1. ])
     """
-    # rounding may put a deficit one step above 2
-    return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(deficit / 2, 1))))
+    # rounding may put a cosine distance one step above 2
+    return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(cosine_distance / 2, 1))))
 
 
 class LeakyReLUDual:
@@ -115,7 +118,9 @@ class LeakyReLUDual:
         self.slopes = np.ones_like(q)
         self.bend = (1 - negative_slope) ** 2 / (1 + negative_slope**2)
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         return leaky_relu_step(w, theta, bend=self.bend)
 
 
@@ -159,7 +164,9 @@ class ErfDual:
         self.variances = gain2 * 2 / math.pi * self._arc
         self.slopes = gain2 * 4 / math.pi / np.sqrt(1 + 4 * q)
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         q, q2 = self._q[rows, None], self._q[columns]
         root, root2 = self._root[rows, None], self._root[columns]
         arc, arc2 = self._arc[rows, None], self._arc[columns]

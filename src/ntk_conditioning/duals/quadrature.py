@@ -72,7 +72,9 @@ class QuadratureDual:
                 stacklevel=2,
             )
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return w' and h, see `duals.Dual`."""
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
@@ -171,7 +173,7 @@ class QuadratureDual:
             theta = np.full((len(s), len(s)), angle)
             w = 2 * np.sin(theta / 2) ** 2
             found_w, found_h = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
-            true_w, true_h = self._plane.deficits(at, angle)
+            true_w, true_h = self._plane.cosine_distances(at, angle)
             error = max(error, np.abs(found_w - true_w).max(), np.abs(found_h - true_h).max())
         return float(error)
 
@@ -240,7 +242,7 @@ class _Plane:
         norms = _second_moments(self._activation, np.exp(s))[1]
         return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
 
-    def deficits(self, at: _Features, theta: float) -> tuple[Array, Array]:
+    def cosine_distances(self, at: _Features, theta: float) -> tuple[Array, Array]:
         """Return w' and h (n, n) at one angle by a finer rule, from squared differences."""
         u, weights = self._rule(theta, math.ceil(1.4 * self._order))
         points = np.multiply.outer(np.exp(at.s / 2), u)

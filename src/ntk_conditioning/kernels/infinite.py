@@ -7,7 +7,7 @@ them trained. Depth L counts hidden layers; depth 0 is the linear model and its 
     Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),   Σ^(0) = Θ^(0) = x xᵀ
 
 with (u, v) ~ N(0, Σ^(l-1)) (Jacot, Gabriel & Hongler 2018, Theorem 1). Both kernels are carried as
-their diagonals and as deficits, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
+their diagonals and as cosine distances, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
 Θ_ij = sqrt(Θ_ii Θ_jj) (1 - e_ij). With p_i = Σ_ii / Θ_ii, and w', h from `duals`,
 
     e' = ((√p_i - √p_j)² + (√(1-p_i) - √(1-p_j))²) / 2
@@ -184,9 +184,11 @@ def min_angle(
     else:
         one = layer_at([[norm]], depth=depth, activation=sigma)
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        found = closest_pair(distinct, one.deficits_at_norm, opposite=not monotone, tile=tile)
+        found = closest_pair(
+            distinct, one.cosine_distances_at_norm, opposite=not monotone, tile=tile
+        )
     return MinAngle(
-        float(angle_of(np.array(found.deficit))),
+        float(angle_of(np.array(found.distance))),
         int(kept[found.i]),
         int(kept[found.j]),
         duplicates=duplicates.pairs,
@@ -213,14 +215,14 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
 
     def compute(i: Indices, j: Indices) -> None:
         nonlocal best, candidates
-        e = layer.deficits(i, j)
+        e = layer.cosine_distances(i, j)
         candidates += len(e)
         least = e.min()
         ties = np.flatnonzero(e == least)
         best = min(best, *((float(least), int(i[at]), int(j[at])) for at in ties))
 
     for rows, columns in upper_tiles(len(layer.x), tile):
-        rough = layer.rough_deficits(rows, columns)
+        rough = layer.rough_cosine_distances(rows, columns)
         if rows == columns:
             rough[np.tril_indices(len(rough))] = math.inf
         k = int(np.argmin(rough))  # first, so that it excludes most of the others
@@ -236,7 +238,7 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A tile of pairs: deficits of embeddings (``w``) and of model gradients (``e``)."""
+    """A tile of pairs: cosine distances of embeddings (``w``) and of model gradients (``e``)."""
 
     rows: slice
     columns: slice
@@ -304,17 +306,17 @@ class Layer:
                 rows = slice(top, min(top + tile, self.split))
                 yield self._pairs(rows, slice(left, min(left + tile, len(self.x))))
 
-    def deficits_at_norm(self, w: Array, theta: Array) -> Array:
+    def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
         """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
         one = slice(0, 1)
         return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
 
-    def rough_deficits(self, rows: slice, columns: slice) -> Array:
+    def rough_cosine_distances(self, rows: slice, columns: slice) -> Array:
         """Return e of a tile from rounded cosines, off by up to `roughness`."""
         cosine = self._cosines(rows, columns)
         return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
 
-    def deficits(self, i: Indices, j: Indices) -> Array:
+    def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
 
         All pairs of rows from the first to the last of each go through the layers.
@@ -358,7 +360,7 @@ class Layer:
         for number, (layer, near, far) in enumerate(self._layers):
             if number:
                 theta = angle_of(w)
-            w, h = layer.deficits(rows, columns, w, theta)
+            w, h = layer.cosine_distances(rows, columns, w, theta)
             spread = np.subtract.outer(near[rows], near[columns]) ** 2
             spread += np.subtract.outer(far[rows], far[columns]) ** 2
             e = (

@@ -1,6 +1,6 @@
 """Kinds of networks that are trained: their names, the depths that they have, and their sizes.
 
-Nothing here imports torch: a workflow asks before it starts anything. `training.models` makes them.
+Nothing here imports torch: a workflow asks before it starts anything. See `networks.modules`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Sizes:
 def sizes(
     name: str, *, d: int, width: int, depth: int, outputs: int, image: tuple[int, int, int] | None
 ) -> Sizes:
-    """Return the sizes of a network of `training.models`, without biases and normalisation.
+    """Return the sizes of a network of `networks.modules`, without biases and normalisation.
 
     ``image`` is height, width and colours of a sample of ``d`` features, for a resnet.
 

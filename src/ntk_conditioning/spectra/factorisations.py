@@ -30,7 +30,7 @@ def scratch_bytes(n: int, *, itemsize: int) -> int:
 
 
 class PanelMatrix:
-    """What `extremes.extreme_conditioning` needs of a tensor (n, n), whose memory may be used.
+    """A symmetric tensor (n, n) that `extreme_conditioning` solves in the tensor's own memory.
 
     L D L^T, for a matrix whose rank is not full, is the host's.
     """

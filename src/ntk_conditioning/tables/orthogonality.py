@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ntk_conditioning.tables import Column, Table
 
-#: What tells the networks of both studies of assemblies apart.
+#: What tells the networks of both studies of width apart.
 NETWORK = (
     Column("dataset", pa.string(), "name in the catalogue"),
     Column("architecture", pa.string(), "name in the config"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,8 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntk_conditioning.seeds import generator
-
-Augmentation = Literal["none", "crop_flip"]
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -23,9 +19,9 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
 
     They follow from seed and epoch alone, so that an epoch can be taken up at any step.
     """
-    chance = generator(seed, "augmentation", epoch)
-    crops = chance.integers(0, 2 * PADDING + 1, size=(n, 2))
-    return np.concatenate([crops, chance.integers(0, 2, size=(n, 1))], axis=1)
+    rng = generator(seed, "augmentation", epoch)
+    crops = rng.integers(0, 2 * PADDING + 1, size=(n, 2))
+    return np.concatenate([crops, rng.integers(0, 2, size=(n, 1))], axis=1)
 
 
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:

@@ -40,7 +40,15 @@ class LearningRates:
             return cls(AUTO[loss], relative=True)
         if isinstance(given, Mapping):
             return cls(tuple(given["critical"]), relative=True)
-        return cls(tuple(given))  # type: ignore[arg-type]
+        return cls(tuple(given))
+
+    def absolute(self, critical: float) -> list[float]:
+        """Return the rates as they are, given the critical one.
+
+        >>> LearningRates((0.5, 1.0), relative=True).absolute(0.0123456)
+        [0.00617, 0.0123]
+        """
+        return around(critical, self.values) if self.relative else [*self.values]
 
 
 def around(critical: float, factors: Iterable[float]) -> list[float]:

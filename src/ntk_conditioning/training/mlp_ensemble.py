@@ -2,25 +2,36 @@
 
 On a CPU every network is best trained by itself, by one thread and in the same way whatever else
 there is; on a GPU single small networks would wait for their launches, so that the products of all
-members are computed together.
+members are computed together. The networks of `networks.mlp`, with any number of outputs:
+
+    z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
+
+with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products, which cost
+the same with them. Matrices may have one more axis in front, for networks that are computed side by
+side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
+weights without storing the gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import draw_weights
+from ntk_conditioning.networks.mlp import activate, draw_weights, product
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import layers
+from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.trainer import EVALUATED, Arrays, Member, Part, Training, differ
+
+#: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
+Weights = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,10 @@ class Ensemble(Training[_Group]):
         train: Mapping[int, Part],
         test: Mapping[int, Part] | None = None,
         *,
-        epochs: int,
-        batch: int | Literal["all"],
-        evaluate_every: int = 1,
+        course: Course,
         together: bool = False,
     ) -> None:
-        super().__init__(
-            loss, members, train, test, epochs=epochs, batch=batch, evaluate_every=evaluate_every
-        )
+        super().__init__(loss, members, train, test, course=course)
         self._activation, self._together = architecture.activation, together
         drawn = {
             seed: [
@@ -139,7 +146,7 @@ class Ensemble(Training[_Group]):
             return self._loss.gradient(f, y).mul_(pace)
 
         last = step + 1 == self.steps_per_epoch
-        moved = layers.descend(self._activation, group.matrices, x, pull, measure=last)
+        moved = descend(self._activation, group.matrices, x, pull, measure=last)
         if moved is not None:
             norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
@@ -154,7 +161,7 @@ class Ensemble(Training[_Group]):
             for top in range(0, n, EVALUATED):
                 rows = dict.fromkeys(parts, slice(top, top + EVALUATED))
                 x, y = self._gather(group, parts, rows)
-                f = layers.outputs(self._activation, group.matrices, x)
+                f = forward(self._activation, group.matrices, x)
                 loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
                 correct = (self._loss.predictions(f) == y).sum(-1) + correct
                 first = f[..., :1, :] if first is None else first
@@ -175,3 +182,61 @@ class Ensemble(Training[_Group]):
         if group.alone:
             return x[seeds[0]], y[seeds[0]]
         return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
+
+
+# --- one pass -------------------------------------------------------------------------------------
+
+
+def forward(activation: Activation, weights: Weights, x: Tensor) -> Tensor:
+    """Return the outputs (..., n, c) at samples ``x`` (..., n, d)."""
+    a = x
+    for scale, weight in zip(_scales(activation, weights), weights[:-1], strict=False):
+        a, _ = activate(activation, product(a, weight.mT, scale))
+    return product(a, weights[-1].mT, _scales(activation, weights)[-1])
+
+
+def descend(
+    activation: Activation,
+    weights: Weights,
+    x: Tensor,
+    pull: Callable[[Tensor], Tensor],
+    *,
+    measure: bool = False,
+) -> Tensor | None:
+    """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
+
+    ``pull`` returns p (..., n, c) for the outputs: for a step of gradient descent, minus the
+    learning rate times the gradient of the loss. With ``measure``, return the norm (...) of what
+    is added.
+    """
+    scales = _scales(activation, weights)
+    inputs, slopes = [x], []
+    for scale, weight in zip(scales, weights[:-1], strict=False):
+        a, slope = activate(activation, product(inputs[-1], weight.mT, scale))
+        inputs.append(a)
+        slopes.append(slope)
+    back = pull(product(inputs[-1], weights[-1].mT, scales[-1]))
+    squares = []
+    for layer in reversed(range(len(weights))):
+        weight, scale, a = weights[layer], scales[layer], inputs.pop()
+        if measure:
+            change = product(back.mT, a, scale)
+            squares.append(change.square().sum((-2, -1), dtype=torch.float64))
+        ahead = slopes.pop()(product(back, weight, scale)) if layer else back
+        if measure:
+            weight += change
+        else:
+            _add_product(weight, back.mT, a, scale)
+        back = ahead
+    return torch.stack(squares).sum(0).sqrt() if measure else None
+
+
+def _scales(activation: Activation, weights: Weights) -> list[float]:
+    """Return the scale of each layer's input."""
+    return [1.0, *(activation.gain / math.sqrt(weight.shape[-2]) for weight in weights[:-1])]
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor, scale: float) -> None:
+    """Add scale · a b to ``total``."""
+    add = total.addmm_ if a.ndim == 2 else total.baddbmm_
+    add(a, b, alpha=scale)

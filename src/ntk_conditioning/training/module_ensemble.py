@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,29 +16,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.optim import SGD
 
-from ntk_conditioning.networks.models import Network
+from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.augmentation import Augmentation, crop_flip, draw_moves
+from ntk_conditioning.training.augmentation import crop_flip, draw_moves
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.trainer import EVALUATED, Arrays, Member, Part, Training, differ
 
 _MOMENTUM = "momentum_buffer"  # torch's name for it
-
-
-@dataclass(frozen=True)
-class Descent:
-    """What goes beyond plain gradient descent.
-
-    The rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``. With
-    ``mixed_precision`` products are of bfloat16 where torch's autocast has it so.
-    """
-
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    decay_at: Sequence[int] = ()
-    decay_factor: float = 0.1
-    augmentation: Augmentation = "none"
-    mixed_precision: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +60,9 @@ class ModuleEnsemble(Training[_Trained]):
         train: Mapping[int, Part],
         test: Mapping[int, Part] | None = None,
         *,
-        epochs: int,
-        batch: int | Literal["all"],
-        evaluate_every: int = 1,
-        descent: Descent = Descent(),
+        descent: Descent,
     ) -> None:
-        super().__init__(
-            loss, members, train, test, epochs=epochs, batch=batch, evaluate_every=evaluate_every
-        )
+        super().__init__(loss, members, train, test, course=descent)
         self._make, self._descent = make, descent
         self._groups = [self._begin(number) for number in range(len(members))]
         self._all_shapes = {
@@ -115,7 +95,7 @@ class ModuleEnsemble(Training[_Trained]):
     def _going_on(self, state: Arrays) -> list[int]:
         # When all is done only the metrics are kept: large networks take turns, see
         # `architectures.seeds_in_turn`, and the weights of all would fill a disk.
-        return [] if state["epoch"] > self._epochs else super()._going_on(state)
+        return [] if state["epoch"] > self.course.epochs else super()._going_on(state)
 
     def _weights(self) -> Arrays:
         numbers = self._going_on({"epoch": np.array(self.epoch), "diverged": self.diverged})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -72,11 +73,11 @@ class Training(ABC, Generic[G]):
     """Networks in training.
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
-    evaluated. A step takes ``batch`` samples, or all of them (``"all"``: gradient descent); an
-    epoch's last step takes those that are left. Losses are means over samples.
+    evaluated. An epoch's last step takes the samples that are left. Losses are means over samples.
 
     Attributes:
         members: the networks, by number.
+        course: their epochs, batches and evaluations.
         epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
@@ -99,19 +100,18 @@ class Training(ABC, Generic[G]):
         train: Mapping[int, Part],
         test: Mapping[int, Part] | None = None,
         *,
-        epochs: int,
-        batch: int | Literal["all"],
-        evaluate_every: int = 1,
+        course: Course,
     ) -> None:
         self.members = tuple(members)
+        self.course = course
         self.epoch = 0
-        self.metrics = {name: np.full((epochs + 1, len(members)), np.nan) for name in self.METRICS}
+        shape = (course.epochs + 1, len(members))
+        self.metrics = {name: np.full(shape, np.nan) for name in self.METRICS}
         self.diverged = np.full(len(members), -1)
         self._loss, self._train, self._test = loss, train, test
-        self._epochs, self._every = epochs, evaluate_every
         self._like = next(iter(train.values())).x
         self._n = len(self._like)
-        self._batch = self._n if batch == "all" else min(batch, self._n)
+        self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
         self._groups: Sequence[G] = []
         outputs = (self._n, loss.outputs)
@@ -133,7 +133,7 @@ class Training(ABC, Generic[G]):
     @property
     def finished(self) -> bool:
         """Whether all epochs are done, or no member is left to train."""
-        return self.epoch > self._epochs or not self._groups
+        return self.epoch > self.course.epochs or not self._groups
 
     def advance(
         self,
@@ -252,7 +252,7 @@ class Training(ABC, Generic[G]):
 
     @property
     def _evaluates(self) -> bool:
-        return self.epoch % self._every == 0 or self.epoch == self._epochs
+        return self.course.evaluates(self.epoch)
 
     def _finish_epoch(self, group: G, paused: Callable[[], bool]) -> bool:
         if self.epoch:

@@ -8,23 +8,16 @@ themselves hold no digest, so that equal numbers are equal bytes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
 
-import ntk_conditioning
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import Table
-from ntk_workflow.provenance.digests import source_digest
-
-#: Libraries whose version may change a cell.
-LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
+from ntk_workflow.checkpoints.origin import origin, origin_digest
 
 #: Options that cannot change a cell, or that enter its digest by themselves.
 APART = (
@@ -91,26 +84,17 @@ class Checkpoints:
         options: Mapping[str, object],
         plugins: Sequence[Path] = (),
     ) -> None:
-        """Take what all cells depend on.
-
-        That is the ``program`` with all that it imports, the ``plugins`` (files that register
-        activations), the ``options`` but those `APART`, and the versions of the libraries.
-        """
-        source = Path(ntk_conditioning.__file__).parents[1]
+        """Take what all cells depend on, see `origin`; of the ``options`` all but those `APART`."""
         self._folder = folder
-        self._common = {
-            "code": source_digest(program, *plugins, source=source),
-            "options": {name: value for name, value in options.items() if name not in APART},
-            "versions": {library: metadata.version(library) for library in LIBRARIES},
-        }
+        kept = {name: value for name, value in options.items() if name not in APART}
+        self._common = origin(program, plugins, kept)
         self._data: dict[Path, str] = {}
 
     def path(self, cell: Cell) -> Path:
         """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
         if cell.data not in self._data:
             self._data[cell.data] = sha256(cell.data)
-        depends_on = self._common | {"data": self._data[cell.data]}
-        digest = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()[:16]
+        digest = origin_digest(self._common | {"data": self._data[cell.data]})
         return self._folder / f"{cell.place}-{digest}.parquet"
 
     def read(self, cell: Cell, table: Table) -> pa.Table | None:

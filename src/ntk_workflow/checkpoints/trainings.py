@@ -8,24 +8,21 @@ on alone, so that two jobs of the same training may even take turns with each ot
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import ntk_conditioning
 from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays
-from ntk_conditioning.files import MissingFileError, atomic, sha256
-from ntk_conditioning.training import StateError, Training
-from ntk_workflow.checkpoints.cells import LIBRARIES
-from ntk_workflow.cli import logger
-from ntk_workflow.provenance.digests import source_digest
+from ntk_conditioning.files import MissingFileError, atomic
+from ntk_conditioning.training.trainer import StateError, Training
+from ntk_workflow.checkpoints.origin import origin_digest
+from ntk_workflow.cli import logger, positive_integer, positive_number
+from ntk_workflow.settings import option
 
 log = logger(__file__)
 
@@ -34,35 +31,32 @@ KEPT = 2
 #: What is whole; the temporary names of what is being written begin with a dot.
 NAMED = "[!.]*.npz"
 
-#: Arguments that cannot change the result, or that enter by what is in the files.
-APART = (
-    "activation_file",
-    "checkpoint_epochs",
-    "checkpoint_minutes",
-    "checkpoints",
-    "data",
-    "kernel",
-    "output",
-    "test",
-    "threads",
-)
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSettings:
+    """Where and how often a training's state is saved."""
+
+    checkpoints: Path | None = option(
+        "folder for checkpoints; without one none are made", type=Path, default=None
+    )
+    checkpoint_minutes: float = option(
+        "time between checkpoints", type=positive_number, default=5.0
+    )
+    checkpoint_epochs: int | None = option(
+        "epochs between checkpoints", type=positive_integer, default=None
+    )
 
 
 class TrainingCheckpoints:
-    """The checkpoints of one call of a program, in a folder of its own."""
+    """The checkpoints of one training, in a ``folder`` of its own."""
 
-    def __init__(self, args: argparse.Namespace, *, program: str) -> None:
-        source = Path(ntk_conditioning.__file__).parents[1]
-        files = {name: getattr(args, name) for name in ("data", "test", "kernel")}
-        self._folder = Path(args.checkpoints)
-        self._origin = {
-            "code": source_digest(program, *args.activation_file, source=source),
-            "options": {name: value for name, value in vars(args).items() if name not in APART},
-            "versions": {library: metadata.version(library) for library in LIBRARIES},
-            "files": {name: sha256(path) for name, path in files.items() if path is not None},
-        }
-        text = json.dumps(self._origin, sort_keys=True)
-        self._digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    def __init__(
+        self, folder: Path, settings: CheckpointSettings, origin: Mapping[str, Any]
+    ) -> None:
+        """Take what the training depends on, its ``origin``."""
+        self.settings = settings
+        self._folder, self._origin = folder, origin
+        self._digest = origin_digest(origin)
 
     def save(self, ensemble: Training[Any]) -> bool:
         """Write the state of an ensemble and delete all but the newest of this training's.

@@ -19,6 +19,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning
 from ntk_conditioning.tables.spectra import spectra_row
+from ntk_workflow import resources
 from ntk_workflow.cli import (
     limit_threads,
     logger,
@@ -83,7 +84,7 @@ def available_memory(memory_gb: float | None, device: torch.device | None = None
         return int(memory_gb * memory.GB)
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return memory.available_bytes(environ=os.environ)
+    return memory.available_bytes(environ=os.environ, reserved=resources.SNAKEMAKE)
 
 
 def memory_budget(args: argparse.Namespace, device: torch.device | None = None) -> MemoryBudget:

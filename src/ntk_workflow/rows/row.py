@@ -10,12 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from ntk_conditioning import tables
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.cells import Cell, Checkpoints
-from ntk_workflow.cli import Parser, UsageError, limit_threads, logger, threads_argument
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli import Parser, UsageError, logger, threads_argument
+from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.progress import progress
 
 log = logger(__file__)
@@ -32,13 +30,6 @@ def row_parser(description: str | None) -> Parser:
     add("--checkpoints", type=Path, help="folder in which cells that are done are kept")
     threads_argument(parser)
     return parser
-
-
-def load_activation(args: argparse.Namespace) -> Activation:
-    """Return the activation of a row, with the process limited to its threads."""
-    limit_threads(args.threads)
-    load_activation_files(args)
-    return activations.get(args.activation)
 
 
 def checkpoints_of(args: argparse.Namespace, *, program: str) -> Checkpoints | None:
@@ -67,7 +58,7 @@ def write_row(
     if len({cell.place for cell in cells}) < len(cells):
         raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")
     parts = []
-    for cell in progress(cells, unit="cell", log=log, total=len(cells)):
+    for cell in progress(cells, unit="cell", log=log):
         kept = checkpoints.read(cell, table) if checkpoints else None
         data = tables.from_rows(table, compute(cell)) if kept is None else kept
         if checkpoints and kept is None:

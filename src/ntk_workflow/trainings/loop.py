@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,53 +12,60 @@ import numpy as np
 from torch.backends import cudnn
 
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.training import Training
+from ntk_conditioning.training.trainer import Training
 from ntk_workflow.checkpoints.interruption import Interruption
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.cli import limit_threads, logger
-from ntk_workflow.progress import Meter
+from ntk_workflow.progress import progress
 
 log = logger(__file__)
 
 
 def train(
-    args: argparse.Namespace, ensemble: Training[Any], checkpoints: TrainingCheckpoints | None
+    ensemble: Training[Any],
+    checkpoints: TrainingCheckpoints | None,
+    *,
+    threads: int,
+    tf32: bool = False,
 ) -> int | None:
     """Train to the end and return None, or the number of the signal that stopped it."""
     if checkpoints and checkpoints.restore(ensemble):
         log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
     kept = False
-    meter = Meter(args.epochs, done=max(0, ensemble.epoch - 1), unit="epoch", log=log)
-    every = 60 * args.checkpoint_minutes if checkpoints else float("inf")
+    total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
+    bar = progress(total=total, done=done, unit="epoch", log=log)
+    every = 60 * checkpoints.settings.checkpoint_minutes if checkpoints else float("inf")
+    epochs = checkpoints and checkpoints.settings.checkpoint_epochs
     with (
-        full_precision(tf32=args.tf32),
+        full_precision(tf32=tf32),
         # cuDNN's fastest convolutions do not sum in a fixed order.
-        cudnn.flags(deterministic=True, benchmark=False, allow_tf32=args.tf32),
+        cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
         Interruption(every=every) as interruption,
-        ThreadPoolExecutor(args.threads, initializer=limit_threads, initargs=(1,)) as pool,
+        ThreadPoolExecutor(threads, initializer=limit_threads, initargs=(1,)) as pool,
     ):
         while not ensemble.finished:
             whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
             if whole:
                 tell_divergence(ensemble)
-                meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
+                bar.set_postfix_str(f"lowest loss {lowest_loss(ensemble):.4g}", refresh=False)
+                bar.update(ensemble.epoch - 1 - bar.n)
             # Asked once: a signal that comes after this is one for the next turn.
             stop = interruption.signal
-            own_turn = args.checkpoint_epochs and ensemble.epoch % args.checkpoint_epochs == 0
-            due = stop is not None or interruption.wanted() or (whole and own_turn)
+            due = stop is not None or interruption.wanted()
+            due |= bool(whole and epochs and ensemble.epoch % epochs == 0)
             if checkpoints and due:
                 start = time.monotonic()
                 kept = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
             if stop is not None:
-                meter.close()
+                bar.close()
                 log.info(
                     "stopped by a signal in epoch %d; %s",
                     ensemble.epoch,
                     "call again to go on" if kept else "nothing is kept",
                 )
                 return stop
-    meter.close()
+    bar.close()
     return None
 
 

@@ -4,48 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.training.descent import Augmentation, Descent
 from ntk_conditioning.training.learning_rates import LearningRates
-from ntk_workflow.cli import not_negative, positive_integer, positive_number, seed, share
+from ntk_workflow.cli import (
+    Parser,
+    UsageError,
+    not_negative,
+    positive_integer,
+    positive_number,
+    seed,
+    share,
+    threads_argument,
+)
 from ntk_workflow.cli import positive_integer_or_all as integer_or_all
-from ntk_workflow.settings import from_mapping, option
+from ntk_workflow.cli_activations import activation_files_argument
+from ntk_workflow.settings import add_arguments, from_mapping, option
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """The networks of a job, as the columns of its table name them."""
+
+    experiment: str = option("name written into the table")
+    dataset: str = option("name written into the table")
+    model: str = option("kind of network", choices=[*MODELS], default="mlp")
+    activation: str = option("name of the activation")
+    depth: int = option("number of hidden layers; of a resnet all its layers", type=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
 class KernelSettings:
     """Networks at their initialisation, and the samples that they are trained on."""
 
     width: int = option(
-        "hidden units per layer, or channels of a resnet's first stage", type=positive_integer
+        "hidden units per layer, or channels of a resnet's first stage",
+        type=positive_integer,
+        default=512,
     )
-    seeds: tuple[int, ...] = option("seeds, a network for each", type=seed, many=True)
+    seeds: tuple[int, ...] = option(
+        "seeds, a network for each", type=seed, many=True, default=(1, 32, 111, 555, 666)
+    )
     samples: int | Literal["all"] = option(
         "training samples that every seed draws for itself, or all",
         type=integer_or_all,
         default="all",
     )
-    input_scale: str = option(
+    input_scale: Literal["none", "fan_in"] = option(
         "fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
-        choices=["none", "fan_in"],
         default="none",
     )
 
+    def __post_init__(self) -> None:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise UsageError("--seeds gives a seed twice; give each once")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingSettings(KernelSettings):
     """How networks are trained and evaluated; see schemas/config.schema.yaml for each key."""
 
-    loss: str = option("loss", choices=["cross_entropy", "square"], default="cross_entropy")
-    outputs: str = option(
+    loss: Literal["cross_entropy", "square"] = option(
+        "cross_entropy, or half the squared distance from the target", default="cross_entropy"
+    )
+    outputs: Literal["classes", "scalar"] = option(
         "an output for each class, or one whose targets are spaced evenly from -1 to 1",
-        choices=["classes", "scalar"],
         default="classes",
     )
     batch_size: int | Literal["all"] = option(
         "samples per step, or all", type=integer_or_all, default=500
     )
-    epochs: int = option("passes over the samples", type=positive_integer, default=1)
+    epochs: int = option("passes over the samples", type=positive_integer)
     evaluate_every: int = option("epochs between evaluations", type=positive_integer, default=1)
     learning_rates: tuple[float, ...] = option(
         "rates to try", type=positive_number, many=True, default=()
@@ -56,22 +88,44 @@ class TrainingSettings(KernelSettings):
         many=True,
         default=(),
     )
-    dtype: str = option("precision", choices=["float32", "float64"], default="float32")
+    dtype: Literal["float32", "float64"] = option("precision", default="float32")
     tf32: bool = option("let a GPU round products to TF32", default=False)
     test_share: float = option(
         "share of the samples that every seed holds out, without --test", type=share, default=0.0
     )
     momentum: float = option("share of the last step in the next", type=share, default=0.0)
-    weight_decay: float = option("weights' share of their gradient", type=not_negative, default=0.0)
+    weight_decay: float = option(
+        "share of the weights that is added to their gradient", type=not_negative, default=0.0
+    )
     decay_at: tuple[int, ...] = option(
         "epochs after which the rate is multiplied", type=positive_integer, many=True, default=()
     )
     decay_factor: float = option("by this", type=positive_number, default=0.1)
-    augmentation: str = option("of training images", choices=["none", "crop_flip"], default="none")
+    augmentation: Augmentation = option("of training images", default="none")
     mixed_precision: bool = option("take products of bfloat16", default=False)
-    image: tuple[int, ...] = option(
-        "height, width and colours of a sample", type=positive_integer, many=3, default=()
+    image: tuple[int, int, int] | None = option(
+        "height, width and colours of a sample", type=positive_integer, many=3, default=None
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.learning_rates) == bool(self.relative_rates):
+            raise UsageError("give either --learning-rates or --relative-rates")
+        if len(set(self.rates.values)) < len(self.rates.values):
+            raise UsageError("a learning rate is given twice; give each once")
+        if self.mixed_precision and self.dtype != "float32":
+            raise UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
+
+    @property
+    def rates(self) -> LearningRates:
+        """The learning rates, of whichever kind they are."""
+        relative = bool(self.relative_rates)
+        return LearningRates(self.relative_rates or self.learning_rates, relative=relative)
+
+    @property
+    def descent(self) -> Descent:
+        """How the networks descend."""
+        return from_mapping(Descent, vars(self))
 
     @classmethod
     def from_config(
@@ -80,5 +134,17 @@ class TrainingSettings(KernelSettings):
         """Return the settings from an experiment's keys as they hold for one network."""
         rates = LearningRates.parse(values["learning_rates"], loss=values["loss"])
         key, other = ("relative_rates", "learning_rates")[:: 1 if rates.relative else -1]
-        given = {**values, key: rates.values, other: ()}
-        return from_mapping(cls, given | ({"image": image} if image else {}))
+        return from_mapping(cls, {**values, key: rates.values, other: (), "image": image})
+
+
+def training_parser(description: str | None, settings: type[KernelSettings]) -> Parser:
+    """Return a parser with a job's point, its settings, data, threads and output."""
+    parser = Parser(description=description)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
+    add_arguments(parser, Point)
+    activation_files_argument(parser)
+    add_arguments(parser, settings)
+    threads_argument(parser)
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    return parser
