@@ -7,7 +7,7 @@ import document_tables
 
 def test_the_page_is_up_to_date():
     text = document_tables.README.read_text(encoding="utf-8")
-    remedy = "run: PYTHONPATH=src python scripts/document_tables.py"
+    remedy = "run: make document-tables"
     assert document_tables.documented(text) == text, remedy
 
 
