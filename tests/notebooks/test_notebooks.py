@@ -13,7 +13,7 @@ from typing import Any
 
 import collect_paper_figures
 import measure_precision
-import measure_statements
+import run_claim_experiments
 import nbformat
 import numpy as np
 import pytest
@@ -201,7 +201,7 @@ def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]
 
 def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]) -> None:
     """Write the table of small numerical experiments."""
-    code = measure_statements.main(
+    code = run_claim_experiments.main(
         [
             *("--papers", "liu2023relu", "--widths", "16", "64"),
             *("--depths", *map(str, depths), "--seeds", *map(str, seeds)),

@@ -26,7 +26,7 @@ from ntk_workflow.config import Layer, did_you_mean, read_yaml, schema_errors, w
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests, versions
-from ntk_workflow.settings import to_options
+from ntk_workflow.settings import from_mapping, to_options
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 #: The study that makes a table, by table; tables of the main grid are made whenever it is there.
@@ -460,11 +460,7 @@ class Plan:
 
     def kernel_options(self, w: Any) -> list[str]:
         """Return the options of the NTK at a training's initialisation."""
-        settings = self.training_settings(w)
-        given = {
-            key: getattr(settings, key) for key in ("width", "seeds", "samples", "input_scale")
-        }
-        return to_options(KernelSettings(**given))
+        return to_options(from_mapping(KernelSettings, vars(self.training_settings(w))))
 
     def training_kernel(self, w: Any) -> list[str]:
         """Return the table of critical rates, if a training needs it."""
