@@ -78,7 +78,7 @@ test: $(READY)
 lint: $(READY)
 	ruff check .
 	ruff format --check .
-	lint-imports
+	PYTHONPATH=src lint-imports
 	mypy
 	PYTHONPATH=src lint-imports
 	snakefmt --check Snakefile rules

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import check_claims
-import run_claim_experiments
 import pytest
+import run_claim_experiments
 import yaml
 
 from ntk_conditioning import tables

@@ -22,7 +22,14 @@ from ntk_workflow import catalogue, checks
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import GRID
 from ntk_workflow.claims import tables as claim_tables
-from ntk_workflow.config import Layer, did_you_mean, read_yaml, schema_errors, with_defaults
+from ntk_workflow.config import (
+    Layer,
+    did_you_mean,
+    read_yaml,
+    schema_errors,
+    source_of,
+    with_defaults,
+)
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests, versions
@@ -88,7 +95,7 @@ class Plan:
             try:
                 activations.load_plugin(path)
             except ValueError as error:
-                origin = checks.source_of(["activation_files"], layers)
+                origin = source_of(["activation_files"], layers)
                 lines.append(f"{origin}: activation_files: {error}")
         papers: dict[str, Any] = {}
         try:
@@ -97,7 +104,7 @@ class Plan:
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):
             if name not in figures:
-                where = checks.source_of(["figures", index], layers)
+                where = source_of(["figures", index], layers)
                 advice = did_you_mean(name, figures)
                 lines.append(f"{where}: figures[{index}]: unknown figure {name!r}; {advice}")
         used = {name: entries.get(name, {}) for name in checks.used_datasets(config)}
@@ -538,7 +545,7 @@ class Plan:
             have = self.config[key] if isinstance(self.config[key], list) else [self.config[key]]
             if not set(choices) & set(have):
                 raise ConfigError(
-                    f"{checks.source_of([key], self.layers)}: {figure} needs "
+                    f"{source_of([key], self.layers)}: {figure} needs "
                     f"{' or '.join(choices)} in {key!r}, which is {self.config[key]!r}; add it "
                     "there or remove the figure"
                 )
