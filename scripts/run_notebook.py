@@ -13,8 +13,8 @@ from typing import Any
 
 import nbformat
 import papermill
-from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 

@@ -690,9 +690,9 @@ def _content(path: str) -> str:
 
 
 def _options(values: Mapping[str, Any]) -> list[str]:
-    """Return values as command-line options."""
+    """Return values as command-line options, in an order that does not depend on the config's."""
     words: list[str] = []
-    for key, value in values.items():
+    for key, value in sorted(values.items()):
         given = value if isinstance(value, list) else [value]
         words += [f"--{key.replace('_', '-')}", *map(str, given)]
     return words

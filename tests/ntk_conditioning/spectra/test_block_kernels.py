@@ -11,12 +11,9 @@ import torch
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
-from ntk_conditioning.spectra.block_kernels import (
-    BlockKernel,
-    EmpiricalKernel,
-    InfiniteKernel,
-    MemoryBudget,
-)
+from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
+from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
+from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel
 
 KERNELS = ("empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp")
 N = 60
