@@ -55,7 +55,7 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_statements_are_measured_alike_again(tmp_path: Path, measured: Path):
+def test_experiments_come_out_alike_again(tmp_path: Path, measured: Path):
     again = tmp_path / "claim_experiments.parquet"
     argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(again)]
     assert run_claim_experiments.main(argv) == 0
