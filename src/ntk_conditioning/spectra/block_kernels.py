@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from ntk_conditioning import memory
 from ntk_conditioning.spectra.conditioning import Conditioning
 
-REMEDY = "take fewer samples, or find a larger machine"
-
 
 @dataclass(frozen=True)
 class MemoryBudget:
     """The bytes that are ``available`` to kernels, and how these are solved.
 
     From ``full_spectrum_below`` samples on, only the extreme eigenvalues are computed, within the
-    kernel's own memory. Below, each of the ``threads`` solves a block of its own.
+    kernel's own memory. Below, each of the ``threads`` solves a block of its own. ``remedy`` ends the
+    error of a kernel that does not fit.
     """
 
     available: int
     full_spectrum_below: int = 2048
     threads: int = 1
+    remedy: str = "take fewer samples, or find a larger machine"
 
     def is_small(self, n: int) -> bool:
         """Return whether the whole spectrum of a kernel of ``n`` samples is computed."""

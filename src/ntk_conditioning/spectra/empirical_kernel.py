@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ntk_conditioning import memory
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_embedding_map, linear_map
-from ntk_conditioning.spectra.block_kernels import REMEDY, BlockKernel, MemoryBudget
+from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
     conditioning,
@@ -45,8 +45,13 @@ class EmpiricalKernel(BlockKernel):
 
     def require_memory(self, n: int) -> None:
         if self._map is None:  # else no kernel is formed
-            itemsize, available = self._mlp.dtype.itemsize, self.budget.available
-            memory.require(n, self.needed, itemsize=itemsize, available=available, remedy=REMEDY)
+            memory.require(
+                n,
+                self.needed,
+                itemsize=self._mlp.dtype.itemsize,
+                available=self.budget.available,
+                remedy=self.budget.remedy,
+            )
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         samples = torch.from_numpy(block).to(dtype=self._mlp.dtype, device=self._mlp.device)

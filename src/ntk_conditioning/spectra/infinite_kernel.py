@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ntk_conditioning import memory
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.spectra.block_kernels import REMEDY, BlockKernel, MemoryBudget
+from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
     conditioning,
@@ -36,8 +36,8 @@ class InfiniteKernel(BlockKernel):
             return self.budget.needed(samples, itemsize=itemsize)
 
         if not self._is_linear:
-            available = self.budget.available
-            memory.require(n, needed, itemsize=8, available=available, remedy=REMEDY, single=False)
+            limits = {"available": self.budget.available, "remedy": self.budget.remedy}
+            memory.require(n, needed, itemsize=8, single=False, **limits)
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         if self._is_linear:  # a multiple of the Gram matrix, whose factor is the data

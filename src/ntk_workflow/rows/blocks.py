@@ -90,7 +90,8 @@ def available_memory(memory_gb: float | None, device: torch.device | None = None
 def memory_budget(args: argparse.Namespace, device: torch.device | None = None) -> MemoryBudget:
     """Return the memory for a program's kernels."""
     available = available_memory(args.memory_gb, device)
-    return MemoryBudget(available, args.full_spectrum_below, args.threads)
+    remedy = "lower kernel_size, or find a larger machine"
+    return MemoryBudget(available, args.full_spectrum_below, args.threads, remedy)
 
 
 def block_rows(

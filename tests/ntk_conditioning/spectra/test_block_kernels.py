@@ -85,7 +85,7 @@ def test_float32_is_flagged():
 def test_the_error_names_the_largest_size_that_fits(name):
     large = 20_000
     small = kernel(name, available=2 * 10**9)
-    with pytest.raises(NotEnoughMemoryError, match="lower kernel_size") as caught:
+    with pytest.raises(NotEnoughMemoryError, match="take fewer samples") as caught:
         small.require_memory(large)
     text = str(caught.value)
     assert f"a kernel of {large} samples in float64 needs" in text
