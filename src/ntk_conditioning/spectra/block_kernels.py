@@ -21,8 +21,8 @@ class MemoryBudget:
     """The bytes that are ``available`` to kernels, and how these are solved.
 
     From ``full_spectrum_below`` samples on, only the extreme eigenvalues are computed, within the
-    kernel's own memory. Below, each of the ``threads`` solves a block of its own. ``remedy`` ends the
-    error of a kernel that does not fit.
+    kernel's own memory. Below, each of the ``threads`` solves a block of its own. The
+    error of a kernel that does not fit ends with ``remedy``.
     """
 
     available: int

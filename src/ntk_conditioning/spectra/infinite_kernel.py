@@ -36,8 +36,14 @@ class InfiniteKernel(BlockKernel):
             return self.budget.needed(samples, itemsize=itemsize)
 
         if not self._is_linear:
-            limits = {"available": self.budget.available, "remedy": self.budget.remedy}
-            memory.require(n, needed, itemsize=8, single=False, **limits)
+            memory.require(
+                n,
+                needed,
+                itemsize=8,
+                available=self.budget.available,
+                remedy=self.budget.remedy,
+                single=False,
+            )
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         if self._is_linear:  # a multiple of the Gram matrix, whose factor is the data
