@@ -269,6 +269,14 @@ class Plan:
         files = catalogue.files_of(entry, split)
         return {part: f"{self.config['data_dir']}/{file['name']}" for part, file in files.items()}
 
+    def catalogues(self, wildcards: Any, output: Any) -> list[str]:
+        """Return the files that describe datasets.
+
+        Snakemake does not compare parameters that are derived from outputs: another catalogue is no
+        reason to prepare a dataset again, `entry` is.
+        """
+        return list(self.config["catalogues"])
+
     def parts(self, w: Any) -> list[str]:
         """Return the files of a dataset for the program that reads them."""
         if self.catalogue[w.dataset]["reader"] == SPEECH:
