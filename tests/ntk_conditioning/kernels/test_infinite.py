@@ -606,7 +606,7 @@ def plain_degrees(x: np.ndarray, name: str) -> np.ndarray:
     return np.degrees(np.arccos(kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))))
 
 
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("name", "scale", "error"),
     [
@@ -649,7 +649,7 @@ def test_what_is_no_sample_matrix_is_refused(x, x2, depth, message):
         infinite.ntk(x, x2, depth=depth, activation="relu")
 
 
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e8, 0.0), (1e30, 0.0), (1e160, 0.5)]
 )
