@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,9 +134,11 @@ def test_whatever_else_is_refused_when_a_paper_is_read(
         "joins.where": {"joins": [{"prefix": "x", "on": ["depth"], "where": text}]},
         "conditions.where": {"conditions": [{"where": text, "words": "never"}]},
     }
+    claim = {"name": "a", "place": "p", "kind": "theory", "statement": "s", "table": "t"}
+    claim |= {"quantity": "value", "comparison": "<", "target": 8}
     for key, values in fields.items():
         with pytest.raises(ClaimError) as refused:
-            read_paper("p", {"title": "t", "citation": "c", "claims": [claim(**values)]})
+            read_paper("p", {"title": "t", "citation": "c", "claims": [claim | values]})
         message = str(refused.value)
         assert message.startswith(f"claim a: {key}: ")
         assert "\n" not in message
@@ -145,11 +146,6 @@ def test_whatever_else_is_refused_when_a_paper_is_read(
     with pytest.raises(ExpressionError):
         evaluate(text, ROWS)
     assert not list(tmp_path.iterdir())
-
-
-def claim(**values: Any) -> dict[str, Any]:
-    one = {"name": "a", "place": "p", "kind": "theory", "statement": "s", "table": "t"}
-    return one | {"quantity": "value", "comparison": "<", "target": 8} | values
 
 
 def test_a_refusal_names_the_part_and_what_is_allowed():

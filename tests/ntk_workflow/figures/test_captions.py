@@ -16,12 +16,8 @@ TEXT = r"""
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "caption.rst"
-
-
-def test_a_caption_is_one_line_in_both_languages(path: Path) -> None:
+def test_a_caption_is_one_line_in_both_languages(tmp_path: Path) -> None:
+    path = tmp_path / "caption.rst"
     path.write_text(TEXT, encoding="utf-8")
     caption = captions.read(path)
     assert captions.markdown(caption) == (
@@ -35,19 +31,6 @@ def test_a_caption_is_one_line_in_both_languages(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wide", "environment"), [(False, "{figure}"), (True, "{figure*}")], ids=["column", "page"]
-)
-def test_a_figure_has_a_file_a_caption_and_a_label(wide: bool, environment: str) -> None:
-    lines = captions.latex_figure("50 %", file="a.pdf", label="a", wide=wide).splitlines()
-    assert (lines[0], lines[-1]) == (rf"\begin{environment}", rf"\end{environment}")
-    assert [line.strip() for line in lines[2:-1]] == [
-        r"\includegraphics{a.pdf}",
-        r"\caption{50 \%}",
-        r"\label{fig:a}",
-    ]
-
-
-@pytest.mark.parametrize(
     ("text", "what"),
     [
         ("", "it has 0"),
@@ -58,17 +41,13 @@ def test_a_figure_has_a_file_a_caption_and_a_label(wide: bool, environment: str)
         ("**open", "not reStructuredText"),
     ],
 )
-def test_what_is_no_caption_is_told_in_one_line(
-    text: str, what: str, path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_caption_is_refused_in_one_line(text: str, what: str, tmp_path: Path, capsys):
+    path = tmp_path / "caption.rst"
+    with pytest.raises(MissingFileError, match=r"caption\.rst"):
+        captions.read(path)
     path.write_text(text, encoding="utf-8")
     with pytest.raises(CaptionError, match=what) as caught:
         captions.read(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert len(str(caught.value).splitlines()) == 1
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_missing_caption_is_named(path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"caption\.rst"):
-        captions.read(path)
