@@ -60,7 +60,7 @@ def parameters(
     return {**paths, **values, "pdf": pdf, "png": png}
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Reads 1e-05 as the number that Python and JSON mean by it; to YAML 1.1 it is a text."""
 
 
