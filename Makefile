@@ -6,7 +6,7 @@
 # make bundle                  pack a run into one verifiable file: results/demo/bundle/demo.zip
 # make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures
 # make test                    the test suite
-# make lint                    formatting, types, workflow lint
+# make lint                    formatting, types, order of imports, workflow lint
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
 # make bench                   benchmarks against other packages; writes benchmarks/
 # make slurm-up, slurm-down    start and stop a real one-node Slurm on this machine
@@ -78,8 +78,9 @@ test: $(READY)
 lint: $(READY)
 	ruff check .
 	ruff format --check .
-	lint-imports
+	PYTHONPATH=src lint-imports
 	mypy
+	PYTHONPATH=src lint-imports
 	snakefmt --check Snakefile rules
 	snakemake --lint
 

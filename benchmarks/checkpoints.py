@@ -54,7 +54,7 @@ def save_seconds(ensemble: Ensemble, folder: Path, *, rounds: int) -> tuple[list
 
 
 def train_until_saved(
-    ensemble: Ensemble, folder: Path, *, epochs: int, threads: int, saves: int
+    ensemble: Ensemble, folder: Path, *, threads: int, saves: int
 ) -> list[tuple[float, float]]:
     """Return when checkpoints begin and what they take, of a training with the shortest interval.
 

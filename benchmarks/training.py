@@ -166,7 +166,6 @@ def measure_checkpoints(settings: Settings) -> dict[str, Any]:
         saves = train_until_saved(
             trained.ensemble(epochs=epochs, evaluate_every=1),
             many,
-            epochs=epochs,
             threads=settings.threads,
             saves=settings.rounds + 1,
         )

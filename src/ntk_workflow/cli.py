@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow.devices import allocation
+from ntk_workflow import allocation
 
 Main = Callable[[Sequence[str] | None], int]
 

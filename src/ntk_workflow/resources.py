@@ -133,6 +133,24 @@ def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
     return math.ceil(_HEADROOM * estimate.memory / 1e6) * attempt + SNAKEMAKE // 10**6
 
 
+def granted_bytes(environ: Mapping[str, str]) -> list[int]:
+    """Return the memory that Slurm grants a program, by each of its settings that is a limit.
+
+    Less what Snakemake takes in the same job, or half of the grant if that is more.
+
+    >>> granted_bytes({"SLURM_MEM_PER_NODE": "3000"})
+    [2145728000]
+    """
+
+    def number(name: str) -> int:  # 0 is no limit
+        text = environ.get(name, "")
+        return int(text) if text.isdecimal() else 0
+
+    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
+    grants = (2**20 * megabytes for megabytes in (number("SLURM_MEM_PER_NODE"), by_cpu))
+    return [max(grant - SNAKEMAKE, grant // 2) for grant in grants if grant]
+
+
 def runtime(
     kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False, threads: int = 1
 ) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import collect_paper_figures
 import measure_precision
-import measure_statements
+import run_claim_experiments
 import nbformat
 import numpy as np
 import pytest
@@ -201,7 +201,7 @@ def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]
 
 def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]) -> None:
     """Write the table of small numerical experiments."""
-    code = measure_statements.main(
+    code = run_claim_experiments.main(
         [
             *("--papers", "liu2023relu", "--widths", "16", "64"),
             *("--depths", *map(str, depths), "--seeds", *map(str, seeds)),
@@ -378,8 +378,7 @@ def write_assemblies(
             given = {"architecture": architecture, "activation": activation, "widths": widths}
             assert not assemblies.measure(study, data, folder, **given)
         grid = {"architectures": architectures, "activations": activations, "widths": widths}
-        table = folder / f"{study}.parquet"
-        assert not assemblies.aggregate(study, folder, table, **grid)
+        assert not assemblies.aggregate(study, folder)
         studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
     hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
     return {"architectures": hidden, **studies}

@@ -11,7 +11,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.factorisations import PANEL, scratch_bytes
+from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 

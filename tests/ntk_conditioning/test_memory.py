@@ -122,36 +122,8 @@ def test_a_control_group_without_a_usage_is_passed_over(root):
     assert available_bytes(root) == AVAILABLE
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"SLURM_MEM_PER_NODE": "3000"}, 3000 * 2**20 - 10**9),  # less what is reserved
-        ({"SLURM_MEM_PER_NODE": "1000"}, 500 * 2**20),
-        ({"SLURM_MEM_PER_NODE": "0"}, AVAILABLE),  # no limit
-        ({"SLURM_MEM_PER_NODE": "much"}, AVAILABLE),
-        ({"SLURM_MEM_PER_NODE": "900000"}, AVAILABLE),
-        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, 600 * 2**20),
-        ({"SLURM_MEM_PER_CPU": "0", "SLURM_CPUS_ON_NODE": "4"}, AVAILABLE),
-        ({"SLURM_MEM_PER_CPU": "300"}, AVAILABLE),
-        ({"SLURM_CPUS_ON_NODE": "4"}, AVAILABLE),
-        ({}, AVAILABLE),
-    ],
-)
-def test_what_slurm_has_granted_counts(root, environ, expected):
-    assert available_bytes(root, environ=environ, reserved=10**9) == expected
-
-
-def test_the_environment_enters_only_when_it_is_given(root, monkeypatch):
-    monkeypatch.setenv("SLURM_MEM_PER_NODE", "1")
-    assert available_bytes(root) == AVAILABLE
-
-
 def test_without_proc_all_of_the_memory_counts(tmp_path):
     assert 10**8 < available_bytes(tmp_path) < 10**14
-
-
-def test_this_machine_has_some():
-    assert 10**7 < available_bytes() < 10**14
 
 
 def test_a_larger_kernel_needs_more():
@@ -171,11 +143,6 @@ def test_copies_entries_and_rows_enter():
 
 def needed(n, itemsize):
     return kernel_bytes(n, itemsize=itemsize, row_bytes=itemsize * 784)
-
-
-def test_what_fits_is_passed_in_silence():
-    exactly = needed(5000, 8)
-    assert require(5000, needed, itemsize=8, available=exactly, remedy="none") is None
 
 
 @pytest.mark.parametrize("n", [5000, 100_000])

@@ -26,7 +26,7 @@ def test_studies_have_sizes_of_their_own():
     plan = plan_of({"samples": 300, "kernel_size": 100, "depths": [1]})
     assert plan.mistakes == {}
     study = plan.study_blocks(Wildcards(dataset="digits_sphere"))
-    assert study[:4] == ["--kernel-size", "512", "--blocks", "1"]
+    assert study[:4] == ["--blocks", "1", "--kernel-size", "512"]
 
 
 @pytest.mark.parametrize(

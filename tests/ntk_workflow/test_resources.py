@@ -25,7 +25,10 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import Architecture, Ensemble, Member, Part, make_loss
+from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow import resources
 from ntk_workflow.resources import ResourceEstimate
 
@@ -66,7 +69,7 @@ def test_a_training_takes_the_operations_of_its_products(depth):
     loss = make_loss("cross_entropy", outputs="classes", classes=classes, dtype=x.dtype, device=cpu)
     members, parts = [Member(1, 0.01), Member(1, 0.02)], {1: Part(x, torch.arange(n) % classes)}
     shape = Architecture(depth, width, RELU)
-    ensemble = Ensemble(shape, loss, members, parts, epochs=epochs, batch=10)
+    ensemble = Ensemble(shape, loss, members, parts, course=Course(epochs=epochs, batch_size=10))
     in_place = {torch.ops.aten.addmm_: operations}  # which torch does not count
     with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
         while not ensemble.finished:
@@ -252,3 +255,19 @@ def test_nothing_heavy_is_imported():
         check=True,
     )
     assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"SLURM_MEM_PER_NODE": "3000"}, [3000 * 2**20 - 10**9]),  # less what Snakemake takes
+        ({"SLURM_MEM_PER_NODE": "1000"}, [500 * 2**20]),
+        ({"SLURM_MEM_PER_NODE": "0"}, []),  # no limit
+        ({"SLURM_MEM_PER_NODE": "much"}, []),
+        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, [600 * 2**20]),
+        ({"SLURM_MEM_PER_CPU": "300"}, []),
+        ({"SLURM_CPUS_ON_NODE": "4"}, []),
+    ],
+)
+def test_what_slurm_has_granted_counts(environ, expected):
+    assert resources.granted_bytes(environ) == expected

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import aggregate_training
+import aggregate_table
 import compute_training_kernel
 import numpy as np
 import pytest
@@ -25,7 +25,6 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
 from ntk_conditioning.training import learning_rates
-from ntk_workflow.plan.cells import TrainingGrid
 
 SEEDS = (1, 5)
 
@@ -231,16 +230,12 @@ def test_a_kernel_of_samples_without_labels_is_refused(folder, error):
 
 # --- tables ---------------------------------------------------------------------------------------
 
-GRIDS = (
-    TrainingGrid("fig3", {"tiny": [0, 2]}, ["mlp"], ["relu"]),
-    TrainingGrid("fig4", {"tiny": [2]}, ["mlp"], ["relu", "tanh"]),
-)
 CELLS = [("fig3", "relu", 0), ("fig3", "relu", 2), ("fig4", "relu", 2), ("fig4", "tanh", 2)]
 
 
 @pytest.fixture
 def cells(folder: Path) -> Path:
-    """Make the kernels and the curves of the grids' networks."""
+    """Make the kernels and the curves of the networks of `CELLS`."""
     for experiment, activation, depth in CELLS:
         place = f"{experiment}/tiny/mlp/{activation}/depth-{depth}.parquet"
         named = {"experiment": experiment, "activation": activation, "depth": depth}
@@ -251,20 +246,16 @@ def cells(folder: Path) -> Path:
     return folder
 
 
-def aggregate(folder: Path, name: str) -> list[str]:
-    return arguments(
-        {
-            "table": name,
-            "cells": folder / name,
-            "grids": tuple(grid.to_json() for grid in GRIDS),
-            "output": folder / f"{name}.parquet",
-        }
-    )
+def aggregate(folder: Path, name: str, rows: str | None = None) -> list[str]:
+    """Return the command line that makes a table, of the files of a folder of that name."""
+    places = (f"{e}/tiny/mlp/{a}/depth-{depth}.parquet" for e, a, depth in reversed(CELLS))
+    files = tuple(folder / (rows or name) / place for place in places)
+    return arguments({"table": name, "rows": files, "output": folder / f"{name}.parquet"})
 
 
 @pytest.mark.parametrize("table", [TRAINING, TRAINING_KERNELS], ids=lambda table: table.name)
 def test_the_cells_of_a_run_become_one_table(cells, table):
-    assert aggregate_training.main(aggregate(cells, table.name)) == 0
+    assert aggregate_table.main(aggregate(cells, table.name)) == 0
     found = tables.read(cells / f"{table.name}.parquet", table).to_pylist()
     keys = [(row["experiment"], row["activation"], row["depth"]) for row in found]
     assert list(dict.fromkeys(keys)) == CELLS
@@ -278,7 +269,7 @@ def test_the_cells_of_a_run_become_one_table(cells, table):
 def test_all_cells_that_are_missing_are_named(cells, error):
     for gone in ("fig3/tiny/mlp/relu/depth-2", "fig4/tiny/mlp/tanh/depth-2"):
         (cells / f"training/{gone}.parquet").unlink()
-    line = error(aggregate_training.main, aggregate(cells, "training"))
+    line = error(aggregate_table.main, aggregate(cells, "training"))
     assert "training/fig3/tiny/mlp/relu/depth-2.parquet: no such table" in line
     assert "training/fig4/tiny/mlp/tanh/depth-2.parquet: no such table" in line
     assert "depth-0" not in line
@@ -286,9 +277,8 @@ def test_all_cells_that_are_missing_are_named(cells, error):
 
 
 def test_cells_of_the_other_table_are_refused(cells, error):
-    argv = aggregate(cells, "training")
-    argv[argv.index("--cells") + 1] = str(cells / "training_kernels")
-    assert "not a training table of this version" in error(aggregate_training.main, argv)
+    argv = aggregate(cells, "training", rows="training_kernels")
+    assert "not a training table of this version" in error(aggregate_table.main, argv)
 
 
 # --- rates ----------------------------------------------------------------------------------------
@@ -302,7 +292,7 @@ CRITERIA = {
 @pytest.fixture
 def aggregated(cells: Path) -> Path:
     for name in ("training", "training_kernels"):
-        assert aggregate_training.main(aggregate(cells, name)) == 0
+        assert aggregate_table.main(aggregate(cells, name)) == 0
     return cells
 
 

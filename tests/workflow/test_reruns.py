@@ -89,7 +89,7 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
     assert all("/digits/" in name for name in rows)
     for name in ("/datasets/", "/datasheets/", "/activation_study.", "/precision."):
         assert not any(name in output for output in outputs)
-    tables = (f"results/ci/tables/{name}.parquet" for name in ("spectra", "angles"))
+    tables = [f"results/ci/tables/{name}.parquet" for name in ("spectra", "angles")]
     told = rerun.run_cells("--cores", "2", *CI, "--", *tables)
     assert all("/digits/" in cell and "/depth-3/" in cell for cell in told["computed"])
     assert len(told["computed"]) == 8 * 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 import struct
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -409,34 +408,8 @@ def test_full_mnist_and_fashion_mnist_go_through_the_same_rules(clone):
     assert (sheet["n"], sheet["d"], sheet["classes"]) == (60000, 784, 10)
 
 
-def readme_example(name: str) -> str:
-    """Return the code block that the README shows for a file of examples/."""
-    text = (ROOT / "README.md").read_text()
-    found = re.search(rf"\(examples/{re.escape(name)}\).*?```\w*\n(.*?)```", text, re.DOTALL)
-    assert found, f"the README does not show examples/{name}"
-    return found.group(1)
-
-
-@pytest.mark.parametrize(
-    "name", ["own_data.yaml", "own_catalogue.yaml", "own_activation.yaml", "swish.py"]
-)
-def test_the_readme_shows_the_examples_as_they_are(name):
-    assert readme_example(name) == (ROOT / "examples" / name).read_text()
-
-
-def test_the_readmes_python_runs():
-    (code,) = re.findall(
-        r"```python\n(import numpy.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
-    found: dict = {}
-    exec(code.replace("print(", "result = ("), found)
-    finite, limit = found["result"]
-    # 300 samples in 20 dimensions: both are well conditioned, the finite network less so
-    assert 1 < limit < finite < 100 * limit
-
-
 @pytest.mark.slow
-def test_own_data_as_in_the_readme(clone):
+def test_own_data_as_in_the_docs(clone):
     clone.run(
         "--configfile",
         "examples/own_data.yaml",
@@ -456,7 +429,7 @@ def test_own_data_as_in_the_readme(clone):
 
 
 @pytest.mark.slow
-def test_own_activation_as_in_the_readme(clone):
+def test_own_activation_as_in_the_docs(clone):
     options = (
         "--configfile",
         "examples/own_activation.yaml",

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINT = (
-    Column("experiment", pa.string(), "name of the experiment in the config"),
-    Column("dataset", pa.string(), "name in the catalogue"),
+    Column("experiment", pa.string(), "name of the experiment"),
+    Column("dataset", pa.string(), "name of the dataset"),
     Column(
         "model",
         pa.string(),

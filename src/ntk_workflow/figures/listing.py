@@ -47,15 +47,15 @@ def title(wildcards: Any) -> str:
     number = re.search(r"\bfig(\d+)_", wildcards.figure)
     path = NOTEBOOKS / f"{wildcards.figure}.rst"
     caption = " ".join(path.read_text(encoding="utf-8").split())
-    bold = re.match(r"\*\*(.+?)\.?\*\*", caption)
-    if not bold:
+    found = re.match(r"\*\*(.+?)\.?\*\*", caption)
+    if not found:
         raise ValueError(f"{path}: begin with a title: **What against what.**")
-    return f"Figure {number[1]}: {bold[1]}" if number else bold[1]
+    return f"Figure {number[1]}: {found[1]}" if number else found[1]
 
 
 def category(wildcards: Any) -> str:
     """Return the part of the report that a figure is in: its paper."""
-    paper = str(wildcards.figure.split("/")[0])
+    paper: str = wildcards.figure.split("/")[0]
     return CATEGORIES.get(paper, paper)
 
 

@@ -106,4 +106,4 @@ def _text(value: Any) -> str:
                 return value
         except yaml.YAMLError:
             pass
-    return json.dumps(value)
+    return json.dumps(value, sort_keys=True)

@@ -119,8 +119,8 @@ ALL = ["relu", "linear", "tanh", "softplus", "normalized_relu", "normrelu"]
 
 
 @pytest.mark.parametrize("activation", ALL)
-@pytest.mark.parametrize("depth", [0, 1, 3, 5])
-@pytest.mark.parametrize("angle", [1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("angle", [1e-9, 1e-4, 1.0])
 def test_pairs_at_any_distance(activation, depth, angle):
     mlp, x1 = network(depth=depth, activation=activation), inputs(3)
     x2 = turned(x1, angle)
@@ -185,7 +185,7 @@ def test_angles_are_symmetric_and_free_of_scale(seed, c, depth):
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("tile", [None, 1, 5, 12, 100])
+@pytest.mark.parametrize("tile", [None, 5])
 def test_smallest_of_all_pairs_is_found(activation, tile):
     mlp, x = network(depth=2, activation=activation), inputs(12)
     pairs = list(itertools.combinations(range(12), 2))
@@ -271,19 +271,14 @@ def test_zero_gradients_are_refused(duplicated, size):
             pair_angle(mlp, pair[:1], pair[1:])
 
 
-def test_gradients_that_are_not_finite_are_refused():
-    x = inputs(3)
-    x[2, 0] = math.inf
-    with pytest.raises(empirical.NonFiniteGradientError, match="first is row 2"):
-        min_angle(network(), x)
-
-
 def test_one_distinct_sample_has_no_angle():
     x = inputs(1).repeat(3, 1)
     with pytest.raises(empirical.TooFewSamplesError):
         min_angle(network(), x, exclude_duplicates=True)
     with pytest.raises(empirical.TooFewSamplesError):
         min_angle(network(), x[:1])
+    with pytest.raises(empirical.TooFewSamplesError):
+        min_angle(network(), x[:0])
 
 
 def test_rows_that_cannot_be_paired_are_refused():
@@ -343,29 +338,6 @@ def test_rounding_of_cosines_keeps_to_its_bound(depth, width, d, activation, see
     units = units / units.norm(dim=1, keepdim=True)
     true = (units[pairs[:, 0]] * units[pairs[:, 1]]).sum(1)
     assert (fine - true).abs().max() < gradients.rounding(torch.float64)
-
-
-@given(**NETWORKS, spread=st.sampled_from([1.0, 1e-3]))
-def test_bound_on_the_other_blocks_holds_after_each_one(depth, width, d, activation, seed, spread):
-    mlp = network(d=d, depth=depth, width=width, activation=activation, seed=seed)
-    x = with_gradients(mlp, inputs(1, d, seed=seed) + spread * inputs(12, d, seed=seed + 1))
-    n, gradients = len(x), _UnitGradients(mlp, x)
-    rounded, rest = gradients.rounded(slice(0, n)), gradients.rest
-    blocks = whole_gradients(mlp, x)
-    norms = torch.cat(blocks, dim=1).norm(dim=1, keepdim=True)
-    units = torch.cat(blocks, dim=1) / norms
-    true = units @ units.T
-    total, margin = torch.zeros(n, n), gradients.rounding(torch.float32)
-    products = Products(total, total.shape)
-    assert rest.shape == (len(rounded.alphas), n)
-    for block in range(len(rest)):
-        products.add_layer(total, rounded, rounded, block)
-        assert (total + torch.outer(rest[block], rest[block]) - true).min() > -margin
-        if len(rest) == len(blocks):  # a linear network is one block
-            after = torch.cat([x.new_zeros(n, 1), *blocks[block + 1 :]], dim=1) / norms
-            expected = after.norm(dim=1)
-            torch.testing.assert_close(rest[block].double(), expected, rtol=1e-6, atol=1e-12)
-    assert not rest[-1].any()
 
 
 DATA = {
@@ -503,23 +475,6 @@ def test_gathered_pairs_and_whole_tiles_give_one_result(monkeypatch, kind, activ
     assert blocks[0] < blocks[1]
 
 
-def test_pairs_that_few_pass_the_bound_are_gathered_by_default(monkeypatch):
-    """In two tiles one pair stands out; in the second hardly another passes the first blocks."""
-    mlp, x = network(d=30, depth=6, width=32), inputs(300, 30)
-    x[7], x[191] = x[3] + 1e-6 * x[8], x[190] + 2e-6 * x[8]
-    gathered = []
-
-    def counting(rows, columns, pairs):
-        if rows.alphas[0].dtype == torch.float32:
-            gathered.append(len(pairs))
-        return cosines(rows, columns, pairs)
-
-    monkeypatch.setattr(min_angle_module, "cosines", counting)
-    found = min_angle(mlp, x, tile=150)
-    assert (found.i, found.j) == (3, 7)
-    assert 0 < sum(gathered) < 100
-
-
 @pytest.fixture
 def _caller_allows_bfloat16():
     allowed = torch.get_float32_matmul_precision()
@@ -559,12 +514,12 @@ def most_alive(monkeypatch, call):
     return most[0]
 
 
-@pytest.mark.parametrize("panel", [8, 10, 16])
+@pytest.mark.parametrize("panel", [0, 8, 16])
 def test_gradients_of_a_search_keep_to_the_memory(monkeypatch, panel):
     mlp, x = network(depth=2), inputs(61)
     memory = 2 * panel * _UnitGradients(mlp, x).row_bytes
     most = most_alive(monkeypatch, lambda: min_angle(mlp, x, tile=8, memory=memory))
-    assert 0 < most <= 2 * panel
+    assert 0 < most <= 2 * max(8, panel)  # no less than a tile
 
 
 def test_gradients_that_fit_are_computed_once(monkeypatch):
@@ -577,26 +532,6 @@ def test_gradients_that_fit_are_computed_once(monkeypatch):
     monkeypatch.setattr(_UnitGradients, "rounded", counting)
     min_angle(mlp, x, tile=8, memory=61 * _UnitGradients(mlp, x).row_bytes)
     assert spans == [slice(0, 61)]
-
-
-def test_no_memory_at_all_is_the_least_and_not_the_default(monkeypatch):
-    mlp, x = network(depth=2), inputs(61)
-    assert most_alive(monkeypatch, lambda: min_angle(mlp, x, tile=8, memory=0)) < 61
-
-
-def test_rounding_in_parts_is_rounding_at_once(monkeypatch):
-    mlp, x = network(depth=2), inputs(50)
-    whole = _UnitGradients(mlp, x)
-    expected = whole.rounded(slice(0, 50))
-    monkeypatch.setattr(min_angle_module, "EXACT_AT_ONCE", 7)
-    parted = _UnitGradients(mlp, x)
-    found = [parted.rounded(span) for span in (slice(0, 18), slice(18, 50))]
-    for at, part in ((slice(0, 18), found[0]), (slice(18, 50), found[1])):
-        for own, all_rows in zip(
-            (*part.alphas, *part.deltas), (*expected.alphas, *expected.deltas), strict=True
-        ):
-            torch.testing.assert_close(own, all_rows[at], rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(parted.rest, whole.rest, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("memory", [1, None])
@@ -616,11 +551,6 @@ def test_failing_rows_of_all_panels_are_counted(memory):
         empirical.NonFiniteGradientError, match="at 3 distinct samples, the first is row 8"
     ):
         min_angle(network(), x, tile=5, memory=memory)
-
-
-def test_no_samples_have_no_angle():
-    with pytest.raises(empirical.TooFewSamplesError):
-        min_angle(network(), inputs(1)[:0])
 
 
 def test_the_order_of_two_rows_of_very_different_norm_does_not_matter():

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from ntk_conditioning.claim_experiments import Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep import interpolation, norms, random_layers
+from ntk_conditioning.claim_experiments.agarwal2021deep import interpolation, norms
 from ntk_conditioning.claim_experiments.agarwal2021deep.depth import EPSILONS
 from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap, correlation_of
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import draw_weights
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, Finding
 from tests.ntk_conditioning.claim_experiments.findings import (
     KEYS,
@@ -26,6 +24,10 @@ from tests.ntk_conditioning.claim_experiments.findings import (
 )
 
 SETTING = Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32])
+
+
+# One worker measures for all of these tests.
+pytestmark = pytest.mark.xdist_group("agarwal2021deep")
 
 
 @pytest.fixture(scope="module")
@@ -109,33 +111,9 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic(table: pd.Da
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
-def test_units_of_random_layers_are_those_of_matrices():
-    """In law: means and deviations of one layer's correlation, from matrices of a real network."""
-    width, networks = 32, 4000
-    x = torch.tensor([[1.0, 0.0], [random_layers.START, math.sqrt(1 - random_layers.START**2)]])
-    found = []
-    for seed in range(networks):
-        init = np.random.default_rng(seed)
-        first, second, _ = draw_weights(2, depth=2, width=width, outputs=1, generator=init)
-        alpha = x.double()
-        for weight in (first, second):
-            alpha = (3 * alpha @ weight.T).erf()
-            alpha /= alpha.norm(dim=1, keepdim=True)
-        found.append(float(alpha[0] @ alpha[1]))
-    drawn = random_layers._paths("erf", width, np.random.default_rng(1), 2, scale=3.0)[-1]
-    error = np.std(found) * math.sqrt(1 / networks + 1 / len(drawn))
-    assert abs(np.mean(found) - drawn.mean()) < 4 * error
-    assert np.std(found) == pytest.approx(drawn.std(), rel=0.2)
-
-
 def test_depth_zero_has_the_covariance_of_the_sphere(table: pd.DataFrame):
     row = table.query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
-
-
-def test_the_same_setting_measures_the_same():
-    once, twice = (list(interpolation.excess_risk(SETTING)) for _ in range(2))
-    assert once == twice
 
 
 @pytest.mark.parametrize(

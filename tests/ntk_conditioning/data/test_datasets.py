@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from ntk_conditioning import files, seeds
 from ntk_conditioning.data import datasets, samples
-from ntk_conditioning.data.datasets import Entry, PartError, SubsetError, describe, read, subset
+from ntk_conditioning.data.datasets import PartError, Source, SubsetError, describe, read, subset
 from ntk_conditioning.data.prepared import (
     PreparedSamples,
     ScalingError,
@@ -24,13 +23,10 @@ from ntk_conditioning.data.prepared import (
 )
 from tests.sources import idx_bytes, svhn_bytes
 
-ROOT = Path(__file__).parents[3]
-CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
-
-
+SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
 IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
 LABELS = np.array([3, 1, 4, 1, 5])
-TINY = Entry("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
+TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
 
 
 def tiny_parts(folder: Path, images: bytes, labels: bytes) -> dict[str, Path]:
@@ -56,18 +52,16 @@ class TestRead:
             read(TINY, {"train_x": parts["train_x"]})
         with pytest.raises(PartError, match="no part is called train; parts are train_x"):
             read(TINY, {"train": parts["train_x"]})
-        synthetic = Entry.from_catalogue("synthetic", CATALOGUE["synthetic"])
         with pytest.raises(PartError, match="synthetic needs no file and has only a training part"):
-            read(synthetic, {"train_x": parts["train_x"]})
+            read(SYNTHETIC, {"train_x": parts["train_x"]})
         with pytest.raises(PartError, match="only a training part"):
-            read(synthetic, split="test")
+            read(SYNTHETIC, split="test")
         with pytest.raises(PartError, match="has the labels in train_x, not train_y"):
-            read(Entry("mine", "npz", "none"), parts)
+            read(Source("mine", "npz", "none"), parts)
 
     def test_synthetic_data_are_drawn_with_the_role_data(self):
-        entry = Entry.from_catalogue("synthetic", CATALOGUE["synthetic"])
         expected = seeds.generator(0, "data").standard_normal((2000, 5))
-        np.testing.assert_array_equal(read(entry).x, expected)
+        np.testing.assert_array_equal(read(SYNTHETIC).x, expected)
 
 
 def mine(
@@ -76,7 +70,7 @@ def mine(
     """Return what `read` makes of a user's own archive of these arrays."""
     path = folder / "mine.npz"
     np.savez(path, **arrays)
-    return read(Entry("mine", "npz", scaling, value_range, path=path))
+    return read(Source("mine", "npz", scaling, value_range, path=path))
 
 
 X = np.arange(6.0).reshape(3, 2) + 1
@@ -89,23 +83,22 @@ class TestOwnData:
         pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": y}), tmp_path / "t.parquet")
         (tmp_path / "t.csv").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
         for reader in ("parquet", "csv"):
-            path = str(tmp_path / f"t.{reader}")
-            entry = {"reader": reader, "path": path, "options": {"labels": "c"}, "scaling": "none"}
-            found = read(Entry.from_catalogue("mine", entry))
+            path = tmp_path / f"t.{reader}"
+            found = read(Source("mine", reader, "none", options={"labels": "c"}, path=path))
             np.testing.assert_array_equal(found.x, archive.x)
             np.testing.assert_array_equal(found.y, archive.y)
 
     def test_svhn_needs_a_checksum(self, tmp_path):
-        (tmp_path / "own.mat").write_bytes(svhn_bytes(3))
-        entry = {"reader": "svhn", "path": str(tmp_path / "own.mat"), "scaling": "none"}
-        with pytest.raises(files.ChecksumError, match=r"own.mat is of unknown .* key sha256"):
-            read(Entry.from_catalogue("own", entry))
-        known = entry | {"sha256": files.sha256(tmp_path / "own.mat")}
-        assert read(Entry.from_catalogue("own", known)).x.shape == (3, 3072)
+        path = tmp_path / "own.mat"
+        path.write_bytes(svhn_bytes(3))
+        with pytest.raises(files.ChecksumError, match=r"own.mat is of unknown .* give its sha256"):
+            read(Source("own", "svhn", "none", path=path))
+        known = Source("own", "svhn", "none", path=path, sha256={"train_x": (files.sha256(path),)})
+        assert read(known).x.shape == (3, 3072)
 
     def test_a_given_file_comes_before_the_entrys_path(self, tmp_path):
         np.savez(tmp_path / "a.npz", x=X)
-        entry = Entry("mine", "npz", "none", path=tmp_path / "absent.npz")
+        entry = Source("mine", "npz", "none", path=tmp_path / "absent.npz")
         assert len(read(entry, {"train_x": tmp_path / "a.npz"}).x) == 3
 
     @pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
@@ -150,7 +143,7 @@ class TestOwnData:
 
     def test_a_tables_column_is_called_by_its_name(self, tmp_path):
         (tmp_path / "t.csv").write_text("width,height\n1,2\n3,inf\n")
-        entry = Entry("t", "csv", "none", options={"labels": None}, path=tmp_path / "t.csv")
+        entry = Source("t", "csv", "none", options={"labels": None}, path=tmp_path / "t.csv")
         with pytest.raises(samples.NotFiniteError, match=r"t.csv: row 1, column 'height' is inf"):
             read(entry)
 
@@ -168,16 +161,15 @@ class TestOwnData:
         ("scaling", "value_range", "problem"),
         [
             ("symmetric", None, "mine: scaling symmetric needs a value_range"),
-            ("unit_interval", [1, 1], r"mine: value_range \[1.0, 1.0\] is empty"),
-            ("symmetric", [1, 0], "not in order"),
-            ("symmetric", [0, float("nan")], "not in order"),
+            ("unit_interval", (1, 1), r"mine: value_range \[1, 1\] is empty"),
+            ("symmetric", (1, 0), "not in order"),
+            ("symmetric", (0, float("nan")), "not in order"),
             ("unit", None, "no scaling is called unit; they are none, unit_interval"),
         ],
     )
     def test_a_scaling_without_sense_is_named(self, scaling, value_range, problem):
-        entry = {"reader": "npz", "path": "x", "scaling": scaling, "value_range": value_range}
         with pytest.raises(ScalingError, match=problem):
-            Entry.from_catalogue("mine", entry)
+            Source("mine", "npz", scaling, value_range, path=Path("x"))
 
 
 def test_a_subset_without_labels():

@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from ntk_conditioning import files
-from ntk_conditioning.data.datasets import Entry, Split, read
+from ntk_conditioning.data.datasets import Split, read
 from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_workflow.catalogue import dataset_source
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT.parent / "shared" / "data"
@@ -56,7 +57,7 @@ def original(name: str, split: Split) -> PreparedSamples:
             pytest.skip(f"{path.name} is not in ../shared/data")
         files.require_sha256(path, entry["files"][part]["sha256"])
         assert path.stat().st_size == entry["files"][part].get("bytes", path.stat().st_size)
-    return read(Entry.from_catalogue(name, entry), parts, split=split)
+    return read(dataset_source(name, entry), parts, split=split)
 
 
 def images(dataset: PreparedSamples) -> np.ndarray:

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 from ntk_conditioning.data import datasets
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.datasets import Entry, PartError
+from ntk_conditioning.data.datasets import PartError, Source
 from ntk_conditioning.data.generated import (
     DIGITS,
     PatchError,
@@ -126,7 +126,7 @@ class TestNpz:
     def test_a_dataset_of_speech_is_its_extracted_features(self, tmp_path):
         path = self.save(tmp_path, x=np.eye(3, dtype=np.float32), y=np.arange(3))
         # checksum and path are the corpus', not the features'
-        entry = Entry(
+        entry = Source(
             "speech",
             "librispeech",
             "none",
@@ -149,7 +149,7 @@ class TestNpz:
         with pytest.raises(ContentError, match="has no array 'y'"):
             datasets.read(entry, {"features": self.save(tmp_path, x=np.eye(3))})
         with pytest.raises(PartError, match="mine: reader npz extracts no features; give train_x"):
-            datasets.read(Entry("mine", "npz", "none"), {"features": path})
+            datasets.read(Source("mine", "npz", "none"), {"features": path})
 
     def test_python_objects_are_never_unpickled(self, tmp_path):
         path = self.save(tmp_path, x=np.array([{}], dtype=object))

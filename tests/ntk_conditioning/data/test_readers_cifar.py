@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.datasets import Entry, PartError, read
+from ntk_conditioning.data.datasets import PartError, Source, read
 from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
 from ntk_conditioning.data.tars import TarError
 from ntk_conditioning.errors import UserError
@@ -69,7 +69,7 @@ def test_classes_keep_their_numbers(tmp_path):
 
 def test_both_parts_come_from_one_path(tmp_path):
     path = archive(tmp_path, GOOD)
-    entry = Entry("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
+    entry = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
     for parts in ({}, {"train_x": path, "test_x": path}):
         assert read(entry, parts).x.shape == (8, 3072)
         assert read(entry, parts, split="test").x.shape == (2, 3072)

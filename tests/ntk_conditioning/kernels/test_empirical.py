@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
-from ntk_conditioning.claim_experiments.fits import exponent, rms
-from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
 from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, init_mlp
@@ -59,8 +58,8 @@ def assert_same_kernel(k, expected, rel=REL):
     assert (k - expected).abs().max() <= rel * expected.abs().max()
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3, 10])
-@pytest.mark.parametrize("activation", ["relu", "linear", "tanh", "leaky_relu", "selu"])
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("activation", ["relu", "linear", "tanh", "leaky_relu"])
 def test_kernel_is_the_product_of_explicit_jacobians(activation, depth):
     mlp, x, x2 = network(5, depth=depth, activation=activation), inputs(7, 5), inputs(4, 5, seed=2)
     jacobian, jacobian2 = explicit_jacobian(mlp, x), explicit_jacobian(mlp, x2)
@@ -93,54 +92,6 @@ def test_nngp_of_a_linear_network_is_its_maps_square(width):
     assert_same_kernel(factor @ factor.T, empirical.nngp(mlp, x))
     with pytest.raises(empirical.NotLinearError, match="relu has no linear factor"):
         empirical.linear_embedding_map(network(6, depth=1))
-
-
-@pytest.mark.parametrize("activation", ["selu", "normalized_relu"])
-def test_nngp_approaches_its_limit_as_the_root_of_the_width(activation):
-    """Daniely, Frostig & Singer 2016: entries are means of m units; norms from 0.5 to 2."""
-    norms = torch.tensor([0.5, 0.8, 1.0, 1.4, 2.0], dtype=torch.float64)
-    x = torch.nn.functional.normalize(inputs(5, 8)) * norms[:, None]
-    limit = torch.from_numpy(infinite.nngp(x.numpy(), depth=2, activation=activation))
-    widths, errors = [64, 256, 1024], []
-    for width in widths:
-        networks = (
-            network(8, depth=2, width=width, activation=activation, seed=s) for s in range(40)
-        )
-        finite = torch.stack([empirical.nngp(mlp, x) for mlp in networks])
-        errors.append(rms((finite - limit) / limit.diagonal().max()))
-    assert errors[-1] < 0.05
-    assert exponent(widths, errors) == pytest.approx(-0.5, abs=0.1)
-
-
-def test_depth_0_is_the_gram_matrix():
-    x = inputs(6, 3)
-    assert_same_kernel(empirical.ntk(network(3, depth=0), x), x @ x.T)
-
-
-def test_default_tile_covers_more_samples_than_one_tile():
-    mlp, x = network(3, depth=1), inputs(300, 3)
-    assert_same_kernel(empirical.ntk(mlp, x), empirical.ntk(mlp, x, x))
-
-
-@pytest.mark.parametrize("depth", [0, 1, 4])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_kernel_does_not_depend_on_the_memory(depth, dtype):
-    """A BLAS may sum in another order in a product of another size: a few eps, and no more."""
-    mlp, x, x2 = (
-        network(5, depth=depth, dtype=dtype),
-        inputs(61, 5).to(dtype),
-        inputs(43, 5, seed=2),
-    )
-    x2 = x2.to(dtype)
-    expected, expected2 = empirical.ntk(mlp, x, tile=8), empirical.ntk(mlp, x, x2, tile=8)
-    sample = max(1, factor_bytes(mlp, dtype))
-    rel = 8 * torch.finfo(dtype).eps
-    for memory in (0, 1, 2 * 11 * sample, 2 * 30 * sample, 45 * sample, 61 * sample):
-        k = empirical.ntk(mlp, x, tile=8, memory=memory)
-        assert_same_kernel(k, expected, rel)
-        assert torch.equal(k, k.T)
-        assert_same_kernel(empirical.ntk(mlp, x, x2, tile=8, memory=memory), expected2, rel)
-        assert_same_kernel(empirical.ntk(mlp, x2, x, tile=8, memory=memory), expected2.T, rel)
 
 
 @given(
@@ -177,17 +128,11 @@ def most_alive(monkeypatch, call):
     return most[0]
 
 
-@pytest.mark.parametrize("panel", [8, 10, 16, 31])
-def test_gradients_keep_to_the_memory(monkeypatch, panel):
+@pytest.mark.parametrize("second", [None, 60])
+@pytest.mark.parametrize("panel", [16, 31])
+def test_gradients_keep_to_the_memory(monkeypatch, panel, second):
     mlp, x = network(5, depth=2), inputs(61, 5)
-    memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
-    most = most_alive(monkeypatch, lambda: empirical.ntk(mlp, x, tile=8, memory=memory))
-    assert 0 < most <= 2 * panel
-
-
-@pytest.mark.parametrize("panel", [16, 31, 50])
-def test_gradients_of_two_sets_keep_to_the_memory(monkeypatch, panel):
-    mlp, x, x2 = network(5, depth=2), inputs(61, 5), inputs(60, 5, seed=2)
+    x2 = second and inputs(second, 5, seed=2)
     memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
     most = most_alive(monkeypatch, lambda: empirical.ntk(mlp, x, x2, tile=8, memory=memory))
     assert 0 < most <= 2 * panel
@@ -239,8 +184,8 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import torch
-from ntk_conditioning import empirical
-from ntk_conditioning.networks import init_mlp
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import init_mlp
 
 def resident(field):
     lines = Path("/proc/self/status").read_text().splitlines()

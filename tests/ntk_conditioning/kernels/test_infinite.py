@@ -11,7 +11,6 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
@@ -251,39 +250,6 @@ def test_the_general_path_gives_the_leaky_relus_closed_form():
     np.testing.assert_allclose(general, closed, rtol=1e-9)
 
 
-def finite_ntk(x: np.ndarray, depth: int, name: str, *, width: int, seed: int) -> np.ndarray:
-    """Return the NTK of one wide network by differentiating its outputs one by one."""
-    torch.manual_seed(seed)
-    sigma = activations.get(name)
-    sizes = [x.shape[1], *[width] * depth, 1]
-    weights = [
-        torch.randn(rows, columns, dtype=torch.float64, requires_grad=True)
-        for columns, rows in itertools.pairwise(sizes)
-    ]
-    alpha = torch.from_numpy(x)
-    for weight in weights[:-1]:
-        alpha = sigma.gain / math.sqrt(width) * sigma.function(alpha @ weight.T)
-    outputs = (alpha @ weights[-1].T)[:, 0]
-    gradients = [
-        torch.cat([g.reshape(-1) for g in torch.autograd.grad(out, weights, retain_graph=True)])
-        for out in outputs
-    ]
-    stacked = torch.stack(gradients)
-    return (stacked @ stacked.T).numpy()
-
-
-@pytest.mark.parametrize("name", ["relu", "erf", "gelu", "normalized_sigmoid"])
-def test_wide_networks_have_this_kernel(name):
-    """Fluctuations fall as 1/sqrt(width): about 3 % here, less on the mean of three networks."""
-    x = samples(4, 5, spread=0.5)
-    finite = np.mean([finite_ntk(x, 2, name, width=1000, seed=seed) for seed in range(3)], axis=0)
-    limit = infinite.ntk(x, depth=2, activation=name)
-    np.testing.assert_allclose(finite, limit, atol=0.1 * limit.max())
-    # the tolerance tells kernels apart
-    other = infinite.ntk(x, depth=3, activation=name)
-    assert not np.allclose(finite, other, atol=0.1 * limit.max())
-
-
 # --- symmetries -----------------------------------------------------------------------------------
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
@@ -335,12 +301,9 @@ def test_gradient_angles_are_those_of_the_kernel(x, name, depth):
     np.testing.assert_allclose(np.cos(angles), k / np.outer(norms, norms), rtol=0, atol=1e-14)
 
 
-@settings(max_examples=5)
-@given(
-    x=rows, name=st.sampled_from(["tanh", "selu", "normalized_softplus"]), seed=st.integers(0, 9)
-)
-def test_kernels_by_quadrature_have_the_symmetries(x, name, seed):
-    order = np.random.default_rng(seed).permutation(len(x))
+@pytest.mark.parametrize("name", ["tanh", "selu", "normalized_softplus"])
+def test_kernels_by_quadrature_have_the_symmetries(name):
+    x, order = samples(4, 4, spread=1.0), [2, 0, 3, 1]
     k = infinite.ntk(x, depth=2, activation=name)
     np.testing.assert_array_equal(k, k.T)
     permuted = infinite.ntk(x[order], depth=2, activation=name)
@@ -389,7 +352,7 @@ def brute_force(x: np.ndarray, depth: int, name: str) -> tuple[float, int, int]:
     return min((float(angles[i, j]), i, j) for i, j in pairs)
 
 
-@pytest.mark.parametrize("tile", [1, 3, 7, 23, 100])
+@pytest.mark.parametrize("tile", [1, 7, 100])
 @pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("erf", 2), ("selu", 1)])
 def test_min_angle_is_the_brute_force_minimum(name, depth, tile):
     x = samples(23, 4, seed=3, spread=0.5)
@@ -432,9 +395,9 @@ def test_of_equal_angles_the_lowest_pair_is_returned(tile):
 @pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
 @pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
 def test_every_activation_has_the_brute_force_minimum(name, spread):
-    x = samples(40, 6, seed=4)
+    x = samples(24, 6, seed=4)
     x /= np.linalg.norm(x, axis=1)[:, None]
-    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (40, 1)))
+    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (24, 1)))
     found = infinite.min_angle(x, depth=2, activation=name, tile=16)
     angle, i, j = brute_force(x, 2, name)
     assert found.angle == pytest.approx(angle, rel=1e-12)
@@ -481,7 +444,7 @@ def test_norms_may_differ_by_12_decades(name):
     assert (found.i, found.j) == (i, j)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
 @pytest.mark.parametrize("name", ["relu", "leaky_relu-0.2", "erf", "selu"])
 @pytest.mark.parametrize("spread", [0.0, 0.2], ids=["equal norms", "norms"])
 def test_near_duplicates_are_found(name, delta, spread):
@@ -500,12 +463,11 @@ def test_near_duplicates_are_found(name, delta, spread):
 
 
 @pytest.mark.parametrize("name", ["relu", "erf"])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_closest_of_many_near_duplicates_is_found(name, seed):
+def test_the_closest_of_many_near_duplicates_is_found(name):
     """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
-    rng = np.random.default_rng(seed)
-    x = samples(40, 7, seed=seed, spread=0.2)
-    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=seed + 10)
+    rng = np.random.default_rng(0)
+    x = samples(40, 7, spread=0.2)
+    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=10)
     near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
     both = np.concatenate([x, near])
     found = infinite.min_angle(both, depth=2, activation=name, tile=16)
@@ -528,7 +490,7 @@ def test_low_contrast_has_few_candidates(name, spread):
     assert found.candidates < 30
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5)
 @given(
     x=st.integers(0, 2**32 - 1).map(lambda seed: samples(9, 4, seed=seed, spread=0.5)),
     name=st.sampled_from(["erf", "selu"]),
@@ -606,7 +568,7 @@ def plain_degrees(x: np.ndarray, name: str) -> np.ndarray:
     return np.degrees(np.arccos(kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))))
 
 
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("name", "scale", "error"),
     [
@@ -649,7 +611,7 @@ def test_what_is_no_sample_matrix_is_refused(x, x2, depth, message):
         infinite.ntk(x, x2, depth=depth, activation="relu")
 
 
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.quadrature.InaccurateDualWarning")
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e8, 0.0), (1e30, 0.0), (1e160, 0.5)]
 )
@@ -690,7 +652,7 @@ def test_one_sample_has_no_pair(x):
 
 def test_relu_needs_no_torch():
     code = (
-        "import sys; import numpy as np; from ntk_conditioning import infinite; "
+        "import sys; import numpy as np; from ntk_conditioning.kernels import infinite; "
         "from ntk_conditioning.theory import liu2023relu; "
         "infinite.ntk(np.eye(3), depth=2, activation='relu'); "
         "infinite.min_angle(np.eye(3), depth=2, activation='leaky_relu-0.1'); "
@@ -701,8 +663,8 @@ def test_relu_needs_no_torch():
 
 
 def test_a_layer_has_both_kernels_and_the_error_of_its_duals():
-    x = samples(6, 4, spread=0.5)
-    for name, depth in (("relu", 4), ("erf", 4), ("gelu", 3)):
+    x = samples(3, 4, spread=0.5)
+    for name, depth in (("relu", 4), ("erf", 4), ("gelu", 2)):
         layer = infinite.layer_at(x, depth=depth, activation=name)
         for kernel, found in ((infinite.ntk, layer.ntk), (infinite.nngp, layer.nngp)):
             np.testing.assert_array_equal(found, kernel(x, depth=depth, activation=name))

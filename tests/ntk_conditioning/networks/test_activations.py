@@ -101,6 +101,7 @@ def test_functions_are_torchs(name):
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_derivatives_are_autograds(name):
+    assert activations.is_known(name)
     z = torch.linspace(-9, 9, 1000, dtype=torch.float64, requires_grad=True)  # without 0
     get(name).function(z).sum().backward()
     torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
@@ -122,12 +123,6 @@ def test_the_papers_gains():
     """liu2023relu: sqrt(2) in Eq. (1), 1 in Eq. (3)."""
     assert get("relu").gain == math.sqrt(2)
     assert get("linear").gain == 1
-
-
-@pytest.mark.parametrize("name", TORCH)
-def test_quadrature_finds_the_gains_that_are_given(name):
-    moment = get(name).expectation(np.square)
-    assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-14)
 
 
 @pytest.mark.parametrize("name", SHIFTED)
@@ -236,10 +231,6 @@ def test_the_closest_name_is_proposed(name, meant):
         get(name)
 
 
-def test_every_spelling_is_known():
-    assert all(map(activations.is_known, SPELLINGS))
-
-
 def swish(name: str = "swish", **options) -> Activation:
     def derivative(z):
         s = z.sigmoid()
@@ -297,7 +288,7 @@ def test_a_constant_cannot_be_normalised():
 
 
 PLUGIN = """
-from ntk_conditioning.activations import Activation, register
+from ntk_conditioning.networks.activations import Activation, register
 
 def cube(z):
     return z**3
@@ -340,7 +331,7 @@ def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
 
 def test_names_and_exact_gains_need_no_torch():
     code = (
-        "import sys; from ntk_conditioning import activations as a; "
+        "import sys; from ntk_conditioning.networks import activations as a; "
         "[a.get(n).gain for n in ('relu', 'linear', 'leaky_relu-0.3', 'erf', 'normrelu')]; "
         "a.is_known('normalized_gelu'); assert 'torch' not in sys.modules"
     )

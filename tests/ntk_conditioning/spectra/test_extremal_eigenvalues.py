@@ -16,14 +16,13 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra import conditioning as spectra
-from ntk_conditioning.spectra import extremal_eigenvalues
+from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import (
-    InMemoryMatrix,
     NotConvergedError,
     extreme_conditioning,
 )
-from ntk_conditioning.spectra.factorisations import PanelMatrix
+from ntk_conditioning.spectra.panel_matrix import PanelMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
@@ -96,7 +95,7 @@ def require_agreement(found, whole):
 # --- kernels of full rank -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6, 1e8, 1e10, 1e12])
+@pytest.mark.parametrize("kappa", [1e2, 1e7, 1e12])
 @pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
 def test_bounds_hold_against_50_digits(kappa, condition):
     k = kernel(np.geomspace(1, kappa, 30))
@@ -147,14 +146,13 @@ def test_kernels_of_networks_agree_with_the_whole_spectrum(depth, activation):
     assert found.kappa_error < 1e-6
 
 
-@pytest.mark.slow
 def test_a_kernel_of_several_tiles_agrees_with_the_whole_spectrum():
-    k = network_kernel(normal(1500, 20), depth=2)
-    k[1200:] = k[:300]
-    k[:, 1200:] = k[:, :300]  # as of equal samples
+    k = network_kernel(normal(1100, 20), depth=2)
+    k[900:] = k[:200]
+    k[:, 900:] = k[:, :200]  # as of equal samples
     whole = conditioning(k)
     require_agreement(extreme_conditioning(k), whole)
-    assert whole.numerical_rank == 1200
+    assert whole.numerical_rank == 900
 
 
 @pytest.mark.parametrize(
@@ -175,12 +173,6 @@ def test_close_and_equal_eigenvalues_are_no_trouble(eigenvalues, condition):
     require_agreement(condition(k), conditioning(k))
 
 
-def test_the_identity_has_a_kappa_of_1():
-    found = extreme_conditioning(3 * np.eye(300))
-    assert found.lambda_max == pytest.approx(3, rel=4 * EPS)
-    assert found.kappa == pytest.approx(1, rel=8 * EPS)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
@@ -192,7 +184,7 @@ def test_the_smallest_kernels_have_extremes_too(n, dtype, condition):
     assert abs(found.kappa / (largest / smallest) - 1) <= found.kappa_error
 
 
-@pytest.mark.parametrize("power", [-200, -80, 80, 200])
+@pytest.mark.parametrize("power", [-200, 200])
 @pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
 def test_a_scale_by_a_power_of_4_changes_no_ratio(power, condition):
     k = kernel(np.geomspace(1, 1e4, 50))
@@ -200,11 +192,6 @@ def test_a_scale_by_a_power_of_4_changes_no_ratio(power, condition):
     assert scaled.lambda_max == pytest.approx(2.0**power * found.lambda_max, abs=0, rel=1e-12)
     assert scaled.kappa == pytest.approx(found.kappa, abs=0, rel=50 * EPS * 1e4)
     assert scaled.kappa_error == pytest.approx(found.kappa_error, abs=0, rel=0.5)
-
-
-def test_the_same_kernel_gives_the_same_numbers():
-    for k in (kernel(np.geomspace(1, 1e8, 100)), normal(100, 10) @ normal(100, 10).T):
-        assert extreme_conditioning(k) == extreme_conditioning(k.copy(order="F"))
 
 
 @pytest.mark.parametrize(
@@ -309,15 +296,7 @@ def test_a_deficient_kernel_has_its_rank_and_no_kappa(name, condition):
     found, whole = condition(k), conditioning(k)
     require_agreement(found, whole)
     assert (found.numerical_rank, found.kappa) == (rank, None)
-
-
-@pytest.mark.parametrize("name", DEFICIENT)
-@pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
-def test_kappa_nonzero_of_a_deficient_kernel_is_that_of_the_whole_spectrum(name, condition):
-    k = DEFICIENT[name][0]()
-    assert condition(k).kappa_nonzero == pytest.approx(
-        conditioning(k).kappa_nonzero, abs=0, rel=1e-6
-    )
+    assert found.kappa_nonzero == pytest.approx(whole.kappa_nonzero, abs=0, rel=1e-6)
 
 
 def test_single_precision_counts_the_same_rank():
@@ -379,17 +358,10 @@ def test_overwriting_gives_the_same_numbers(layout, name):
     assert extreme_conditioning(torch.from_numpy(k), overwrite=True) == expected
 
 
-@pytest.mark.parametrize("layout", ["C", "Fortran"])
-def test_the_kernels_own_memory_is_used(layout):
-    k = LAYOUTS[layout](KERNELS["full"]())
-    assert np.shares_memory(InMemoryMatrix(k, overwrite=True)._a, k)
-    assert not np.shares_memory(InMemoryMatrix(k, overwrite=False)._a, k)
-
-
 @pytest.mark.parametrize("rank", [600, 300])
 def test_nothing_of_the_kernels_size_is_allocated(monkeypatch, rank):
     # At 600 samples the usual tiles would hold all of the kernel.
-    for module in (extremal_eigenvalues, spectra):
+    for module in (factorisations, spectra):
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, rank)
     extreme_conditioning(k[:50, :50])  # what is loaded once

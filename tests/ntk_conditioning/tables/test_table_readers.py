@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
 
 import document_tables
 import duckdb
@@ -18,21 +17,27 @@ from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.collection import collect
 from ntk_workflow.bundle.checks import declared_tables
 
-ALL = document_tables.TABLES
-VALUES: dict[Any, list[Any]] = {
+ALL = tuple(document_tables.TABLES.values())
+VALUES = {
     pa.string(): ["Grüße", "", "a|b"],
     pa.int64(): [-3, 2**53 - 1, 0],
     pa.float64(): [0.1, float("inf"), -5e-324],
     pa.bool_(): [True, False, True],
     pa.list_(pa.float64()): [[1.5, 0.1], [], [float("inf")]],
 }
-#: What the types are in polars and in DuckDB.
-TYPES = {
-    pa.string(): (pl.String, "VARCHAR"),
-    pa.int64(): (pl.Int64, "BIGINT"),
-    pa.float64(): (pl.Float64, "DOUBLE"),
-    pa.bool_(): (pl.Boolean, "BOOLEAN"),
-    pa.list_(pa.float64()): (pl.List(pl.Float64), "DOUBLE[]"),
+POLARS = {
+    pa.string(): pl.String,
+    pa.int64(): pl.Int64,
+    pa.float64(): pl.Float64,
+    pa.bool_(): pl.Boolean,
+    pa.list_(pa.float64()): pl.List(pl.Float64),
+}
+DUCKDB = {
+    pa.string(): "VARCHAR",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.list_(pa.float64()): "DOUBLE[]",
 }
 
 
@@ -83,7 +88,7 @@ def test_pandas_keeps_types_where_it_is_asked_to(table, path, written):
 
 def test_polars_reads_the_same(table, path, written):
     frame = pl.read_parquet(path)
-    expected = {column.name: TYPES[column.type][0] for column in table.columns}
+    expected = {column.name: POLARS[column.type] for column in table.columns}
     assert dict(frame.schema) == expected
     assert frame.to_dicts() == written
 
@@ -93,7 +98,7 @@ def test_duckdb_reads_the_same(table, path, written):
         relation = database.read_parquet(str(path))
         names = relation.columns
         types = [str(kind) for kind in relation.types]
-        assert types == [TYPES[column.type][1] for column in table.columns]
+        assert types == [DUCKDB[column.type] for column in table.columns]
         rows = relation.fetchall()
     assert [dict(zip(names, row, strict=True)) for row in rows] == written
 
@@ -118,5 +123,5 @@ def test_every_declared_table_is_on_the_page():
 
 
 def test_units_are_in_the_file(tmp_path):
-    schema = document_tables.ANGLES.schema
+    schema = document_tables.TABLES["angles"].schema
     assert schema.field("min_angle").metadata[b"unit"] == b"degrees"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ntk_conditioning import memory
-from ntk_conditioning.spectra.factorisations import PanelMatrix, scratch_bytes
+from ntk_conditioning.spectra.panel_matrix import PanelMatrix, scratch_bytes
 
 N = 23
 PANELS = (1, 7, 22, 23, 100)
@@ -58,12 +58,12 @@ def test_an_indefinite_matrix_has_no_factor_and_is_there_all_the_same(panel: int
 
 def test_a_host_that_is_too_small_for_the_rank_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = PanelMatrix(positive(), overwrite=True, panel=7)
-    monkeypatch.setattr(memory, "available_bytes", lambda *, environ: 8 * N**2 - 1)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * N**2 - 1)
     with pytest.raises(
         memory.NotEnoughMemoryError, match=r"^the kernel of 23 samples has not full"
     ):
         matrix.factor_shifted(0.5)
-    monkeypatch.setattr(memory, "available_bytes", lambda *, environ: 8 * N**2)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * N**2)
     assert matrix.factor_shifted(-0.5) == N
 
 

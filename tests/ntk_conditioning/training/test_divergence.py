@@ -18,6 +18,7 @@ from sklearn.datasets import load_digits
 
 from ntk_conditioning import tables
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.tables.training import (
     POINT_KEYS,
     TRAINING,
@@ -25,18 +26,13 @@ from ntk_conditioning.tables.training import (
     curve_rows,
     select_rates,
 )
-from ntk_conditioning.training import (
-    Architecture,
-    Descent,
-    Ensemble,
-    Member,
-    ModuleEnsemble,
-    Part,
-    Training,
-    make_loss,
-    make_network,
-    trainer,
-)
+from ntk_conditioning.training import trainer
+from ntk_conditioning.training.descent import Course, Descent
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.trainer import Member, Part, Training
+from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -58,7 +54,8 @@ def mlp(
     seed: int = 1,
     train: Part | None = None,
     test: Part | None = None,
-    **options: Any,
+    together: bool = False,
+    **course: Any,
 ) -> Ensemble:
     train = train or digits()
     return Ensemble(
@@ -67,12 +64,13 @@ def mlp(
         [Member(seed, rate) for rate in rates],
         {seed: train},
         test and {seed: test},
-        **{"epochs": 12, "batch": "all"} | options,
+        course=Course(**{"epochs": 12} | course),
+        together=together,
     )
 
 
 def modules(
-    rates: Sequence[float], name: str = "fc", *, depth: int = 3, width: int = 32, **options: Any
+    rates: Sequence[float], name: str = "fc", *, depth: int = 3, width: int = 32, **descent: Any
 ) -> ModuleEnsemble:
     part, loss = (
         digits(),
@@ -94,14 +92,8 @@ def modules(
         loss,
         [Member(1, rate) for rate in rates],
         {1: Part(part.x.reshape(-1, 1, 8, 8), part.y)},
-        **{"epochs": 12, "batch": "all"} | options,
+        descent=Descent(**{"epochs": 12} | descent),
     )
-
-
-def finish(ensemble: Training[Any]) -> Training[Any]:
-    while not ensemble.finished:
-        assert ensemble.advance()
-    return ensemble
 
 
 def missing(ensemble: Training[Any], number: int) -> list[int]:
@@ -146,20 +138,18 @@ def test_an_explosion_in_the_last_step_is_seen():
 
 
 @pytest.mark.parametrize("make", [partial(mlp, [DEAD, HEALTHY]), partial(modules, [10.0, 0.1])])
-@pytest.mark.parametrize("batch", ["all", 100])
-def test_a_pause_after_every_step_changes_no_flag(make, batch):
+@pytest.mark.parametrize("batch_size", ["all", 50])
+def test_a_pause_after_every_step_changes_no_flag(make, batch_size):
     """An explosion before the pause is seen at an evaluation after it."""
-    options = {"batch": batch, "epochs": 6, "evaluate_every": 6}
+    options = {"batch_size": batch_size, "evaluate_every": 12}
     whole, parts = finish(make(**options)), make(**options)
     assert (whole.diverged >= 0).tolist() == [True, False]
     while not parts.finished:
-        answers = iter([False])
-        parts.advance(lambda answers=answers: next(answers, True))
+        parts.advance(after(1))
         state = parts.state()
         parts = make(**options)
         parts.restore(state)
-    for name, array in whole.state().items():
-        np.testing.assert_array_equal(array, parts.state()[name], err_msg=name)
+    assert_same(whole.state(), parts.state())
 
 
 def test_a_loss_may_rise_for_a_while():
@@ -184,10 +174,8 @@ def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
 
 def test_running_statistics_that_lag_are_no_divergence():
     """Evaluated losses of this network exceed 2000 times the first; those of its steps fall."""
-    descent = Descent(momentum=0.9)
-    ensemble = finish(
-        modules([1.0], "fc_batch_norm", depth=12, width=16, epochs=4, batch=50, descent=descent)
-    )
+    course = {"epochs": 4, "batch_size": 50, "momentum": 0.9}
+    ensemble = finish(modules([1.0], "fc_batch_norm", depth=12, width=16, **course))
     losses = ensemble.metrics["train_loss"][:, 0]
     assert losses.max() > trainer.GROWTH * losses[0]
     assert ensemble.diverged.tolist() == [-1]
@@ -220,7 +208,7 @@ def test_modules_that_die_have_diverged_without_growth():
 
 def test_a_network_that_begins_with_equal_outputs_has_not_died():
     """Fixup's classifier begins at zero, and this ReLU network is dead from the start."""
-    fixup = modules([0.1], "resnet_fixup", depth=8, width=4, epochs=1, batch=50)
+    fixup = modules([0.1], "resnet_fixup", depth=8, width=4, epochs=1, batch_size=50)
     assert finish(fixup).diverged.tolist() == [-1]
     dead = finish(mlp([0.3], depth=1, width=2, seed=10))
     assert np.ptp(dead.metrics["train_loss"]) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,32 +12,33 @@ from torch import nn
 from torch.optim.lr_scheduler import MultiStepLR
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.models import Network
+from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import (
-    Descent,
-    Member,
-    ModuleEnsemble,
-    Part,
-    StateError,
-    make_loss,
-    make_network,
-)
+from ntk_conditioning.training import module_ensemble
 from ntk_conditioning.training.augmentation import PADDING, crop_flip, draw_moves
+from ntk_conditioning.training.descent import Descent
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.trainer import Member, Part, StateError
+from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE = (6, 5, 2)
 MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
-FULL = Descent(
-    momentum=0.9, weight_decay=1e-3, decay_at=(1, 2), decay_factor=0.5, augmentation="crop_flip"
-)
+FULL: dict[str, Any] = {
+    "momentum": 0.9,
+    "weight_decay": 1e-3,
+    "decay_at": (1, 2),
+    "decay_factor": 0.5,
+    "augmentation": "crop_flip",
+}
 
 
 def part(seed: int, n: int, classes: int = 3, dtype: torch.dtype = torch.float64) -> Part:
-    chance = np.random.default_rng(seed)
-    x = torch.from_numpy(chance.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
-    return Part(x, torch.from_numpy(chance.permutation(n) % classes))
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
+    return Part(x, torch.from_numpy(rng.permutation(n) % classes))
 
 
 def single(name: str, *, seed: int, depth: int, outputs: int = 3) -> Network:
@@ -64,14 +64,12 @@ def make(
     width: int = 4,
     n: int = 11,
     n_test: int = 7,
-    epochs: int = 3,
-    batch: Any = 4,
     activation: str = "selu",
     dtype: torch.dtype = torch.float64,
     loss: tuple[Any, Any] = ("cross_entropy", "classes"),
-    **options: Any,
+    **descent: Any,
 ) -> ModuleEnsemble:
-    own_loss = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
+    criterion = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
     network = partial(
         make_network,
         name,
@@ -80,36 +78,18 @@ def make(
         depth=depth or (8 if name.startswith("resnet") else 2),
         width=width,
         activation=activations.get(activation),
-        outputs=own_loss.outputs,
+        outputs=criterion.outputs,
         dtype=dtype,
     )
     seeds = {member.seed for member in members}
     return ModuleEnsemble(
         network,
-        own_loss,
+        criterion,
         members,
         {seed: part(seed, n, dtype=dtype) for seed in seeds},
         {seed: part(100 + seed, n_test, dtype=dtype) for seed in seeds},
-        **{"epochs": epochs, "batch": batch} | options,
+        descent=Descent(**{"epochs": 3, "batch_size": 4} | descent),
     )
-
-
-def after(asked: int) -> Callable[[], bool]:
-    """Return a question that is answered with no so many times, and then with yes."""
-    answers = iter([False] * asked)
-    return lambda: next(answers, True)
-
-
-def finish(ensemble: ModuleEnsemble) -> ModuleEnsemble:
-    while not ensemble.finished:
-        assert ensemble.advance()
-    return ensemble
-
-
-def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
 # --- descent --------------------------------------------------------------------------------------
@@ -118,9 +98,8 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize("loss", [("cross_entropy", "classes"), ("square", "scalar")])
 def test_training_is_that_of_a_loop_as_one_writes_it(loss):
     """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
-    descent = Descent(momentum=0.9, weight_decay=1e-2, decay_at=(1, 3), decay_factor=0.3)
-    (member,) = members = [Member(5, 0.1)]
-    ensemble = make("fc_layer_norm", members, epochs=4, loss=loss, descent=descent)
+    descent = {"momentum": 0.9, "weight_decay": 1e-2, "decay_at": (1, 3), "decay_factor": 0.3}
+    ensemble = make("fc_layer_norm", [Member(5, 0.1)], epochs=4, loss=loss, **descent)
     data = part(5, 11)
     outputs = 1 if loss[1] == "scalar" else 3
     network = single("fc_layer_norm", seed=5, depth=2, outputs=outputs)
@@ -136,7 +115,7 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
 
     ensemble.advance()
     for epoch in range(1, 5):
-        assert schedule.get_last_lr()[0] == pytest.approx(0.1 * _factor_in(ensemble), rel=1e-14)
+        assert schedule.get_last_lr()[0] == pytest.approx(0.1 * ensemble.rate_factor(), rel=1e-14)
         for rows in np.split(generator(5, "batch", epoch).permutation(11), [4, 8]):
             optimizer.zero_grad()
             mean_loss(rows).backward()
@@ -148,40 +127,11 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
         expected = mean_loss(slice(None)).item()
         assert found["train_loss"] == pytest.approx(expected, rel=1e-12)
         assert found["gradient_norm"] == pytest.approx(norm, rel=1e-10)
-    assert member.rate == 0.1
-
-
-def _factor_in(ensemble: ModuleEnsemble) -> float:
-    return ensemble.rate_factor()
-
-
-def test_a_step_is_what_a_hand_computes():
-    """One hidden unit with the identity: f = v (w x), the square loss of a single sample."""
-    ensemble = make(
-        "fc",
-        [Member(1, 0.1)],
-        depth=1,
-        width=1,
-        n=1,
-        epochs=2,
-        activation="linear",
-        loss=("square", "scalar"),
-    )
-    before = ensemble.state()
-    w, v = before["network.body.1.weight"][0], before["network.head.weight"][0, 0, 0]
-    x, y = part(1, 1).x.flatten().numpy(), -1.0  # class 0 of three
-    error = v * (w @ x)[0] - y
-    assert ensemble.advance()
-    assert ensemble.advance()
-    found = ensemble.state()
-    np.testing.assert_allclose(found["network.body.1.weight"][0, 0], w[0] - 0.1 * error * v * x)
-    np.testing.assert_allclose(found["network.head.weight"][0, 0, 0], v - 0.1 * error * w[0] @ x)
-    np.testing.assert_allclose(found["network.head.bias"][0, 0], -0.1 * error)
 
 
 @pytest.mark.parametrize("name", ["fc", "resnet_batch_norm", "resnet_fixup"])
 def test_networks_learn_samples_by_heart(name):
-    ensemble = finish(make(name, [Member(1, 0.03)], epochs=30, descent=Descent(momentum=0.9)))
+    ensemble = finish(make(name, [Member(1, 0.03)], epochs=30, momentum=0.9))
     losses, accuracies = (ensemble.metrics[f"train_{m}"][:, 0] for m in ("loss", "accuracy"))
     assert losses[0] > 0.9
     assert losses[-1] < 0.1
@@ -194,7 +144,7 @@ def test_networks_learn_samples_by_heart(name):
 @pytest.mark.parametrize("name", ["fc_batch_norm", "resnet_batch_norm", "resnet_fixup"])
 def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
     """At every step: weights, momentum, running statistics and metrics, in float32."""
-    options = {"dtype": torch.float32, "descent": FULL, "members": MEMBERS[:3]}
+    options = {"dtype": torch.float32, "members": MEMBERS[:3], **FULL}
     whole, parts = make(name, **options), make(name, **options)
     for _ in range(3):  # short of the end, when weights are no more
         assert whole.advance()
@@ -220,9 +170,9 @@ def test_of_a_training_that_is_done_only_metrics_are_kept():
 
 
 def test_members_do_not_feel_each_other():
-    together = finish(make("resnet_batch_norm", descent=FULL))
+    together = finish(make("resnet_batch_norm", **FULL))
     for number, member in enumerate(MEMBERS):
-        alone = finish(make("resnet_batch_norm", [member], descent=FULL))
+        alone = finish(make("resnet_batch_norm", [member], **FULL))
         for name, values in alone.metrics.items():
             np.testing.assert_array_equal(values[:, 0], together.metrics[name][:, number])
 
@@ -251,7 +201,7 @@ def test_a_state_of_other_networks_is_refused():
     with pytest.raises(StateError, match=r"network\.body\.1\.weight is not"):
         make(width=5).restore(make().state())
     with pytest.raises(StateError, match="this one has no momentum"):
-        make().restore(make(descent=FULL).state())
+        make().restore(make(**FULL).state())
 
 
 # --- augmentation ---------------------------------------------------------------------------------
@@ -262,8 +212,8 @@ def test_crops_and_mirror_images_are_those_of_a_loop():
     moves = draw_moves(3, 2, 40)
     found = crop_flip(x, torch.from_numpy(moves))
     padded = np.pad(x.numpy(), ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
-    for image, own, (top, left, mirrored) in zip(found.numpy(), padded, moves, strict=True):
-        expected = own[:, top : top + 6, left : left + 5]
+    for image, framed, (top, left, mirrored) in zip(found.numpy(), padded, moves, strict=True):
+        expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
 
 
@@ -281,7 +231,7 @@ def test_moves_follow_from_seed_and_epoch_and_are_spread_evenly():
 
 
 def test_augmentation_changes_the_training_and_not_what_is_measured():
-    plain, moved = make(), make(descent=Descent(augmentation="crop_flip"))
+    plain, moved = make(), make(augmentation="crop_flip")
     for name, values in finish(plain).metrics.items():
         other = finish(moved).metrics[name]
         np.testing.assert_array_equal(values[0], other[0])
@@ -293,8 +243,6 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
 
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     """Also where samples are evaluated in parts."""
-    from ntk_conditioning.training import module_ensemble
-
     monkeypatch.setattr(module_ensemble, "EVALUATED", 3)
     ensemble = make("resnet_batch_norm", MEMBERS[:1])
     ensemble.advance()
@@ -318,9 +266,9 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
 def test_mixed_precision_is_near_to_single_and_another():
     """bfloat16 has 8 bits: some percent after an epoch."""
     losses = [
-        finish(
-            make("fc", epochs=1, dtype=torch.float32, descent=Descent(mixed_precision=mixed))
-        ).metrics["train_loss"]
+        finish(make("fc", epochs=1, dtype=torch.float32, mixed_precision=mixed)).metrics[
+            "train_loss"
+        ]
         for mixed in (False, True)
     ]
     assert not np.array_equal(*losses)

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
-from ntk_conditioning.networks.models import Network, make_network
-from ntk_conditioning.networks.modules import Scalar
+from ntk_conditioning.networks.modules import Network, Scalar, make_network
 
 CIFAR = (32, 32, 3)
 SMALL = (8, 8, 3)
