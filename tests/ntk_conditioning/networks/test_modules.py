@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.networks.architectures import MODELS, sizes
 from ntk_conditioning.networks.modules import Network, Scalar, make_network
 
 CIFAR = (32, 32, 3)
@@ -93,21 +93,6 @@ def test_sizes_are_those_of_the_networks(name):
     assert (expected.weights, expected.products) == (found["weights"], found["products"])
     assert expected.units == found["units"] - 5
     assert len(layers) == (depth if MODELS[name].needs_images else depth + 1)
-
-
-def test_depths_that_a_model_has():
-    possible = [depth for depth in range(60) if depth_problem("resnet_fixup", depth) is None]
-    assert possible == [*range(8, 60, 6)]
-    assert depth_problem("fc", 0) == "fc has a hidden layer or more"
-    assert depth_problem("mlp", 0) is None
-
-
-def test_the_largest_networks_train_one_seed_at_a_time():
-    wide, narrow = (
-        sizes("fc", d=3072, width=width, depth=64, outputs=10, image=None).weights
-        for width in (3000, 64)
-    )
-    assert (seeds_in_turn(wide), seeds_in_turn(narrow) > 1000) == (1, True)
 
 
 # --- initialisation -------------------------------------------------------------------------------
