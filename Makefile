@@ -1,26 +1,31 @@
-# make demo    every figure of config.yaml, from data that need no download
-# make report  the demo and one HTML file of it: figures, captions, tables, config, timings
-# make test    the test suite
-# make lint    formatting, types, workflow lint
-# make bench   speed against the peers; writes benchmarks/
-# make paper-figures           the figures for a paper: PDFs, captions in LaTeX and Markdown
-# make estimate                what a run would take: core-hours, GPU-hours, memory
-# make compare A=... B=...     what differs between two runs: folders of results or bundles
-# make bundle                  a run as one file that anyone can verify: results/demo/bundle/demo.zip
-# make verify BUNDLE=run.zip   check one; RENDER=1 draws its figures again, too
-# make slurm-up, slurm-down    a real Slurm of one node on this machine, to try the profile on
-# make slurm-soak              an hour of failures of all kinds on one; writes benchmarks/
+# make demo                    draw every figure, from data that need no download
+# make report                  the demo and one HTML file with its figures, tables, config and timings
+# make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
+# make estimate TARGETS=...    what remains would take, by default of the whole run
+# make compare A=... B=...     compare two runs: folders of results, or bundles
+# make bundle                  pack a run into one verifiable file: results/demo/bundle/demo.zip
+# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures
+# make test                    the test suite
+# make lint                    formatting, types, order of imports, workflow lint
+# make document-tables         rewrite the columns in results/README.md from the tables' declarations
+# make bench                   benchmarks against other packages; writes benchmarks/
+# make slurm-up, slurm-down    start and stop a real one-node Slurm on this machine
+# make slurm-soak              disturb runs on such a Slurm for an hour; writes benchmarks/
+# make lock                    resolve envs/requirements.in into requirements.lock; needs uv
 #
-# Each makes .venv when it is missing. Python 3.11 or newer and make are all that is needed.
-# Options: PYTHON=python3.12  CORES=2  CONFIG=config/paper.yaml  PROFILE=slurm
+# Each makes .venv first if it is missing. Python 3.11 or newer and make are all that is needed.
+# Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm
 
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 CONFIG ?=
 PROFILE ?=
+TARGETS ?=
 BUNDLE ?=
 RENDER ?=
+# The run's name is the last one that a config gives.
+RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1)
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -29,21 +34,29 @@ READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH
 
-.PHONY: help demo paper-figures report test lint bench estimate compare bundle verify slurm-up slurm-down \
-  slurm-soak lock clean
+$(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
+
+.PHONY: help demo paper-figures report test lint bench estimate compare bundle verify document-tables \
+  slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -18
+	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -19
 
-$(READY): envs/torch.txt envs/requirements.lock
+# The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
+$(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	python -m pip install --quiet --disable-pip-version-check -r envs/torch.txt
 	python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
+	python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Snakemake names neither file nor line of a config that is not YAML.
+CHECKED = $(if $(CONFIG),python -m ntk_workflow.config $(CONFIG))
+
 demo: $(READY)
+	@$(CHECKED)
 	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
 
@@ -52,8 +65,10 @@ paper-figures: $(READY)
 	@echo; ls -d results/*/paper/* | sed 's/^/  /'
 
 report: $(READY)
-	snakemake report --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Report:"; ls results/*/report.html | sed 's/^/  /'
+	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
+	snakemake --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
+	  $(if $(CONFIG),--configfile $(CONFIG))
+	@echo; echo "Report: results/$(RUN)/report.html"
 
 # There is one cluster on a machine, so its tests run one by one.
 test: $(READY)
@@ -63,19 +78,20 @@ test: $(READY)
 lint: $(READY)
 	ruff check .
 	ruff format --check .
+	PYTHONPATH=src lint-imports
 	mypy
+	PYTHONPATH=src lint-imports
 	snakefmt --check Snakefile rules
 	snakemake --lint
 
 bench: $(READY)
 	python -m benchmarks
 
-# Whatever executor a profile names, this runs here.
 estimate: $(READY)
-	@snakemake estimate --executor local --cores 1 --quiet all $(if $(PROFILE),--profile $(PROFILE)) \
+	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
 
-# That two runs differ is an answer and no failure.
+# compare_runs.py exits with 1 if the runs differ, which is no failure here.
 compare: $(READY)
 	@python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
@@ -86,6 +102,9 @@ bundle: $(READY)
 verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
 	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
+
+document-tables: $(READY)
+	python scripts/document_tables.py
 
 slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,38 +27,33 @@ from benchmarks.report import Target, number, table, target_rows, target_table
 from benchmarks.settings import Settings
 from ntk_conditioning import tables
 from ntk_conditioning.tables.spectra import GRID, SPECTRA
-from ntk_workflow.plan.cells import Grid
 
 TITLE = "Aggregation of many cells"
 BLOCKS, SAMPLES = 10, 512
 CONTENTS = 7  # distinct ones; what a cell holds does not matter, that its keys are its own does
-PROGRAMS = {"aggregate_spectra": "#0072B2", "aggregate_conditioning": "#D55E00"}
+PROGRAMS = {"aggregate_table": "#0072B2", "aggregate_conditioning": "#D55E00"}
 
 
-def grid(*, seeds: int, datasets: int = 10, depths: int = 20) -> Grid:
-    """Return a grid of ten activations with so many datasets, depths and seeds."""
-    return Grid(
-        kernels=["empirical_ntk"],
-        activations=[f"activation_{number}" for number in range(10)],
-        depths={f"dataset_{number}": list(range(depths)) for number in range(datasets)},
-        seeds=list(range(seeds)),
-    )
-
-
-def write_cells(folder: Path, asked: Grid) -> None:
-    """Write the spectra of a grid: ten blocks each, the eigenvalues of the first one kept."""
+def write_rows(
+    folder: Path, *, seeds: int, datasets: int = 10, depths: int = 20, activations: int = 10
+) -> list[Path]:
+    """Write rows of spectra: ten blocks in each cell, the eigenvalues of the first one kept."""
     contents = [_content(number) for number in range(CONTENTS)]
     names = [*(column.name for column in GRID), "seed"]
-    points = ((*point, seed) for point in asked.points() for seed in asked.seeds)
-    for place, point in enumerate(points):
-        cell = contents[place % CONTENTS]
-        for name, value in zip(names, point, strict=True):
-            field = SPECTRA.schema.field(name)
-            column = pa.array([value] * BLOCKS, field.type)
-            cell = cell.set_column(cell.schema.get_field_index(name), field, column)
-        kernel, dataset, activation, depth, seed = point
-        file = folder / kernel / dataset / activation / f"depth-{depth}" / f"seed-{seed}.parquet"
-        tables.write(file, SPECTRA, cell)
+    paths = []
+    for dataset, activation in product(range(datasets), range(activations)):
+        row = ("empirical_ntk", f"dataset_{dataset}", f"activation_{activation}")
+        cells = []
+        for place, cell in enumerate(product(range(depths), range(seeds))):
+            data = contents[place % CONTENTS]
+            for name, value in zip(names, (*row, *cell), strict=True):
+                field = SPECTRA.schema.field(name)
+                column = pa.array([value] * BLOCKS, field.type)
+                data = data.set_column(data.schema.get_field_index(name), field, column)
+            cells.append(data)
+        paths.append(folder.joinpath(*row).with_suffix(".parquet"))
+        tables.write(paths[-1], SPECTRA, pa.concat_tables(cells))
+    return paths
 
 
 def _content(number: int) -> pa.Table:
@@ -102,15 +99,13 @@ def measure(settings: Settings) -> dict[str, Any]:
     datasets, depths = (1, 1) if settings.quick else (10, 20)
     points = []
     with tempfile.TemporaryDirectory() as folder:
-        cells, output = Path(folder) / "cells", Path(folder) / "table.parquet"
-        write_cells(cells, grid(seeds=max(sizes), datasets=datasets, depths=depths))
+        output = Path(folder) / "table.parquet"
         for seeds in sizes:
-            asked = grid(seeds=seeds, datasets=datasets, depths=depths)
+            sides = {"seeds": seeds, "datasets": datasets, "depths": depths, "activations": 10}
+            rows = write_rows(Path(folder) / str(seeds), **sides)
             for program in PROGRAMS:
-                points.append(
-                    {"program": program, "cells": sum(1 for _ in asked.points()) * seeds}
-                    | run(program, cells, asked, output)
-                )
+                measured = run(program, rows, output)
+                points.append({"program": program, "cells": math.prod(sides.values())} | measured)
     return {
         "machine": machine.facts(settings.threads),
         "targets": target_rows(targets(points)),
@@ -120,13 +115,13 @@ def measure(settings: Settings) -> dict[str, Any]:
     }
 
 
-def run(program: str, cells: Path, asked: Grid, output: Path) -> dict[str, Any]:
+def run(program: str, rows: Sequence[Path], output: Path) -> dict[str, Any]:
     """Return the seconds and the peak memory in bytes of one program, all included."""
-    command = [sys.executable, "-m", "benchmarks.aggregation", program, str(cells), str(output)]
+    command = [sys.executable, "-m", "benchmarks.aggregation", program, f"--output={output}"]
+    command += ["--table=spectra"] if program == "aggregate_table" else []
+    command += ["--rows", *map(str, rows)]
     start = time.perf_counter()
-    done = subprocess.run(
-        command, cwd=ROOT, check=True, input=asked.to_json(), stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "peak": json.loads(done.stdout)}
 
@@ -196,10 +191,8 @@ def figure(result: dict[str, Any]) -> Figure:
 
 
 def main() -> int:
-    program, cells, output = sys.argv[1:]
+    program, *arguments = sys.argv[1:]
     sys.path.insert(0, str(ROOT / "scripts"))
-    grids = sys.stdin.read()
-    arguments = ["--cells", cells, "--grids", grids, "--output", output]
     if importlib.import_module(program).main(arguments):
         return 1
     print(json.dumps(resident("VmHWM") if STATUS.exists() else None))

@@ -53,7 +53,7 @@ def command(
         "--blocks": blocks,
         "--eigenvalues": "none",
         "--threads": threads,
-        "--outputs": output,
+        "--output": output,
     }
     program = [sys.executable, "scripts/compute_spectrum.py"]
     return program + [str(word) for option in options.items() for word in option]

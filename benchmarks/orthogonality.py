@@ -16,7 +16,7 @@ from benchmarks.report import Target, spread_text, table, target_rows, target_ta
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning.plotting import label_line_ends
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, layers, on_span
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, layers, on_span
 from ntk_conditioning.transition.gradients import gradient_products
 
 TITLE = "Angles between neurons' gradients"
@@ -30,21 +30,21 @@ SAME = 1e-12
 log = logging.getLogger("benchmarks")
 
 
-def ours(assembly: Assembly, x: Tensor) -> float:
+def ours(net: FeedforwardNet, x: Tensor) -> float:
     """Return mean |cos| of all pairs of neurons of the last hidden layer, over the samples."""
     found = []
     for sample in x:
-        *_, products = gradient_products(assembly, sample)
+        *_, products = gradient_products(net, sample)
         found.append(mean_cosine(products))
     return float(np.mean(found))
 
 
-def explicit(assembly: Assembly, x: Tensor) -> float:
+def explicit(net: FeedforwardNet, x: Tensor) -> float:
     """Return the same from the gradients (m, p) of all neurons, of one batched backward pass."""
     found = []
     for sample in x:
-        weights = [weight.clone().requires_grad_() for weight in assembly.weights]
-        _, sums = layers(assembly.with_weights(weights), sample[None])
+        weights = [weight.clone().requires_grad_() for weight in net.weights]
+        _, sums = layers(net.with_weights(weights), sample[None])
         z = sums[LAYER - 1][0]
         below = weights[:LAYER]
         each = torch.eye(len(z), dtype=z.dtype)
@@ -81,22 +81,22 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def measure_width(width: int, dim: int, settings: Settings) -> dict[str, Any]:
     """Return the times of one width; both ways get the network on the samples' span."""
-    draws = np.random.default_rng(0)
-    whole = draw_assembly(dim, [width] * LAYER, activation="tanh", generator=draws)
-    assembly, x = on_span(whole, torch.from_numpy(draws.standard_normal((SAMPLES, dim))))
+    rng = np.random.default_rng(0)
+    whole = draw_network(dim, [width] * LAYER, activation="tanh", generator=rng)
+    net, x = on_span(whole, torch.from_numpy(rng.standard_normal((SAMPLES, dim))))
     log.info("width %d", width)
-    methods = {"ours": stopwatch(lambda: ours(assembly, x))}
+    methods = {"ours": stopwatch(lambda: ours(net, x))}
     if width <= WIDEST_EXPLICIT:
-        difference = abs(explicit(assembly, x) / ours(assembly, x) - 1)
+        difference = abs(explicit(net, x) / ours(net, x) - 1)
         if not difference <= SAME:
             raise DifferentResultError(f"mean cosines at width {width} differ by {difference:.1e}")
-        methods["explicit"] = stopwatch(lambda: explicit(assembly, x))
+        methods["explicit"] = stopwatch(lambda: explicit(net, x))
     seconds = interleaved(methods, rounds=settings.rounds)
     return {
         "width": width,
         "samples": SAMPLES,
         "dim": dim,
-        "weights": assembly.parameters,
+        "weights": net.parameters,
         "seconds": seconds,
         "ratio": ratio(seconds["explicit"], seconds["ours"]) if len(seconds) > 1 else None,
     }

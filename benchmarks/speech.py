@@ -27,15 +27,15 @@ from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 
 TITLE = "Speech features"
-SAMPLE = Path(__file__).parents[1] / "resources" / "sample"
-COPIES = 80  # of the 45 s of the sample
+SAMPLE = Path(__file__).parents[1] / "resources" / "LibriSpeech"
+COPIES = 80  # of the 38 s of the sample
 
 
 def repeated_corpus(archive: Path, *, copies: int) -> None:
     """Write the sample corpus ``copies`` times, as one subset of more speakers."""
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for copy in range(copies):
-            for utterance in utterances(SAMPLE, "sample"):
+            for utterance in utterances(SAMPLE, "train-clean-100"):
                 speaker, content = utterance.speaker + 1000 * copy, utterance.load()
                 name = f"{speaker}-{utterance.chapter}-{utterance.utterance:04d}.flac"
                 member = tarfile.TarInfo(f"many/{speaker}/{utterance.chapter}/{name}")
@@ -65,7 +65,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     copies = 1 if settings.quick else COPIES
     waveforms = [
         decode(u.load(), source=u.source, sample_rate=features.sample_rate).astype(np.float32)
-        for u in utterances(SAMPLE, "sample")
+        for u in utterances(SAMPLE, "train-clean-100")
     ] * copies
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "many.tar.gz"

@@ -46,13 +46,14 @@ rule bundle_run:
         own=plan.own_files("catalogues"),
         # the source is not an input: to touch it must do nothing, to change it must count
         source=plan.source_content,
+        catalogues=plan.catalogues,
         datasets=plan.used_datasets,
         rows="--include-rows" if plan.config["bundle"]["include_rows"] else "",
         code=plan.code("scripts/bundle_run.py"),
     shell:
         "python scripts/bundle_run.py --run {wildcards.run} --files {input.files:q}"
         " --jobs {input.jobs:q} --workflow {params.workflow:q} --own-catalogues {params.own:q}"
-        " --catalogues {plan.config[catalogues]:q} --datasets {params.datasets} {params.rows}"
+        " --catalogues {params.catalogues:q} --datasets {params.datasets} {params.rows}"
         " --output {output:q} 2> {log:q}"
 
 

@@ -23,7 +23,9 @@ try:
 except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
 
-sizes = JobSizes(plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule))
+sizes = JobSizes(
+    plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
+)
 
 # Jobs import the packages from the checkout, so that a cluster's node needs no install step. Snakemake
 # formats the prefix, hence the doubled braces.

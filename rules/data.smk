@@ -90,12 +90,13 @@ rule prepare_dataset:
         core_seconds=sizes.core_seconds("prepare_dataset"),
     params:
         entry=plan.entry,
+        catalogues=plan.catalogues,
         parts=plan.parts,
         draw=plan.draw,
         content=plan.own_content,
         code=plan.code("scripts/prepare_dataset.py"),
     shell:
-        "python scripts/prepare_dataset.py --catalogues {plan.config[catalogues]:q}"
+        "python scripts/prepare_dataset.py --catalogues {params.catalogues:q}"
         " --dataset {wildcards.dataset} --parts {params.parts:q} {params.draw:q}"
         " --output {output.data:q} --datasheet {output.datasheet:q} 2> {log:q}"
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from record_run import published
 
 from ntk_conditioning.files import atomic, sha256
-from ntk_workflow.bundle import archive, bag, crate, readme
+from ntk_workflow.bundle import archive, bag, crate
+from ntk_workflow.bundle.run_description import ROWS, described
 from ntk_workflow.cli import Parser, logger, run_main
-from ntk_workflow.provenance.run_description import ROWS, described
+from ntk_workflow.pages.rendering import render
+from ntk_workflow.provenance.places import published
 from ntk_workflow.provenance.versions import PROJECT
 
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
@@ -40,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             publish(path, folder / "workflow" / inside(path))
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
         run = described(args, known)
-        (folder / "README.md").write_text(readme.text(run.title, run.name), encoding="utf-8")
+        (folder / "README.md").write_text(
+            render("bundle.md.j2", title=run.title, run=run.name), encoding="utf-8"
+        )
         warn_of_places(folder)
         crate.write(folder, run)
         information = {

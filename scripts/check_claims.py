@@ -39,17 +39,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     papers = [load_paper(path) for path in args.papers]
     needed = {table for paper in papers for table in paper.tables}
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
-    found = [
+    checked_papers = [
         (paper, [Checked(claim, check(claim, frames)) for claim in paper.claims])
         for paper in papers
     ]
-    for paper, checked in found:
+    for paper, checked in checked_papers:
         counts = {name: sum(one.finding.verdict == name for one in checked) for name in VERDICTS}
-        told = ", ".join(f"{count} {name}" for name, count in counts.items())
-        log.info("%s: %s", paper.name, told)
+        in_words = ", ".join(f"{count} {name}" for name, count in counts.items())
+        log.info("%s: %s", paper.name, in_words)
     for path, page in ((args.markdown, pages.markdown), (args.html, pages.html)):
-        write_text(path, page(args.run, found))
-    rows = [row(paper, each) for paper, checked in found for each in checked]
+        write_text(path, page(args.run, checked_papers))
+    rows = [row(paper, each) for paper, checked in checked_papers for each in checked]
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
     return 0
 
@@ -93,7 +93,7 @@ def row(paper: Paper, each: Checked) -> dict[str, Any]:
         "kind": claim.kind,
         "statement": claim.statement.strip(),
         "table": claim.table,
-        "slice": pages.slice_of(claim) or None,
+        "slice": each.slice or None,
         "quantity": claim.quantity,
         "comparison": claim.comparison,
         "target": claim.target,

@@ -6,7 +6,6 @@ exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Parser, not_negative, run_main
 from ntk_workflow.comparison.page import page
 from ntk_workflow.comparison.runs import compare
 from ntk_workflow.provenance.recorded_run import RecordedRun
@@ -36,23 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
     args = parser.parse_args(argv)
 
-    found = compare(RecordedRun(args.a), RecordedRun(args.b), tolerance=args.tolerance)
+    comparison = compare(RecordedRun(args.a), RecordedRun(args.b), tolerance=args.tolerance)
     if args.json:
-        text = json.dumps(plain(asdict(found) | {"equal": found.equal}), indent=2)
+        text = json.dumps(plain(asdict(comparison) | {"equal": comparison.equal}), indent=2)
         write_text(args.json, text + "\n")
-    sys.stdout.write(page(found))
-    return 0 if found.equal else 1
-
-
-def not_negative(text: str) -> float:
-    """Return a number that is not negative; a type for `Parser.add_argument`."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number from 0 on")
-    return number
+    sys.stdout.write(page(comparison))
+    return 0 if comparison.equal else 1
 
 
 def plain(value: Any) -> Any:

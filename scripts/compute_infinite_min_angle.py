@@ -29,12 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
         x = samples(cell.data)
-        found = infinite.min_angle(
-            x,
-            depth=cell.value,
-            activation=activation,
-            exclude_duplicates=args.exclude_duplicates,
-        )
+        try:
+            found = infinite.min_angle(
+                x,
+                depth=cell.value,
+                activation=activation,
+                exclude_duplicates=args.exclude_duplicates,
+            )
+        except infinite.UnresolvedKernelError as error:
+            raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
         yield angle_row(found, x, labels | {"width": None} | cell.coordinates)
 
     cells = depth_cells(args.data, args.depths, args.seeds)

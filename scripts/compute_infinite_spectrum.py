@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
-from ntk_conditioning.spectra.block_kernels import InfiniteKernel, InfiniteName
+from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteName
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, run_main

@@ -11,7 +11,7 @@ import torch
 
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.block_kernels import EmpiricalKernel, EmpiricalName
+from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, EmpiricalName
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import logger, positive_integer, run_main

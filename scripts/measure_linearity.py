@@ -26,15 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
         network = study.network(cell)
-        assembly, x = network.assembly, network.x
+        net, x = network.net, network.x
         descent = study.descend(network)
         chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
         common = {
             **network.labels,
             "samples": len(chosen),
-            "d": assembly.fan_ins[0],
-            "parameters": assembly.parameters,
-            "largest_weight": largest_weight(assembly),
+            "d": net.fan_ins[0],
+            "parameters": net.parameters,
+            "largest_weight": largest_weight(net),
             "steps": args.steps,
             "loss_before": descent.loss_before,
             "loss_after": descent.loss_after,
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "distance": descent.distance,
         }
         search = {"radii": args.radii, "directions": args.directions, "seed": cell.random_seed}
-        for of_radius in linearity(assembly, chosen, **search):
+        for of_radius in linearity(net, chosen, **search):
             yield common | asdict(of_radius)
 
     cells = width_cells(args.data, args.widths, args.seeds)

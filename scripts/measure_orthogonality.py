@@ -27,12 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         network = study.network(cell)
         descent = study.descend(network)
         moments = (
-            (False, 0, descent.loss_before, network.assembly),
+            (False, 0, descent.loss_before, network.net),
             (True, args.steps, descent.loss_after, descent.trained),
         )
-        common = {**network.labels, "n": len(network.x), "d": network.assembly.fan_ins[0]}
-        for trained, steps, loss, assembly in moments:
-            for angles in layer_angles(assembly, network.x):
+        common = {**network.labels, "n": len(network.x), "d": network.net.fan_ins[0]}
+        for trained, steps, loss, net in moments:
+            for angles in layer_angles(net, network.x):
                 columns = asdict(angles)
                 columns["layer_width"] = columns.pop("width")
                 yield common | columns | {"trained": trained, "steps": steps, "loss": loss}

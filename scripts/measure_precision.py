@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     rows = [
         row(problem, measurement, width=args.width)
-        for problem in progress(problems, unit="problem", log=log, total=len(problems))
+        for problem in progress(problems, unit="problem", log=log)
         for measurement in precision.measure(problem)
     ]
     tables.write(args.output, PRECISION, tables.from_rows(PRECISION, rows))

@@ -14,7 +14,7 @@ from ntk_conditioning import files
 from ntk_conditioning.data import datasets, prepared
 from ntk_conditioning.data.subsets import seed_stream
 from ntk_workflow import cli
-from ntk_workflow.catalogue import read_entry
+from ntk_workflow.catalogue import dataset_source, read_entry
 
 log = cli.logger(__file__)
 
@@ -56,14 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise cli.UsageError(
             "a draw needs both --samples N and --seed S, the whole dataset neither"
         )
-    entry = datasets.Entry.from_catalogue(args.dataset, read_entry(args.catalogues, args.dataset))
+    source = dataset_source(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
     if len(parts) < len(args.parts):
         raise cli.UsageError("--parts gives a part twice; give each at most once")
     for part, path in parts.items():
-        if part in entry.sha256:  # also files put in place by hand
-            files.require_sha256(path, entry.sha256[part])
-    dataset = datasets.read(entry, parts, split=args.split)
+        if part in source.sha256:  # also files put in place by hand
+            files.require_sha256(path, source.sha256[part])
+    dataset = datasets.read(source, parts, split=args.split)
     available = len(dataset.x)
     if args.samples != "all":
         stream = seed_stream(args.seed)
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
     log.info(
         "%s, %s: %d of %d samples, %d features of type %s, %s, scaling %s",
-        entry.name,
+        source.name,
         args.split,
         sheet.n,
         sheet.available,

@@ -11,13 +11,13 @@ import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.cli import Parser, logger, named_values, run_main
 from ntk_workflow.provenance import versions
+from ntk_workflow.provenance.places import published
 
 HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say
@@ -35,15 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = yaml.safe_dump(
         config, sort_keys=True, allow_unicode=True, default_flow_style=None, width=100
     )
-    found = {
+    software = {
         "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},
         "python": platform.python_version(),
         "libraries": versions.libraries(),
         **versions.machine(),
     }
     write_text(args.config_output, HEADING + text)
-    write_text(args.versions_output, json.dumps(found, indent=2) + "\n")
-    log.info("%d keys, %d libraries", len(config), len(found["libraries"]))
+    write_text(args.versions_output, json.dumps(software, indent=2) + "\n")
+    log.info("%d keys, %d libraries", len(config), len(software["libraries"]))
     return 0
 
 
@@ -59,18 +59,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--versions-output", type=Path, required=True, help="versions to write (.json)"
     )
     return parser.parse_args(argv)
-
-
-def published(value: Any, checkout: Path) -> Any:
-    """Return a config value without absolute paths: relative to the checkout, or the name alone."""
-    if isinstance(value, dict):
-        return {key: published(inner, checkout) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [published(inner, checkout) for inner in value]
-    if not isinstance(value, str) or not Path(value).is_absolute():
-        return value
-    path = Path(value)
-    return path.relative_to(checkout).as_posix() if checkout in path.parents else f"…/{path.name}"
 
 
 if __name__ == "__main__":

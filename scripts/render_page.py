@@ -13,7 +13,7 @@ from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.training import LEARNING_RATES
 from ntk_workflow.cli import Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
-from ntk_workflow.pages.html import table_page, text_page
+from ntk_workflow.pages.rendering import table_page, text_page
 
 SHOWN = {table.name: table for table in (DATASETS, CONDITIONING, LEARNING_RATES)}
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import nbformat
 import papermill
-from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
@@ -30,7 +30,7 @@ class NotebookError(UserError):
     """The file is no notebook, or the parameters are not the notebook's."""
 
 
-class OwnKernel(AsyncKernelManager):
+class OwnKernel(AsyncKernelManager):  # type: ignore[misc]
     """This Python; a kernel that the user installed as python3 for another Python would win."""
 
     def __init__(self, **traits: Any) -> None:
@@ -113,6 +113,7 @@ def options(folder: str) -> dict[str, Any]:
         "extra_arguments": [f"--ipython-dir={folder}", "--matplotlib=inline", "--log-level=50"],
         "kernel_name": KERNEL["name"],
         "coalesce_streams": True,
+        "start_timeout": 600,  # seconds; 60 are not enough on a busy machine
         "progress_bar": sys.stderr.isatty(),
     }
 

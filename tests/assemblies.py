@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import aggregate_assemblies
+import aggregate_table
 import fit_width_slopes
 import measure_linearity
 import measure_orthogonality
@@ -43,31 +43,21 @@ def measure(
 ) -> int:
     """Return the exit status of a study's program for one network."""
     program = {"orthogonality": measure_orthogonality, "linearity": measure_linearity}[study]
-    place = folder / study / "tiny" / architecture / activation
+    output = folder / study / "tiny" / architecture / f"{activation}.parquet"
     arguments = [f"--data={data}", "--dataset=tiny", "--samples=4", "--steps=3"]
     arguments += [f"--architecture={architecture}", f"--activation={activation}"]
     arguments += ["--hidden", *HIDDEN[architecture], "--widths", *map(str, widths)]
     arguments += ["--dense"] if architecture == "densenet" else []
     arguments += ["--radii", "1", "2", "--directions=2"] if study == "linearity" else []
-    arguments += ["--seeds", *map(str, seeds), *options]
-    arguments += ["--outputs", *(str(place / f"width-{width}.parquet") for width in widths)]
+    arguments += ["--seeds", *map(str, seeds), f"--output={output}", *options]
     return program.main(arguments)
 
 
-def aggregate(
-    study: str,
-    folder: Path,
-    output: Path,
-    *,
-    architectures: Sequence[str],
-    activations: Sequence[str] = ("tanh",),
-    widths: Sequence[int] = (3, 6),
-) -> int:
-    """Return the exit status of the program that makes a study's table."""
-    arguments = [f"--study={study}", f"--cells={folder / study}", f"--output={output}"]
-    arguments += ["--datasets", "tiny", "--architectures", *architectures]
-    arguments += ["--activations", *activations, "--widths", *map(str, widths)]
-    return aggregate_assemblies.main(arguments)
+def aggregate(study: str, folder: Path) -> int:
+    """Return the exit status of the program that makes a study's table of all its rows."""
+    rows = sorted(map(str, (folder / study).glob("**/*.parquet")))
+    arguments = [f"--table={study}", f"--output={folder / study}.parquet", "--rows", *rows]
+    return aggregate_table.main(arguments)
 
 
 def fit(folder: Path) -> int:

@@ -13,12 +13,45 @@ import pyarrow as pa
 from ntk_conditioning import tables
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.precision import PRECISION
-from ntk_workflow.bundle import archive, bag, crate, jobs, readme
+from ntk_workflow.bundle import archive, bag, crate, jobs
 
 RUN = "tiny"
 RECORDS = f"results/{RUN}/record"
 TABLES = {name: f"results/{RUN}/tables/{name}.parquet" for name in ("angles", "precision")}
 JOBS = f"{RECORDS}/jobs.json"
+TEXTS = {
+    f"{RECORDS}/config.yaml": "run: tiny\ntraining: null\n",
+    f"{RECORDS}/versions.json": '{"python": "3.11"}\n',
+    "workflow/Snakefile": "rule all:\n    input: []\n",
+    "workflow/scripts/aggregate_angles.py": "print('angles')\n",
+    "CITATION.cff": "cff-version: 1.2.0\n",
+    "README.md": "# A title\n",
+}
+ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
+TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
+DATA = {
+    "drawn": {"title": "Drawn", "citation": "nobody"},
+    "mnist": {"title": "MNIST", "licence": "CC BY-SA 3.0", "url": "https://example.org/mnist"}
+    | {"files": [TRAIN]},
+    "own": {"title": "My own", "files": [{"name": "own.csv", "sha256": "1" * 64, "bytes": 3}]},
+}
+DESCRIPTION = crate.Run(
+    name=RUN,
+    title="A title",
+    authors=("The authors",),
+    version="1.0",
+    licence="MIT",
+    engine="9.27.1",
+    published="2026-01-02T03:04:05+00:00",
+    period=("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
+    workflow="workflow/Snakefile",
+    config=f"{RECORDS}/config.yaml",
+    jobs=JOBS,
+    results=tuple(TABLES.values()),
+    descriptions={},
+    folders={},
+    data=DATA,
+)
 
 
 def rows(table: tables.Table, count: int) -> pa.Table:
@@ -37,17 +70,9 @@ def rows(table: tables.Table, count: int) -> pa.Table:
 
 def write_payload(folder: Path) -> None:
     """Write the files of a run of two tables, without a crate."""
-    tables.write(folder / TABLES["angles"], ANGLES, rows(ANGLES, 40))
-    tables.write(folder / TABLES["precision"], PRECISION, rows(PRECISION, 40))
-    texts = {
-        f"{RECORDS}/config.yaml": "run: tiny\n",
-        f"{RECORDS}/versions.json": '{"python": "3.11"}\n',
-        "workflow/Snakefile": "rule all:\n    input: []\n",
-        "workflow/scripts/aggregate_angles.py": "print('angles')\n",
-        "CITATION.cff": "cff-version: 1.2.0\n",
-        "README.md": readme.text("A title", RUN),
-    }
-    for name, text in texts.items():
+    for name, table in (("angles", ANGLES), ("precision", PRECISION)):
+        tables.write(folder / TABLES[name], table, rows(table, 40))
+    for name, text in TEXTS.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
@@ -60,47 +85,7 @@ def describe(folder: Path) -> None:
     described = [{"rule": f"make_{name}", "outputs": [path]} for name, path in TABLES.items()]
     (folder / JOBS).write_text(json.dumps({"files": digests, "jobs": described}))
     (folder / crate.NAME).unlink(missing_ok=True)
-    crate.write(folder, description())
-
-
-def description(**changes: object) -> crate.Run:
-    values = {
-        "name": RUN,
-        "title": "A title",
-        "authors": ("The authors",),
-        "version": "1.0",
-        "licence": "MIT",
-        "engine": "9.27.1",
-        "published": "2026-01-02T03:04:05+00:00",
-        "period": ("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
-        "workflow": "workflow/Snakefile",
-        "config": f"{RECORDS}/config.yaml",
-        "jobs": JOBS,
-        "results": tuple(TABLES.values()),
-        "descriptions": {},
-        "folders": {},
-        "data": {
-            "drawn": {"title": "Drawn", "citation": "nobody"},
-            "mnist": {
-                "title": "MNIST",
-                "licence": "CC BY-SA 3.0",
-                "url": "https://example.org/mnist",
-                "files": [
-                    {
-                        "name": "mnist/train.gz",
-                        "urls": ["https://example.org/a.gz", "https://mirror.example.org/a.gz"],
-                        "sha256": "0" * 64,
-                        "bytes": 12,
-                    }
-                ],
-            },
-            "own": {
-                "title": "My own",
-                "files": [{"name": "own.csv", "sha256": "1" * 64, "bytes": 3}],
-            },
-        },
-    }
-    return crate.Run(**{**values, **changes})  # type: ignore[arg-type]
+    crate.write(folder, DESCRIPTION)
 
 
 def write_bundle(target: Path, scratch: Path) -> Path:
@@ -108,6 +93,11 @@ def write_bundle(target: Path, scratch: Path) -> Path:
     folder = scratch / RUN
     write_payload(folder)
     describe(folder)
+    return packed(folder, target)
+
+
+def packed(folder: Path, target: Path) -> Path:
+    """Make a bag of a payload and pack it."""
     bag.make(folder, {"Bagging-Date": "2026-01-02", "Bag-Software-Agent": "tests"})
     archive.pack(folder, target)
     return target
@@ -116,7 +106,7 @@ def write_bundle(target: Path, scratch: Path) -> Path:
 def altered(
     bundle: Path,
     scratch: Path,
-    change: Callable[[Path], None],
+    change: Callable[[Path], object],
     *,
     bagged_again: bool = False,
     described_again: bool = False,
@@ -124,15 +114,12 @@ def altered(
     """Return a bundle whose unpacked bag was changed; if asked for, with checksums made anew."""
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(scratch)
-    folder = scratch / RUN
+    folder, target = scratch / RUN, scratch / "altered.zip"
     change(folder)
     if described_again:
         describe(folder / "data")
     if bagged_again:
-        shutil.move(folder / "data", scratch / "payload")
-        shutil.rmtree(folder)
-        shutil.move(scratch / "payload", folder)
-        bag.make(folder, {"Bagging-Date": "2026-01-02", "Bag-Software-Agent": "tests"})
-    target = scratch / "altered.zip"
+        shutil.move(folder / "data", scratch / "payload" / RUN)
+        return packed(scratch / "payload" / RUN, target)
     archive.pack(folder, target)
     return target

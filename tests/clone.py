@@ -38,10 +38,6 @@ PARTS = (
 )
 
 
-# Rules that compute rows of cells are called so: compute_spectrum_rows_2.
-CELLS = re.compile(r"(compute_(?:infinite_)?(?:spectrum|min_angle))_rows\w*")
-
-
 class Clone:
     """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
 
@@ -57,6 +53,13 @@ class Clone:
                 shutil.copytree(source, target, ignore=ignore, symlinks=True)
             else:
                 shutil.copy2(source, target)
+
+    @classmethod
+    def at(cls, folder: Path) -> Clone:
+        """Return a clone that is there already."""
+        clone = object.__new__(cls)
+        clone.folder = folder
+        return clone
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which Snakemake runs."""
@@ -81,10 +84,7 @@ class Clone:
         return done
 
     def plan(self, *arguments: str) -> Counter[str]:
-        """Return how often each rule would run; targets without a job of their own are left out.
-
-        Rules that compute cells count as one, whatever their datasets.
-        """
+        """Return how often each rule would run; targets without a job of their own are left out."""
         done = self.run("-n", *arguments)
         text = done.stdout + done.stderr
         if "Nothing to be done" in text:
@@ -92,11 +92,7 @@ class Clone:
         table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
         assert table, text
         rows = (line.split() for line in table.group(1).splitlines())
-        counts = Counter[str]()
-        for name, count in rows:
-            if name not in ("all", "total"):
-                counts[CELLS.sub(r"\1", name)] += int(count)
-        return counts
+        return Counter({name: int(n) for name, n in rows if name not in ("all", "total")})
 
     def planned_outputs(self, *arguments: str) -> set[str]:
         """Return the outputs of all jobs that would run."""
@@ -114,8 +110,7 @@ class Clone:
         self.run(*arguments)
         found: dict[str, set[str]] = {"computed": set(), "kept": set()}
         for path in self.files("logs/*/compute_*/**/*.log"):
-            place = re.sub("/depth-.*", "", path.with_suffix("").as_posix().split("/logs/", 1)[1])
-            row = place.split("/", 1)[1]
+            row = path.with_suffix("").as_posix().split("/logs/", 1)[1].split("/", 1)[1]
             for depth, seed, what in re.findall(
                 r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", path.read_text(), re.MULTILINE
             ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,10 +15,6 @@ GB = 10**9
 VECTORS = 32
 # What a process with its libraries takes before it has any data.
 PROCESS = 3 * 10**8
-# What Snakemake takes around the program in a cluster's job: two or three processes of its own.
-AROUND = 10**9
-# Slurm's megabyte.
-SLURM_MB = 2**20
 
 
 class NotEnoughMemoryError(UserError):
@@ -48,15 +44,13 @@ _VERSIONS = {
 }
 
 
-def available_bytes(root: Path = Path("/"), *, environ: Mapping[str, str] | None = None) -> int:
+def available_bytes(root: Path = Path("/")) -> int:
     """Return the memory that a new allocation may take here, without swapping.
 
-    The least of what the system has available, what the control group of this process and those
-    around it leave (a container, a cluster's job), and what Slurm has granted according to
-    ``environ``, less Snakemake's own share. ``root`` is where ``/proc`` and ``/sys`` are.
+    The least of what the system has available and what the control group of this process and
+    those around it leave, such as a container's. ``root`` is where ``/proc`` and ``/sys`` are.
     """
-    limits = [_of_the_system(root), *_of_control_groups(root), *_of_slurm(environ or {})]
-    return max(0, min(limits))
+    return max(0, min([_of_the_system(root), *_of_control_groups(root)]))
 
 
 def _of_the_system(root: Path) -> int:
@@ -83,14 +77,14 @@ def _of_control_groups(root: Path) -> Iterator[int]:
 
 
 def _own_groups(root: Path) -> dict[str, PurePosixPath]:
-    """Return the control group of this process by controller, the root where none is told."""
+    """Return the control group of this process by controller, the root where it is unknown."""
     groups = dict.fromkeys(_VERSIONS, PurePosixPath("/"))
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             inside = ".." not in path.split("/")  # else it is in none that this container sees
-            if inside and (own := set(controllers.split(",")) & _VERSIONS.keys()):
-                groups[own.pop()] = PurePosixPath(path)
+            if inside and (known := set(controllers.split(",")) & _VERSIONS.keys()):
+                groups[known.pop()] = PurePosixPath(path)
     return groups
 
 
@@ -101,17 +95,6 @@ def _given_back(folder: Path, version: _ControlGroups) -> int:
             if name == version.given_back:
                 return int(value)
     return 0
-
-
-def _of_slurm(environ: Mapping[str, str]) -> Iterator[int]:
-    def number(name: str) -> int:  # 0 is no limit
-        text = environ.get(name, "")
-        return int(text) if text.isdecimal() else 0
-
-    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
-    for granted in (number("SLURM_MEM_PER_NODE"), by_cpu):
-        if granted:
-            yield max(SLURM_MB * granted - AROUND, SLURM_MB * granted // 2)
 
 
 def kernel_bytes(n: int, *, itemsize: int, row_bytes: int, copies: int = 1) -> int:

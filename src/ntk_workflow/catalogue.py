@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.data import datasets
+from ntk_conditioning.data import datasets, readers
 from ntk_conditioning.errors import UserError
 from ntk_workflow.config import Layer, did_you_mean, read_yaml, schema_errors
 
@@ -60,6 +60,76 @@ def read_entry(paths: Iterable[str], name: str) -> Entry:
     return entry
 
 
+def dataset_source(name: str, entry: Entry) -> datasets.Source:
+    """Return what reads the dataset ``name`` by an entry that fits the catalogue's schema.
+
+    Raises:
+        ScalingError: if the value range is empty.
+    """
+    limits = entry.get("value_range")
+    sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
+    if "sha256" in entry:
+        sha256["train_x"] = (entry["sha256"],)
+    return datasets.Source(
+        name=name,
+        reader=entry["reader"],
+        scaling=entry["scaling"],
+        value_range=None if limits is None else (float(limits[0]), float(limits[1])),
+        shape=known_shape(entry),
+        options=dict(entry.get("options", {})),
+        sha256=sha256,
+        path=Path(entry["path"]) if "path" in entry else None,
+    )
+
+
+def known_shape(entry: Entry) -> tuple[int, int] | None:
+    """Return samples and features of an entry, if they are known without its files.
+
+    >>> known_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
+    (2000, 5)
+    >>> known_shape({"reader": "npz", "path": "mine.npz"}) is None
+    True
+    >>> known_shape({"reader": "npz", "path": "mine.npz", "shape": [300, 7]})
+    (300, 7)
+    """
+    options = entry.get("options", {})
+    match entry["reader"]:
+        case "gaussian":
+            return int(options["n"]), int(options["d"])
+        case "sklearn_patches":
+            return int(options["samples"]), 3 * int(options["size"]) ** 2
+        case "sklearn_digits":
+            return readers.DIGITS
+        case _:
+            shape = entry.get("shape")
+            return None if shape is None else (int(shape[0]), int(shape[1]))
+
+
+def known_image(entry: Entry) -> tuple[int, int, int] | None:
+    """Return height, width and colours of an entry's samples, if they are images.
+
+    A sample has an image's rows first, then columns, then colours, whatever its file has.
+
+    >>> known_image({"reader": "sklearn_patches", "options": {"size": 32}})
+    (32, 32, 3)
+    >>> known_image({"reader": "idx", "image": [28, 28, 1]})
+    (28, 28, 1)
+    >>> known_image({"reader": "gaussian"}) is None
+    True
+    """
+    match entry["reader"]:
+        case "sklearn_digits":
+            return 8, 8, 1
+        case "sklearn_patches":
+            size = int(entry["options"]["size"])
+            return size, size, 3
+        case "svhn" | "cifar10":
+            return 32, 32, 3
+        case _:
+            image = entry.get("image")
+            return None if image is None else (int(image[0]), int(image[1]), int(image[2]))
+
+
 def content(entry: Entry) -> dict[str, Any]:
     """Return what the content of a dataset depends on, with the checksums of its files."""
     kept = {key: entry[key] for key in CONTENT if key in entry}
@@ -78,7 +148,7 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
     ``speech`` is the config's, with the number of frames as it holds for this dataset.
     """
     if entry["reader"] != SPEECH:
-        return datasets.known_shape(entry) or _local_shape(entry)
+        return known_shape(entry) or _local_shape(entry)
     frames = speech["frames"]
     stacked = speech["stack_left"] + 1 + speech["stack_right"]
     return None if frames == "all" else frames, speech["num_mel_bins"] * stacked

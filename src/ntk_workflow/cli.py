@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import platform
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow.devices import allocation
+from ntk_workflow import allocation
 
 Main = Callable[[Sequence[str] | None], int]
 
@@ -99,10 +98,7 @@ def threads_argument(parser: argparse.ArgumentParser) -> None:
 
 def positive_number(text: str) -> float:
     """Return a number above zero; a type for `Parser.add_argument`."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    number = _number(text)
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
     return number
@@ -118,7 +114,10 @@ def share(text: str) -> float:
 
 def not_negative(text: str) -> float:
     """Return a number from 0 on; a type for `Parser.add_argument`."""
-    return 0.0 if text in ("0", "0.0") else positive_number(text)
+    number = _number(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
+    return number
 
 
 def seed(text: str) -> int:
@@ -140,17 +139,6 @@ def named_path(text: str) -> tuple[str, Path]:
     if not (name and equals and path):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
     return name, Path(path)
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Return a JSON object; a type for `Parser.add_argument`."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
-    return value
 
 
 def named_values(words: Sequence[str], *, option: str) -> dict[str, Any]:
@@ -195,6 +183,13 @@ def _threads_given(text: str) -> int:
     if asked > given:
         log.info("%d threads asked for, %d given: using %d", asked, given, given)
     return min(asked, given)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def _integer(text: str) -> int:

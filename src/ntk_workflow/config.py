@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +125,10 @@ def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iter
     elif rule == "const":
         yield f"{where}: {value!r} is not {allowed!r}, the only value that it can have"
     elif rule == "pattern":
-        yield f"{where}: {value!r} is not a plain name (lower-case letters, digits, _ . -)"
+        lower = str(value).lower()
+        takes = error.schema.get("description", "a plain name: lower-case letters, digits, _ . -")
+        advice = f"did you mean {lower!r}?" if re.search(allowed, lower) else f"it takes {takes}"
+        yield f"{where}: {value!r} does not fit; {advice}"
     else:
         yield f"{where}: {error.message}"
 
@@ -207,3 +212,19 @@ def with_defaults(values: Any, schema: Config, root: Config | None = None) -> An
         for key, value in values.items()
     }
     return {**absent, **given}
+
+
+def main(paths: Sequence[str]) -> int:
+    """Tell in one line what is wrong with a config file, before Snakemake trips over it."""
+    for path in paths:
+        try:
+            if not isinstance(read_yaml(path), Mapping):
+                raise ValueError(f"{path}: not a mapping of keys; see config.yaml")
+        except ValueError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

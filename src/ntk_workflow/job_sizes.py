@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ntk_conditioning.data import datasets
 from ntk_conditioning.kernels import EMPIRICAL
-from ntk_workflow import resources
+from ntk_workflow import catalogue, resources
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
 
@@ -155,7 +154,7 @@ class JobSizes:
             evaluate_every=settings.evaluate_every,
             n_test=loaded // 5,
             dtype_bytes=np.dtype(settings.dtype).itemsize,
-            image=datasets.known_image(self.plan.catalogue[w.dataset]),
+            image=catalogue.known_image(self.plan.catalogue[w.dataset]),
         )
 
     def _samples(self, dataset: str) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 from ntk_conditioning import memory
 from ntk_conditioning.networks import activations, architectures
@@ -130,6 +131,24 @@ def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
     (2250, 3500)
     """
     return math.ceil(_HEADROOM * estimate.memory / 1e6) * attempt + SNAKEMAKE // 10**6
+
+
+def granted_bytes(environ: Mapping[str, str]) -> list[int]:
+    """Return the memory that Slurm grants a program, by each of its settings that is a limit.
+
+    Less what Snakemake takes in the same job, or half of the grant if that is more.
+
+    >>> granted_bytes({"SLURM_MEM_PER_NODE": "3000"})
+    [2145728000]
+    """
+
+    def number(name: str) -> int:  # 0 is no limit
+        text = environ.get(name, "")
+        return int(text) if text.isdecimal() else 0
+
+    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
+    grants = (2**20 * megabytes for megabytes in (number("SLURM_MEM_PER_NODE"), by_cpu))
+    return [max(grant - SNAKEMAKE, grant // 2) for grant in grants if grant]
 
 
 def runtime(
@@ -370,12 +389,13 @@ def training(
     if not architectures.MODELS[model].by_modules:
         weights = _parameters(d, width, depth, classes)
         first = d * (width if depth else classes)
-        flops = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
+        products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
         placed = d * (dtype_bytes * n_test + (dtype_bytes + 8) * n * draws)
         rows = max(min(batch, n), min(1000, n))
         hidden = threads * dtype_bytes * rows * (2 * d + 4 * width * max(1, depth))
         held = dtype_bytes * weights * (3 * networks + 2 * threads)
-        return ResourceEstimate(networks * flops * dtype_bytes / 8, kept + placed + hidden + held)
+        flops = networks * products * dtype_bytes / 8
+        return ResourceEstimate(flops, kept + placed + hidden + held)
     size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
     product = _CONVOLUTION if architectures.MODELS[model].needs_images else 1
     trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
@@ -398,8 +418,8 @@ def training_kernel(
     ``n`` samples of those that are ``loaded`` are trained on.
     """
     size = min(n, KERNEL_SAMPLES)
-    samples = {"n": 2 * loaded + seeds * n, "d": d, "kernel_size": size, "blocks": 1}
-    one = spectrum(activation, **samples, depths=[depth], seeds=seeds, width=width)
+    samples: dict[str, Any] = {"n": 2 * loaded + seeds * n, "d": d, "kernel_size": size}
+    one = spectrum(activation, **samples, blocks=1, depths=[depth], seeds=seeds, width=width)
     return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import collect_paper_figures
 import measure_precision
-import measure_statements
+import run_claim_experiments
 import nbformat
 import numpy as np
 import pytest
@@ -175,6 +175,7 @@ def write_tables(
                 for k, seed in enumerate(seeds if width else [None]):
                     angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
                     pair = {"i": 0, "j": 1, "duplicates": 0, "candidates": 1}
+                    pair["min_angle_error"] = None if width else 1e-12
                     angles.append({**point, **pair, "seed": seed, "n": 60, "min_angle": angle})
     main = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] in kernels])
     study = tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] == "infinite_ntk"])
@@ -200,7 +201,7 @@ def write_precision(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]
 
 def write_statements(folder: Path, *, depths: Sequence[int], seeds: Sequence[int]) -> None:
     """Write the table of small numerical experiments."""
-    code = measure_statements.main(
+    code = run_claim_experiments.main(
         [
             *("--papers", "liu2023relu", "--widths", "16", "64"),
             *("--depths", *map(str, depths), "--seeds", *map(str, seeds)),
@@ -377,8 +378,7 @@ def write_assemblies(
             given = {"architecture": architecture, "activation": activation, "widths": widths}
             assert not assemblies.measure(study, data, folder, **given)
         grid = {"architectures": architectures, "activations": activations, "widths": widths}
-        table = folder / f"{study}.parquet"
-        assert not assemblies.aggregate(study, folder, table, **grid)
+        assert not assemblies.aggregate(study, folder)
         studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
     hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
     return {"architectures": hidden, **studies}

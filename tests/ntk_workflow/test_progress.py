@@ -1,4 +1,4 @@
-"""Progress is a bar on a terminal, else a line a minute with the time that is left."""
+"""Progress is a bar in a terminal and a log line a minute elsewhere."""
 
 from __future__ import annotations
 
@@ -7,54 +7,58 @@ from collections.abc import Callable
 
 import pytest
 
-from ntk_workflow import progress
-from ntk_workflow.progress import Meter
+from ntk_workflow.progress import progress
+
+LOG = logging.getLogger("progress")
 
 
 @pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that sets the time, which is 0 at first."""
+    now = [0.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    return lambda seconds: now.__setitem__(0, seconds)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.INFO)
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-LOG = logging.getLogger("meter")
-
-
-def test_progress_is_a_line_a_minute_with_the_time_that_is_left(clock, logged):
-    meter = Meter(10, done=2, unit="epoch", log=LOG)
+def test_a_line_a_minute_with_the_time_that_is_left(clock, lines, capsys):
+    bar = progress(total=10, done=2, unit="epoch", log=LOG)
     for done, seconds in ((2, 70), (3, 71), (4, 90), (5, 130), (6, 131), (8, 240)):
         clock(seconds)
-        meter.tell(done, f"loss {done / 10}")
-    meter.close()
-    assert logged() == [
-        "3 of 10 epochs, loss 0.3, 8 min 17 s left",  # one took 71 s, seven are left
-        "6 of 10 epochs, loss 0.6, 2 min 11 s left",
-        "8 of 10 epochs, loss 0.8, 1 min 20 s left",
+        bar.set_postfix_str(f"loss {done / 10}", refresh=False)
+        bar.update(done - bar.n)
+    bar.close()
+    assert lines() == [
+        "3 of 10 epochs, loss 0.3, 08:17 left",  # one took 71 s, seven are left
+        "6 of 10 epochs, loss 0.6, 02:11 left",
+        "8 of 10 epochs, loss 0.8, 01:20 left",
     ]
+    assert capsys.readouterr().err == ""
 
 
-def test_in_the_first_minute_no_line_is_told(clock, logged):
-    meter = Meter(10, done=0, unit="epoch", log=LOG)
-    clock(59.9)
-    meter.tell(9, "fast")
-    assert logged() == []
-    clock(60)
-    meter.tell(9, "fast")
-    assert logged() == ["9 of 10 epochs, fast, 7 s left"]
+def test_items_of_known_and_of_unknown_number(clock, lines):
+    for items in ([1, 2, 3], iter([1, 2, 3])):
+        clock(0)
+        for item in progress(items, unit="cell", log=LOG):
+            clock(item * 50)
+    assert lines() == ["2 of 3 cells, 00:50 left", "2 cells, 50.00s/cell"]
 
 
-def test_every_call_tells_if_asked_to(logged):
-    meter = Meter(3, done=0, unit="epoch", log=LOG, every=0)
-    for done in (0, 1, 2, 3):
-        meter.tell(done, "note")
-    assert [line.split(", ")[0] for line in logged()] == [f"{k} of 3 epochs" for k in (1, 2, 3)]
-    assert logged()[-1] == "3 of 3 epochs, note, 0 s left"
+def test_work_of_seconds_needs_no_line(clock, lines):
+    for item in progress(range(50), unit="cell", log=LOG):
+        clock(item)
+    assert lines() == []
 
 
-def test_where_someone_is_looking_there_is_a_bar_instead(monkeypatch, capsys, logged):
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
-    meter = Meter(10, done=4, unit="epoch", log=LOG, every=0)
-    meter.tell(10, "loss 0.5")
-    meter.close()
-    assert logged() == []
+def test_in_a_terminal_there_is_a_bar_instead(monkeypatch, capsys, lines):
+    monkeypatch.setattr("ntk_workflow.progress.sys.stderr.isatty", lambda: True, raising=False)
+    bar = progress(total=10, done=4, unit="epoch", log=LOG)
+    bar.update(6)
+    bar.close()
+    assert lines() == []
     assert "10/10" in capsys.readouterr().err

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ntk_workflow import cli
-from ntk_workflow.devices import allocation
+from ntk_workflow import allocation, cli
 
-SCRIPTS = Path(cli.__file__).parents[2] / "scripts"
+SRC = Path(cli.__file__).parents[1]
+SCRIPTS = SRC.parent / "scripts"
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_system_that_binds_no_process_gives_all_of_its_cores(monkeypatch):
 def test_a_process_that_is_bound_to_a_core_has_one():
     core = min(os.sched_getaffinity(0))
     program = (
-        f"import os, sys; sys.path.insert(0, {str(SCRIPTS)!r}); os.sched_setaffinity(0, {{{core}}})"
-        "; import allocation; print(allocation.cores({}))"
+        f"import os, sys; sys.path.insert(0, {str(SRC)!r}); os.sched_setaffinity(0, {{{core}}})"
+        "; from ntk_workflow import allocation; print(allocation.cores({}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import bundle_run
 import pytest
@@ -22,29 +23,25 @@ from PIL import Image
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import rerender
-from ntk_workflow.plan.cells import Grid
-from ntk_workflow.provenance.snakemake_records import Records
-from tests.bundles import TABLES, write_payload
+from ntk_workflow.bundle.snakemake_records import Records
+from tests.bundles import JOBS, RECORDS, TABLES, write_payload
 
 ROOT = Path(__file__).parents[2]
-RESULTS = "results/tiny"
+BUNDLE = "results/tiny/bundle/tiny.zip"
 FIGURE = "liu2023relu/fig4_g"
-CELL = f"{RESULTS}/spectra/infinite_ntk/drawn/relu/depth-1/seed-1.parquet"
+ROW = "results/tiny/spectra/infinite_ntk/drawn/relu.parquet"
 CODE = "0123456789abcdef"
-GRID = Grid(
-    kernels=("infinite_ntk",), activations=("relu",), depths={"drawn": [1]}, seeds=(1,), drawn=()
-).to_json()
-NO_GRID = Grid(kernels=(), activations=(), depths={}, seeds=(), drawn=()).to_json()
+FILES = [*TABLES.values(), f"{RECORDS}/config.yaml", f"{RECORDS}/versions.json"]
 SNAKEFILE = f"""
-rule make_cell:
+rule make_row:
     input: "own.csv"
-    output: "{CELL}"
-    log: "logs/tiny/make_cell/seed-1.log"
+    output: "{ROW}"
+    log: "logs/tiny/make_row/drawn/relu.log"
     params: code="{CODE}", other="fedcba9876543210"
     shell: "cp table.parquet {{output}}; echo {{params.other}} 12:00:00 device cpu > {{log}}"
 
 rule make_tables:
-    input: "{CELL}"
+    input: "{ROW}"
     output: "{TABLES["angles"]}"
     log: "logs/tiny/make_tables.log"
     shell: "cp table.parquet {{output}}"
@@ -53,16 +50,17 @@ rule make_tables:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working folder in which a cell, a table and a figure were made."""
+    """A working folder in which a row, a table and a figure were made."""
     folder = tmp_path_factory.mktemp("run") / "checkout"
     write_payload(folder)
     shutil.rmtree(folder / "workflow")
     shutil.move(folder / TABLES["angles"], folder / "table.parquet")
-    (folder / "own.csv").write_text("1,2\n")
-    (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "src" / "__pycache__").mkdir(parents=True)
     (folder / "src" / "__pycache__" / "left.pyc").write_text("left by Python")
     (folder / "src" / "code.py").write_text("x = 1\n")
+    (folder / "own.csv").write_text("1,2\n")
+    (folder / "datasets.yaml").write_text("drawn: {title: Drawn}\n")
+    (folder / "Snakefile").write_text(SNAKEFILE)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", TABLES["angles"]]
@@ -74,71 +72,64 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(checkout)
     yield checkout
-    shutil.rmtree(checkout / RESULTS / "bundle", ignore_errors=True)
+    shutil.rmtree(Path(BUNDLE).parent, ignore_errors=True)
 
 
-def files() -> list[str]:
-    return [*TABLES.values(), f"{RESULTS}/record/config.yaml", f"{RESULTS}/record/versions.json"]
-
-
-def record(*more: str) -> dict[str, object]:
+def record(*more: str) -> dict[str, Any]:
     """Record the jobs; return what is written."""
-    output = f"{RESULTS}/record/jobs.json"
-    logs = json.dumps({"make_cell": r"logs/(?P<run>[^/]+)/make_cell/seed\-(?P<seed>\d+)\.log$"})
-    arguments = [f"--results={RESULTS}", "--files", *files(), *more, f"--main-grid={NO_GRID}"]
-    arguments += [f"--study-grid={GRID}", f"--logs={logs}", f"--output={output}"]
-    assert record_jobs.main(arguments) == 0
-    return json.loads(Path(output).read_text())  # type: ignore[no-any-return]
+    assert record_jobs.main(["--files", *FILES, *more, ROW, f"--output={JOBS}"]) == 0
+    jobs: dict[str, Any] = json.loads(Path(JOBS).read_text())
+    return jobs
 
 
 def bundle(
-    *more: str, data: dict[str, object] | None = None, more_files: Sequence[str] = ()
-) -> Path:
-    output = Path(f"{RESULTS}/bundle/tiny.zip")
-    arguments = ["--run=tiny", "--engine=9.27.1", "--files", *files(), *more_files]
-    arguments += [f"--jobs={RESULTS}/record/jobs.json", f"--data={json.dumps(data or {})}"]
-    arguments += [f"--output={output}", "--workflow", "Snakefile", "src", *more]
-    assert bundle_run.main(arguments) == 0
-    return output
-
-
-def names(path: Path) -> set[str]:
-    with zipfile.ZipFile(path) as opened:
+    *options: str,
+    files: tuple[str, ...] = (),
+    workflow: tuple[str, ...] = (),
+    catalogues: tuple[str, ...] = (),
+    dataset: str = "drawn",
+) -> set[str]:
+    """Write the bundle, which verifies; return the names of the files in it."""
+    arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
+    arguments += ["--workflow", "Snakefile", "src", *workflow, "--own-catalogues", *catalogues]
+    arguments += ["--catalogues", "datasets.yaml", *catalogues, "--datasets", dataset]
+    assert bundle_run.main([*arguments, f"--output={BUNDLE}"]) == 0
+    assert verify_bundle.main([BUNDLE]) == 0
+    with zipfile.ZipFile(BUNDLE) as opened:
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 
 
 def test_snakemakes_records_are_read(here: Path):
-    found = Records(here)(CELL)
-    assert found is not None
-    assert (found.rule, found.inputs) == ("make_cell", ("own.csv",))
-    assert found.log == ("logs/tiny/make_cell/seed-1.log",)
-    assert found.code == CODE  # and not the other parameter, which is part of the command
-    assert found.start is not None
-    assert found.end is not None
-    assert found.start <= found.end
-    assert found.checksums == {"own.csv": sha256(Path("own.csv"))}
+    known = Records(here)(ROW)
+    assert known is not None
+    assert (known.rule, known.inputs) == ("make_row", ("own.csv",))
+    assert known.log == ("logs/tiny/make_row/drawn/relu.log",)
+    assert known.code == CODE  # and not the other parameter, which is part of the command
+    assert known.start is not None
+    assert known.end is not None
+    assert known.start <= known.end
+    assert known.checksums == {"own.csv": sha256(Path("own.csv"))}
     assert Records(here)("Snakefile") is None
-    assert Records(here / "src")(CELL) is None
+    assert Records(here / "src")(ROW) is None
     assert not (here / "src" / ".snakemake").exists()
 
 
 def test_jobs_of_a_run(here: Path):
-    found = record()
-    cell, table = found["jobs"]  # type: ignore[misc]
-    assert cell["wildcards"] == {"run": "tiny", "seed": "1"}
-    assert cell["code"] == CODE
-    assert (cell["inputs"], cell["outputs"]) == (["own.csv"], [CELL])
-    assert "device" not in cell  # a line that only mentions one is no statement of the program
-    assert (table["rule"], table["inputs"]) == ("make_tables", [CELL])
-    text = json.dumps(found)
+    recorded = record()
+    row, table = recorded["jobs"]
+    assert (row["place"], row["code"]) == ("drawn/relu", CODE)
+    assert (row["inputs"], row["outputs"]) == (["own.csv"], [ROW])
+    assert "device" not in row  # a line that only mentions one is no statement of the program
+    assert (table["rule"], table["inputs"]) == ("make_tables", [ROW])
+    text = json.dumps(recorded)
     for private in (str(here), getpass.getuser(), socket.gethostname()):
         assert private not in text
 
 
-def test_a_bundle_is_whole_and_always_the_same(here: Path, tmp_path: Path, monkeypatch):
+def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     record()
-    first = bundle().read_bytes()
-    assert verify_bundle.main([f"{RESULTS}/bundle/tiny.zip"]) == 0
+    bundle()
+    first = Path(BUNDLE).read_bytes()
     copy = tmp_path / "elsewhere"
     shutil.copytree(here, copy)
     monkeypatch.chdir(copy)
@@ -146,45 +137,38 @@ def test_a_bundle_is_whole_and_always_the_same(here: Path, tmp_path: Path, monke
     for path in copy.rglob("*"):
         os.utime(path, (1, 1))
     record()
-    assert bundle().read_bytes() == first
+    bundle()
+    assert Path(BUNDLE).read_bytes() == first
 
 
 def test_what_is_in_a_bundle(here: Path):
     record()
-    found = names(bundle())
-    assert {*files(), f"{RESULTS}/record/jobs.json", "CITATION.cff", "README.md"} <= found
-    assert {"workflow/Snakefile", "workflow/src/code.py"} <= found
-    assert not any("__pycache__" in name or name.startswith("logs") for name in found)
-    assert CELL not in found
-    with_cells = names(bundle("--include-cells"))
-    assert with_cells - found == {CELL}
-    assert verify_bundle.main([f"{RESULTS}/bundle/tiny.zip"]) == 0
+    names = bundle()
+    assert {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
+    assert {"workflow/Snakefile", "workflow/src/code.py"} <= names
+    assert not any("__pycache__" in name or name.startswith("logs") for name in names)
+    assert ROW not in names
+    assert bundle("--include-rows") - names == {ROW}
 
 
-def test_a_users_own_data_and_files_are_not_told_by_their_place(here: Path, tmp_path: Path):
+def test_a_users_own_data_and_files_are_not_named_by_their_place(here: Path, tmp_path: Path):
     record()
     (tmp_path / "secret.csv").write_text("3,4\n")
-    own = tmp_path / "my_catalogue.yaml"
-    own.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")
-    activation = tmp_path / "swish.py"
+    catalogue, activation = tmp_path / "my_catalogue.yaml", tmp_path / "swish.py"
+    catalogue.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")
     activation.write_text("x = 1\n")
-    data = {"mine": {"title": "Mine", "path": str(tmp_path / "secret.csv")}}
-    path = bundle(str(activation), f"--catalogues={own}", data=data)
-    found = names(path)
-    assert {f"workflow/elsewhere/{name}" for name in ("my_catalogue.yaml", "swish.py")} <= found
-    content = path.read_bytes()
+    names = bundle(workflow=(str(activation),), catalogues=(str(catalogue),), dataset="mine")
+    assert {f"workflow/elsewhere/{name}" for name in ("my_catalogue.yaml", "swish.py")} <= names
+    content = Path(BUNDLE).read_bytes()
     assert sha256(tmp_path / "secret.csv").encode() in content
     assert str(tmp_path).encode() not in content
-    assert verify_bundle.main([str(path)]) == 0
 
 
-def test_a_file_that_names_a_folder_of_the_users(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_that_names_a_folder_of_the_users(here: Path, capsys, monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     record()
     Path("profile.yaml").write_text("work: /home/somebody/work\n")
-    bundle("profile.yaml")
+    bundle(workflow=("profile.yaml",))
     Path("profile.yaml").unlink()
     assert "workflow/profile.yaml names a folder of yours" in capsys.readouterr().err
 
@@ -192,48 +176,42 @@ def test_a_file_that_names_a_folder_of_the_users(
 def test_results_without_records(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(record_jobs, "Records", lambda _folder: lambda _path: None)
     assert record()["jobs"] == []
-    for name in files():
+    for name in FILES:
         os.utime(name, (1e9, 1e9))
-    path = bundle()
-    assert verify_bundle.main([str(path)]) == 0
-    with zipfile.ZipFile(path) as opened:
+    bundle()
+    with zipfile.ZipFile(BUNDLE) as opened:
         graph = json.loads(opened.read("tiny/data/ro-crate-metadata.json"))["@graph"]
-    root, run = (next(e for e in graph if e["@id"] == name) for name in ("./", "#run"))
-    assert root["datePublished"] == "2001-09-09T01:46:40+00:00"
-    assert "startTime" not in run
+    entities = {entity["@id"]: entity for entity in graph}
+    assert entities["./"]["datePublished"] == "2001-09-09T01:46:40+00:00"
+    assert "startTime" not in entities["#run"]
 
 
 def test_a_file_that_is_missing_or_another_one(here: Path, capsys: pytest.CaptureFixture[str]):
-    arguments = [f"--results={RESULTS}", "--files", "none", f"--main-grid={NO_GRID}"]
-    arguments += [f"--study-grid={GRID}", "--logs={}", "--output=jobs.json"]
-    assert record_jobs.main(arguments) == 2
+    assert record_jobs.main(["--files", "none", "--output=jobs.json"]) == 2
     assert "none does not exist" in capsys.readouterr().err
     Path("own.csv").write_text("other data\n")
-    assert record_jobs.main([a if a != "none" else TABLES["angles"] for a in arguments]) == 2
+    assert record_jobs.main(["--files", TABLES["angles"], "--output=jobs.json"]) == 2
     assert "own.csv is not the file that a job has read" in capsys.readouterr().err
     Path("own.csv").write_text("1,2\n")
 
 
 @pytest.mark.slow
-def test_figures_are_drawn_again(
-    here: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    outputs = [f"{RESULTS}/figures/{FIGURE}.{kind}" for kind in ("pdf", "png")]
-    parameters = json.dumps(dict(zip(("pdf", "png"), outputs, strict=True)))
-    arguments = [str(ROOT / f"notebooks/{FIGURE}.ipynb"), f"--parameters={parameters}"]
-    arguments += ["--output=executed.ipynb", "--failed=failed.ipynb", "--outputs", *outputs]
+def test_figures_are_drawn_again(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    outputs = {kind: f"results/tiny/figures/{FIGURE}.{kind}" for kind in ("pdf", "png")}
+    arguments = [str(ROOT / f"notebooks/{FIGURE}.ipynb"), "--parameters"]
+    arguments += [f"{kind}={path}" for kind, path in outputs.items()]
+    arguments += ["--output=executed.ipynb", "--failed=failed.ipynb", "--outputs"]
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    assert run_notebook.main(arguments) == 0
-    record(*outputs)
-    path = bundle(more_files=outputs)
+    assert run_notebook.main([*arguments, *outputs.values()]) == 0
+    record(*outputs.values())
+    bundle(files=tuple(outputs.values()))
+    shutil.rmtree("results/tiny/figures")
     capsys.readouterr()
-    assert verify_bundle.main([str(path), "--render"]) == 0
-    said = capsys.readouterr().err
-    assert f"{FIGURE}: the same" in said
-    assert "drawn with this checkout's notebook, which is not the run's" in said  # unknown by whom
+    assert verify_bundle.main([BUNDLE, "--render"]) == 0
+    messages = capsys.readouterr().err
+    assert f"{FIGURE}: the same" in messages
+    # no job is known to have drawn it
+    assert "drawn with this checkout's notebook, which is not the run's" in messages
 
 
 @pytest.mark.parametrize(
@@ -245,16 +223,9 @@ def test_figures_are_drawn_again(
         ("unknown", "this checkout has no such figure"),
     ],
 )
-def test_figures_that_come_out_different(
-    here: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    drawn: str,
-    word: str,
-):
+def test_figures_that_come_out_different(here: Path, capsys, monkeypatch, drawn: str, word: str):
     figure = "liu2023relu/fig99_none" if drawn == "unknown" else FIGURE
-    archived = Path(f"{RESULTS}/figures/{figure}.png")
+    archived = Path(f"results/tiny/figures/{figure}.png")
     archived.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (100, 80), "white").save(archived)
 
@@ -268,8 +239,7 @@ def test_figures_that_come_out_different(
 
     monkeypatch.setattr(rerender, "draw", draw)
     record(str(archived))
-    path = bundle(more_files=[str(archived)])
+    bundle(files=(str(archived),))
     archived.unlink()
-    assert verify_bundle.main([str(path)]) == 0
-    assert verify_bundle.main([str(path), "--render"]) == 2
-    assert f"{path}: {figure}: {word}" in capsys.readouterr().err.splitlines()[-1]
+    assert verify_bundle.main([BUNDLE, "--render"]) == 2
+    assert f"{BUNDLE}: {figure}: {word}" in capsys.readouterr().err.splitlines()[-1]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import check_claims
-import measure_statements
 import pytest
+import run_claim_experiments
 import yaml
 
 from ntk_conditioning import tables
@@ -23,7 +23,7 @@ SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("tables") / "claim_experiments.parquet"
     argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(output)]
-    assert measure_statements.main(argv) == 0
+    assert run_claim_experiments.main(argv) == 0
     return output
 
 
@@ -55,10 +55,10 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_statements_are_measured_alike_again(tmp_path: Path, measured: Path):
+def test_experiments_come_out_alike_again(tmp_path: Path, measured: Path):
     again = tmp_path / "claim_experiments.parquet"
     argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(again)]
-    assert measure_statements.main(argv) == 0
+    assert run_claim_experiments.main(argv) == 0
     assert again.read_bytes() == measured.read_bytes()
     assert tables.read(again, CLAIM_EXPERIMENTS).num_rows > 300
 
@@ -108,5 +108,5 @@ def test_a_damaged_table_is_named(
 
 def test_widths_ascend(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["--papers", "liu2023relu", "--widths", "32", "16", "--depths", "1", "--seeds", "1"]
-    assert measure_statements.main([*argv, "--output", str(tmp_path / "x.parquet")]) == 2
+    assert run_claim_experiments.main([*argv, "--output", str(tmp_path / "x.parquet")]) == 2
     assert "--widths [32, 16]: give two or more, ascending" in capsys.readouterr().err

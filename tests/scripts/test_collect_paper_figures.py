@@ -38,36 +38,38 @@ def given(tmp_path: Path) -> Path:
 
 
 def collect(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> int:
-    return collect_paper_figures.main(
-        [
-            *("--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)),
-            *("--captions", *(f"{name}={given}/{name}.rst" for name in captions)),
-            *("--folder", str(given / "paper")),
-        ]
-    )
+    arguments = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
+    arguments += ["--captions", *(f"{name}={given}/{name}.rst" for name in captions)]
+    return collect_paper_figures.main([*arguments, "--folder", str(given / "paper")])
+
+
+def refusal(given: Path, capsys, **options) -> str:
+    """Return the one line with which the figures are refused."""
+    assert collect(given, **options) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not (given / "paper").exists()
+    return line.removeprefix("collect_paper_figures: error: ")
 
 
 def test_figures_are_collected_with_their_captions(given):
     assert collect(given) == 0
-    paper = given / "paper"
-    assert {path.name for path in paper.iterdir()} == {
-        "captions.md",
-        "captions.tex",
-        *(f"{name}.pdf" for name in WIDTHS),
-    }
-    for name in WIDTHS:
-        assert (paper / f"{name}.pdf").read_bytes() == (given / f"{name}.pdf").read_bytes()
-    latex = (paper / "captions.tex").read_text(encoding="utf-8")
+    made = {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
+    pdfs = {f"{name}.pdf": (given / f"{name}.pdf").read_bytes() for name in WIDTHS}
+    latex, markdown = (made[f"captions.{kind}"].decode() for kind in ("tex", "md"))
+    assert made == {"captions.tex": latex.encode(), "captions.md": markdown.encode()} | pdfs
     first, second = latex.split("\n\n")[1:]
-    assert first.startswith("\\begin{figure}\n")
-    assert second.startswith("\\begin{figure*}\n")  # across both columns
-    assert "\\caption{\\textbf{Title of 1.} 100 \\% of $\\kappa$.}" in first
-    assert "\\label{fig:one_fig2}" in second
-    assert "\n## one_fig1\n" in (text := (paper / "captions.md").read_text(encoding="utf-8"))
-    assert "**Title of 2.** 100 % of $\\kappa$.\n" in text
-    made = {path: path.read_bytes() for path in paper.iterdir()}
+    assert first.splitlines()[0] == "\\begin{figure}"
+    assert second.splitlines()[0] == "\\begin{figure*}"  # across both columns
+    assert [line.strip() for line in first.splitlines()[2:]] == [
+        "\\includegraphics{one_fig1.pdf}",
+        "\\caption{\\textbf{Title of 1.} 100 \\% of $\\kappa$.}",
+        "\\label{fig:one_fig1}",
+        "\\end{figure}",
+    ]
+    assert "\n## one_fig1\n" in markdown
+    assert "**Title of 2.** 100 % of $\\kappa$.\n" in markdown
     assert collect(given) == 0
-    assert made == {path: path.read_bytes() for path in paper.iterdir()}
+    assert made == {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -82,22 +84,14 @@ def test_figures_are_collected_with_their_captions(given):
 )
 def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, what, given, capsys):
     draw(given / "one_fig2.pdf", **changes)
-    assert collect(given) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"collect_paper_figures: error: {given}/one_fig2.pdf: {what}")
-    assert not (given / "paper").exists()
+    assert refusal(given, capsys).startswith(f"{given}/one_fig2.pdf: {what}")
 
 
-def test_fonts_that_printers_refuse_are_named(given, capsys):
+def test_fonts_that_printers_refuse_and_a_missing_caption_are_named(given, capsys):
+    line = refusal(given, capsys, captions=("one_fig1",))
+    assert line.startswith("not both a PDF and a caption: one_fig2")
     mpl.rcParams["pdf.fonttype"] = 3
     draw(given / "one_fig1.pdf", width=3.4)
-    assert collect(given) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = refusal(given, capsys)
     assert "not embedded as TrueType: " in line
     assert "DejaVuSans" in line
-
-
-def test_a_figure_without_a_caption_is_named(given, capsys):
-    assert collect(given, captions=("one_fig1",)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("collect_paper_figures: error: not both a PDF and a caption: one_fig2")

@@ -199,9 +199,11 @@ def digests(device: str, folder: Path) -> tuple[str, str]:
     args = resolved(device)
     args.activation_file, args.checkpoints = [], folder
     args.data = args.test = args.kernel = None
-    cells = cell_checkpoints.Checkpoints(args, program=compute_spectrum.__file__)
-    training = trainings.TrainingCheckpoints(args, program=compute_spectrum.__file__)
-    return cells.path(Path(__file__), place="depth-1/seed-1").name, training._digest
+    program = compute_spectrum.__file__
+    cells = cell_checkpoints.Checkpoints(folder, program=program, options=vars(args))
+    cell = cell_checkpoints.Cell("depth", 1, seed=1, data=Path(__file__))
+    training = trainings.TrainingCheckpoints(args, program=program)
+    return cells.path(cell).name, training._digest
 
 
 def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, tmp_path):
@@ -224,7 +226,7 @@ def test_a_program_keeps_the_cells_of_the_device_under_another_name(
     save_prepared(tmp_path / "all.npz", PreparedSamples("tiny", x, None, "none"))
     arguments = [
         *("--dataset=tiny", "--activation=relu", "--depths=1", "--seeds=1", "--width=64"),
-        *(f"--data={tmp_path}/all.npz", f"--outputs={tmp_path}/out.parquet"),
+        *(f"--data={tmp_path}/all.npz", f"--output={tmp_path}/out.parquet"),
         f"--checkpoints={tmp_path}/kept",
     ]
     arguments += ["--kernel-size=10"] if program is compute_spectrum else []

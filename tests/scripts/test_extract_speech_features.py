@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from ntk_conditioning.data.speech.features import FeatureSettings, vectors
-from tests.unit.speech.corpora import (
+from tests.ntk_conditioning.data.speech.corpora import (
     SAMPLE,
     SUBSET,
     UTTERANCES,

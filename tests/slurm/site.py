@@ -16,7 +16,7 @@ import pytest
 from tests.clone import Clone
 from tests.slurm.cluster import ACCOUNT, Cluster
 
-#: The three lines of profiles/slurm/config.yaml that profiles/README.md tells a newcomer to edit.
+#: The three lines of profiles/slurm/config.yaml that docs/clusters.md tells a newcomer to edit.
 LINES = {
     "slurm_account: my_account": f"slurm_account: {ACCOUNT}",
     "slurm_partition: cpu ": "slurm_partition: cpu ",

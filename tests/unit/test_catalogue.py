@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from ntk_conditioning.data import datasets, readers
-from ntk_conditioning.data.datasets import Entry
 from ntk_conditioning.data.prepared import SCALINGS
+from ntk_workflow.catalogue import dataset_source, known_shape
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
@@ -236,11 +236,11 @@ def test_names_are_plain_words(name):
 
 
 def test_sizes_are_known_without_files():
-    shapes = {name: datasets.known_shape(entry) for name, entry in CATALOGUE.items()}
+    shapes = {name: known_shape(entry) for name, entry in CATALOGUE.items()}
     assert shapes["mnist"] == (60000, 784)
     assert shapes["librispeech"] is None
     for name in ("synthetic", "synthetic10", "digits", "patches"):
-        entry = Entry.from_catalogue(name, CATALOGUE[name])
+        entry = dataset_source(name, CATALOGUE[name])
         assert datasets.read(entry).x.shape == shapes[name]
 
 
@@ -248,6 +248,6 @@ def test_another_shape_than_the_catalogue_gives_is_told(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, x=np.arange(12.0).reshape(4, 3))
     own = {"title": "Mine", "reader": "npz", "path": str(path), "scaling": "none"}
-    assert datasets.read(Entry.from_catalogue("mine", own | {"shape": [4, 3]})).x.shape == (4, 3)
+    assert datasets.read(dataset_source("mine", own | {"shape": [4, 3]})).x.shape == (4, 3)
     with pytest.raises(datasets.ShapeError, match=r"4 samples of 3 features .* \[5, 3\]"):
-        datasets.read(Entry.from_catalogue("mine", own | {"shape": [5, 3]}))
+        datasets.read(dataset_source("mine", own | {"shape": [5, 3]}))

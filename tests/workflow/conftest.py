@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.clone import Clone
+
+CI = ("--configfile", "config/ci.yaml")
 
 
 @pytest.fixture
@@ -19,17 +22,23 @@ def clone(tmp_path: Path) -> Clone:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone in which the smallest full run has been done; do not change it."""
-    clone = Clone(tmp_path_factory.mktemp("finished") / "clone")
-    clone.run("--configfile", "config/ci.yaml", "--cores", "2")
-    return clone
+    """A clone in which the smallest full run has been done; do not change it.
+
+    All workers share one, which the first that needs it makes.
+    """
+    shared = tmp_path_factory.getbasetemp().parent / "finished"
+    with FileLock(f"{shared}.lock"):
+        if not (shared / "done").exists():
+            shutil.rmtree(shared, ignore_errors=True)
+            shared.mkdir()
+            Clone(shared / "clone").run(*CI, "--cores", "2")
+            (shared / "done").touch()
+    return Clone.at(shared / "clone")
 
 
 @pytest.fixture
 def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
     """A copy of the finished clone that a test may change; times are kept."""
-    copy = object.__new__(Clone)
-    copy.folder = tmp_path / "clone"
-    shutil.copytree(finished.folder, copy.folder, symlinks=True)
-    yield copy
-    shutil.rmtree(copy.folder)
+    shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True)
+    yield Clone.at(tmp_path / "clone")
+    shutil.rmtree(tmp_path / "clone")

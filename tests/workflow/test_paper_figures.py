@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-import pytest
-
-pytestmark = pytest.mark.xdist_group("finished")
-
 TARGET = ("collect_paper_figures", "--configfile", "config/ci.yaml")
 
 

@@ -46,9 +46,9 @@ LONGEST_SINGLE = 2**20
 
 @dataclass(frozen=True)
 class ClosestPair:
-    """The rows ``i < j`` with the smallest ``deficit``, and how many pairs were computed."""
+    """The rows ``i < j`` with the smallest ``distance``, and how many pairs were computed."""
 
-    deficit: float
+    distance: float
     i: int
     j: int
     candidates: int
@@ -56,33 +56,33 @@ class ClosestPair:
 
 def closest_pair(
     x: Array,
-    deficit: Callable[[Array, Array], Array],
+    distance: Callable[[Array, Array], Array],
     *,
     opposite: bool,
     tile: int | None = None,
 ) -> ClosestPair:
-    """Return the pair of rows of ``x`` (n, d), n >= 2, whose deficit is smallest.
+    """Return the pair of rows of ``x`` (n, d), n >= 2, whose distance is smallest.
 
-    ``deficit`` maps w = 1 - cos θ and θ (k,) to what is minimised. It must increase on [0, 1], and
+    ``distance`` maps w = 1 - cos θ and θ (k,) to what is minimised. It must increase on [0, 1], and
     be nowhere smaller on [1, 2] than at 1; with ``opposite``, than at 2 - w. Of pairs with equal
-    deficits the lowest is returned. Rows must not be zero; their norms do not enter. The memory
+    distances the lowest is returned. Rows must not be zero; their norms do not enter. The memory
     needed is that of ``x`` in float32, and a few tiles of side ``tile``.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [1e9, 1.0]])
     >>> found = closest_pair(x, lambda w, theta: w, opposite=False)
-    >>> found.i, found.j, found.deficit
+    >>> found.i, found.j, found.distance
     (0, 2, 5e-19)
     """
     n, d = x.shape
     tile = tile or TILE
     mean = _unit_rows(x[:: math.ceil(n / MEAN_OF)]).mean(axis=0)
     coarse = _Screen(x, mean, np.float32 if d <= LONGEST_SINGLE else np.float64)
-    search = _Search(x, deficit, opposite=opposite)
+    search = _Search(x, distance, opposite=opposite)
     for rows, columns in upper_tiles(n, tile):
         search.see(coarse.product(rows, columns), coarse, rows, columns, mean)
     i, j = search.pair
-    return ClosestPair(search.deficit, i, j, search.candidates)
+    return ClosestPair(search.distance, i, j, search.candidates)
 
 
 class _Screen:
@@ -124,20 +124,20 @@ class _Screen:
 
 
 class _Search:
-    """The smallest deficit so far, of rows ``pair``.
+    """The smallest distance so far, of rows ``pair``.
 
-    ``reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller deficit.
+    ``reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
     """
 
     def __init__(
-        self, x: Array, deficit: Callable[[Array, Array], Array], *, opposite: bool
+        self, x: Array, distance: Callable[[Array, Array], Array], *, opposite: bool
     ) -> None:
-        self._x, self._deficit, self._opposite = x, deficit, opposite
-        self.deficit, self.pair, self.reach = math.inf, (-1, -1), math.inf
+        self._x, self._distance, self._opposite = x, distance, opposite
+        self.distance, self.pair, self.reach = math.inf, (-1, -1), math.inf
         self.candidates = 0
 
     def see(self, product: Real, screen: _Screen, rows: slice, columns: slice, mean: Array) -> None:
-        """Compute those pairs of a tile that may have the smallest deficit."""
+        """Compute those pairs of a tile that may have the smallest distance."""
         diagonal = rows == columns
         if diagonal:
             product[np.tril_indices(len(product))] = -np.inf
@@ -181,25 +181,25 @@ class _Search:
         if not len(i):
             return
         i, j = i + rows.start, j + columns.start
-        theta = angles_between(_scaled(self._x[i]), _scaled(self._x[j]))
+        theta = angles_between(scaled(self._x[i]), scaled(self._x[j]))
         w = 2 * np.sin(theta / 2) ** 2
         self.candidates += len(w)
         self.reach = min(self.reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
-        found = self._deficit(w, theta)
+        found = self._distance(w, theta)
         least = float(found.min())
         for at in np.flatnonzero(found == least):
-            best = min((self.deficit, *self.pair), (least, int(i[at]), int(j[at])))
-            self.deficit, self.pair = best[0], best[1:]
+            best = min((self.distance, *self.pair), (least, int(i[at]), int(j[at])))
+            self.distance, self.pair = best[0], best[1:]
 
 
-def _scaled(x: Array) -> Array:
+def scaled(x: Array) -> Array:
     """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
     exponent = np.frexp(np.abs(x).max(axis=1))[1]
     return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
 
 
 def _unit_rows(x: Array) -> Array:
-    x = _scaled(x)
+    x = scaled(x)
     return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
 
 

@@ -22,7 +22,8 @@ class MinAngle:
 
     ``angle`` is in radians; ``i < j`` are rows of the input; ``duplicates`` counts the pairs of
     rows that are equal in every entry (their angle is exactly 0); ``candidates`` is the number of
-    pairs that were too close to call in the screening and were computed accurately.
+    pairs that were too close to call in the screening and were computed accurately. ``error``
+    bounds the error of the angle in radians, where a bound is known.
     """
 
     angle: float
@@ -30,11 +31,17 @@ class MinAngle:
     j: int
     duplicates: int
     candidates: int
+    error: float | None = None
 
     @property
     def degrees(self) -> float:
         """The angle in degrees."""
         return math.degrees(self.angle)
+
+    @property
+    def error_degrees(self) -> float | None:
+        """The bound on the angle's error in degrees."""
+        return None if self.error is None else math.degrees(self.error)
 
 
 @dataclass(frozen=True)

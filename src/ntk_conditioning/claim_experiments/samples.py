@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def on_sphere(draws: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
+def on_sphere(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
     """Return samples (n, d) uniform on the unit sphere."""
-    x = draws.standard_normal((n, d))
+    x = rng.standard_normal((n, d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return x

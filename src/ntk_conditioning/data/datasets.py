@@ -1,4 +1,4 @@
-"""Datasets of the catalogue: read and checked, drawn from, and described."""
+"""Datasets: read and checked, drawn from, and described."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
 
 
 class ShapeError(UserError):
-    """A dataset has not the shape that its catalogue entry gives."""
+    """A dataset has not the shape that is expected."""
 
 
 class PartError(UserError):
@@ -36,8 +36,8 @@ class PartError(UserError):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One dataset of the catalogue, as far as reading it goes; see the catalogue's schema.
+class Source:
+    """What reads a dataset: a reader of `data.readers` with its options, and the files' checksums.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
     own file in place of those; its checksum is train_x's. ``shape`` is what the training part
@@ -55,28 +55,6 @@ class Entry:
 
     def __post_init__(self) -> None:
         require_scaling(self.name, self.scaling, self.value_range)
-
-    @classmethod
-    def from_catalogue(cls, name: str, entry: Mapping[str, Any]) -> Entry:
-        """Return the entry ``name`` from a catalogue that fits its schema.
-
-        Raises:
-            ScalingError: if the value range is empty.
-        """
-        limits = entry.get("value_range")
-        sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
-        if "sha256" in entry:
-            sha256["train_x"] = (entry["sha256"],)
-        return cls(
-            name=name,
-            reader=entry["reader"],
-            scaling=entry["scaling"],
-            value_range=None if limits is None else (float(limits[0]), float(limits[1])),
-            shape=known_shape(entry),
-            options=dict(entry.get("options", {})),
-            sha256=sha256,
-            path=Path(entry["path"]) if "path" in entry else None,
-        )
 
 
 @dataclass(frozen=True)
@@ -103,76 +81,28 @@ class Datasheet:
     sha256: str
 
 
-def known_shape(entry: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return samples and features of a catalogue entry, if they are known without its files.
-
-    >>> known_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
-    (2000, 5)
-    >>> known_shape({"reader": "npz", "path": "mine.npz"}) is None
-    True
-    >>> known_shape({"reader": "npz", "path": "mine.npz", "shape": [300, 7]})
-    (300, 7)
-    """
-    options = entry.get("options", {})
-    match entry["reader"]:
-        case "gaussian":
-            return int(options["n"]), int(options["d"])
-        case "sklearn_patches":
-            return int(options["samples"]), 3 * int(options["size"]) ** 2
-        case "sklearn_digits":
-            return readers.DIGITS
-        case _:
-            shape = entry.get("shape")
-            return None if shape is None else (int(shape[0]), int(shape[1]))
-
-
-def known_image(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
-    """Return height, width and colours of a catalogue entry's samples, if they are images.
-
-    A sample has an image's rows first, then columns, then colours, whatever its file has.
-
-    >>> known_image({"reader": "sklearn_patches", "options": {"size": 32}})
-    (32, 32, 3)
-    >>> known_image({"reader": "idx", "image": [28, 28, 1]})
-    (28, 28, 1)
-    >>> known_image({"reader": "gaussian"}) is None
-    True
-    """
-    match entry["reader"]:
-        case "sklearn_digits":
-            return 8, 8, 1
-        case "sklearn_patches":
-            size = int(entry["options"]["size"])
-            return size, size, 3
-        case "svhn" | "cifar10":
-            return 32, 32, 3
-        case _:
-            image = entry.get("image")
-            return None if image is None else (int(image[0]), int(image[1]), int(image[2]))
-
-
 def read(
-    entry: Entry, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
+    source: Source, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
 ) -> PreparedSamples:
-    """Return the training or the test part of a catalogue entry, checked.
+    """Return the training or the test part of a dataset, checked.
 
-    ``parts`` says where the entry's files are, by the names in `PARTS`; an entry with a path of
-    its own may leave ``train_x`` out. Samples of more than one axis, such as images, are
+    ``parts`` says where the source's files are, by the names in `PARTS`; a source with a path
+    of its own may leave ``train_x`` out. Samples of more than one axis, such as images, are
     flattened. The error names the file, the place and what would mend it.
 
     Raises:
         PartError: if a file is not given, or there is no such part.
-        ShapeError: if the training part has not the entry's shape.
+        ShapeError: if the training part has not the source's shape.
         UserError: any error that `readers` and `samples` name.
     """
-    samples = _samples(entry, dict(parts or {}), split)
-    x, y = samples.features(entry.value_range), samples.labels()
-    if split == "train" and entry.shape is not None and entry.shape != x.shape:
+    samples = _samples(source, dict(parts or {}), split)
+    x, y = samples.features(source.value_range), samples.labels()
+    if split == "train" and source.shape is not None and source.shape != x.shape:
         raise ShapeError(
-            f"{entry.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
-            f"{list(entry.shape)} that its catalogue entry gives; correct or remove it there"
+            f"{source.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
+            f"{list(source.shape)} that is expected; correct the shape or the file"
         )
-    return PreparedSamples(entry.name, x, y, entry.scaling, entry.value_range)
+    return PreparedSamples(source.name, x, y, source.scaling, source.value_range)
 
 
 def subset(
@@ -236,39 +166,39 @@ def save_datasheet(path: Path, sheet: Datasheet) -> None:
     write_text(path, json.dumps(asdict(sheet), indent=2) + "\n")
 
 
-def _samples(entry: Entry, parts: dict[str, Path], split: Split) -> RawSamples:
-    """Return what the entry's reader gives for one part, from the right files."""
-    name, x_part, y_part = entry.name, f"{split}_x", f"{split}_y"
+def _samples(source: Source, parts: dict[str, Path], split: Split) -> RawSamples:
+    """Return what the source's reader gives for one part, from the right files."""
+    name, x_part, y_part = source.name, f"{split}_x", f"{split}_y"
     unknown = sorted(parts.keys() - set(PARTS))
     if unknown:
         raise PartError(f"{name}: no part is called {unknown[0]}; parts are {', '.join(PARTS)}")
-    if entry.reader in readers.GENERATED:
+    if source.reader in readers.GENERATED:
         if split == "test" or parts:
             raise PartError(f"{name} needs no file and has only a training part")
-        return readers.GENERATED[entry.reader](**entry.options)
-    if entry.reader in readers.FROM_FEATURES:
+        return readers.GENERATED[source.reader](**source.options)
+    if source.reader in readers.FROM_FEATURES:
         if split == "test" or parts.keys() != {"features"}:
             raise PartError(
                 f"{name} has only a training part, of extracted features; give features=PATH alone"
             )
-        return readers.FROM_FEATURES[entry.reader](parts["features"])
+        return readers.FROM_FEATURES[source.reader](parts["features"])
     if "features" in parts:
-        raise PartError(f"{name}: reader {entry.reader} extracts no features; give {x_part}=PATH")
-    if entry.path is not None:
-        parts.setdefault("train_x", entry.path)
-        if entry.reader in readers.FROM_ARCHIVE:
-            parts.setdefault("test_x", entry.path)
+        raise PartError(f"{name}: reader {source.reader} extracts no features; give {x_part}=PATH")
+    if source.path is not None:
+        parts.setdefault("train_x", source.path)
+        if source.reader in readers.FROM_ARCHIVE:
+            parts.setdefault("test_x", source.path)
     for part in (x_part, y_part):
-        if part not in parts and (part == x_part or part in entry.sha256):
+        if part not in parts and (part == x_part or part in source.sha256):
             raise PartError(f"{name}: no file is given for its part {part}; give {part}=PATH")
-    if entry.reader in readers.FROM_TWO_FILES:
-        reader = readers.FROM_TWO_FILES[entry.reader]
-        return reader(parts[x_part], parts.get(y_part), **entry.options)
+    if source.reader in readers.FROM_TWO_FILES:
+        reader = readers.FROM_TWO_FILES[source.reader]
+        return reader(parts[x_part], parts.get(y_part), **source.options)
     if y_part in parts:
-        raise PartError(f"{name}: reader {entry.reader} has the labels in {x_part}, not {y_part}")
-    if entry.reader in readers.FROM_ARCHIVE:
-        return readers.FROM_ARCHIVE[entry.reader](parts[x_part], split=split, **entry.options)
-    if entry.reader in readers.FROM_KNOWN_FILE:
-        reader = readers.FROM_KNOWN_FILE[entry.reader]
-        return reader(parts[x_part], sha256=entry.sha256.get(x_part, ()), **entry.options)
-    return readers.FROM_ONE_FILE[entry.reader](parts[x_part], **entry.options)
+        raise PartError(f"{name}: reader {source.reader} has the labels in {x_part}, not {y_part}")
+    if source.reader in readers.FROM_ARCHIVE:
+        return readers.FROM_ARCHIVE[source.reader](parts[x_part], split=split, **source.options)
+    if source.reader in readers.FROM_KNOWN_FILE:
+        reader = readers.FROM_KNOWN_FILE[source.reader]
+        return reader(parts[x_part], sha256=source.sha256.get(x_part, ()), **source.options)
+    return readers.FROM_ONE_FILE[source.reader](parts[x_part], **source.options)

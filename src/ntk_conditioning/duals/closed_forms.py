@@ -3,13 +3,13 @@
 Let u and v be jointly normal with variances q, q' and angle θ, that is with covariance
 sqrt(q q') cos θ: the pre-activations of two samples. A layer of gain g turns them into embeddings
 with inner product g² E σ(u)σ(v), and multiplies the inner product of the gradients below it by
-g² E σ'(u)σ'(v). Everything here is in terms of deficits, one less a cosine:
+g² E σ'(u)σ'(v). Everything here is in terms of cosine distances, 1 - cos:
 
     w = 1 - cos θ,   w' = 1 - cos θ' with θ' the angle between the embeddings,
     h = 1 - E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²).
 
-A cosine near 1 keeps only half of the digits of its angle; deficits keep them all, and with them
-the smallest eigenvalues of kernels of close samples.
+A cosine near 1 keeps only half of the digits of its angle; cosine distances keep them all, and with
+them the smallest eigenvalues of kernels of close samples.
 """
 
 from __future__ import annotations
@@ -36,14 +36,19 @@ class Dual(Protocol):
     """A layer of infinite width, for samples of variances q (n,).
 
     ``variances`` (n,) are the variances after it, g² E σ(√q z)², and ``slopes`` (n,) are
-    g² E σ'(√q z)². ``error`` is the largest error seen in w' and h beyond rounding.
+    g² E σ'(√q z)². ``error`` is the largest error seen in w' and h beyond rounding, infinite where
+    one is not a number, and ``relative_error`` the largest relative one: at small angles it says
+    more.
     """
 
     variances: Array
     slopes: Array
     error: float
+    relative_error: float
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return w' and h (rows, columns) of pairs of samples at angles θ, w = 1 - cos θ."""
         ...
 
@@ -58,21 +63,22 @@ def dual(activation: Activation, q: Array) -> Dual:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
     if activation == activations.get("erf"):
         return ErfDual(q)
-    if activation.hinge is not None and activation.hinge.kink != 0:
-        return ShiftedReLUDual(activation.hinge, q, gain=activation.gain)
+    if activation.shifted_relu is not None and activation.shifted_relu.kink != 0:
+        return ShiftedReLUDual(activation.shifted_relu, q, gain=activation.gain)
     return QuadratureDual(activation, q)
 
 
-def pair_deficits(layer: Dual, w: Array) -> tuple[Array, Array]:
+def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:
     """Return w' and h of pairs with 1 - cos θ = ``w``, an array of any shape.
 
     All samples have the one variance that the dual was made for.
 
-    >>> pair_deficits(dual(activations.get("relu"), np.ones(1)), np.array([0.0, 1.0]))[0].round(6)
+    >>> relu = dual(activations.get("relu"), np.ones(1))
+    >>> pair_cosine_distances(relu, np.array([0.0, 1.0]))[0].round(6)
     array([0.     , 0.68169])
     """
     one, flat = slice(0, 1), w.reshape(-1, 1)
-    after, slopes = layer.deficits(one, one, flat, angle_of(flat))
+    after, slopes = layer.cosine_distances(one, one, flat, angle_of(flat))
     return after.reshape(w.shape), slopes.reshape(w.shape)
 
 
@@ -90,15 +96,15 @@ def dual_error(activation: Activation | str, *, q: Array | float) -> float:
     return dual(activation, np.atleast_1d(np.asarray(q, dtype=np.float64))).error
 
 
-def angle_of(deficit: Array) -> Array:
-    """Return the angle whose cosine is 1 - ``deficit``.
+def angle_of(cosine_distance: Array) -> Array:
+    """Return the angle whose cosine is 1 - ``cosine_distance``.
 
     >>> import numpy as np
     >>> angle_of(np.array([0.0, 1.0, 2.0])) / np.pi
     array([0. , 0.5, 1. ])
     """
-    # rounding may put a deficit one step above 2
-    return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(deficit / 2, 1))))
+    # rounding may put a cosine distance one step above 2
+    return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(cosine_distance / 2, 1))))
 
 
 class LeakyReLUDual:
@@ -108,14 +114,16 @@ class LeakyReLUDual:
     this is liu2023relu, Eq. (7); Cho & Saul (2009, "Kernel methods for deep learning").
     """
 
-    error = 0.0
+    error = relative_error = 0.0
 
     def __init__(self, q: Array, *, negative_slope: float) -> None:
         self.variances = q
         self.slopes = np.ones_like(q)
         self.bend = (1 - negative_slope) ** 2 / (1 + negative_slope**2)
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         return leaky_relu_step(w, theta, bend=self.bend)
 
 
@@ -149,7 +157,7 @@ class ErfDual:
     E σ'(u)σ'(v) = (4/π) / sqrt((1 + 2q)(1 + 2q') - 4 q q' cos² θ).
     """
 
-    error = 0.0
+    error = relative_error = 0.0
 
     def __init__(self, q: Array) -> None:
         gain2 = activations.get("erf").gain ** 2
@@ -159,7 +167,9 @@ class ErfDual:
         self.variances = gain2 * 2 / math.pi * self._arc
         self.slopes = gain2 * 4 / math.pi / np.sqrt(1 + 4 * q)
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         q, q2 = self._q[rows, None], self._q[columns]
         root, root2 = self._root[rows, None], self._root[columns]
         arc, arc2 = self._arc[rows, None], self._arc[columns]
@@ -168,10 +178,12 @@ class ErfDual:
         # at θ = 0, from asin a, asin a' and asin sqrt(a a') by their differences, a = 2q / (1 + 2q)
         middle = root * root2
         total = 1 + 2 * q + 2 * q2
+        # √a - √a', which are equal up to rounding where norms are large
+        gap = 2 * (q - q2) / ((1 + 2 * q) * (1 + 2 * q2) * (root + root2))
         arc_middle = np.arctan2(2 * np.sqrt(q * q2), np.sqrt(total))
         cosine = np.sqrt(total / ((1 + 2 * q) * (1 + 2 * q2)))
-        above = _arcsine_step(middle, root * (root - root2), cosine, _cosine(q))
-        below = _arcsine_step(middle, root2 * (root2 - root), cosine, _cosine(q2))
+        above = _arcsine_step(middle, root * gap, cosine, _cosine(q))
+        below = _arcsine_step(middle, -root2 * gap, cosine, _cosine(q2))
         norm = np.sqrt(arc * arc2)
         radial = (arc_middle * (above + below) + above * below) / (norm * (norm + arc_middle))
         # from θ = 0 to θ
@@ -180,8 +192,7 @@ class ErfDual:
 
         own = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
         excess = 4 * (q - q2) ** 2 / (total + own) + 4 * q * q2 * sine2
-        ratio = excess / (own + excess)
-        return next_w, ratio / (1 + np.sqrt(1 - ratio))
+        return next_w, excess / (own + excess + np.sqrt(own) * np.sqrt(own + excess))
 
 
 def _cosine(q: Array) -> Array:
@@ -194,4 +205,5 @@ def _arcsine_step(x: Array, step: Array, cosine: Array, cosine_after: Array) -> 
     y = x + step
     with np.errstate(divide="ignore", invalid="ignore"):
         near = np.arcsin(step * (x + y) / (x * cosine_after + y * cosine))
-    return np.where(y > x / 2, near, np.arcsin(y) - np.arcsin(x))
+    far = np.arctan2(y, cosine_after) - np.arctan2(x, cosine)  # right where x or y is almost ±1
+    return np.where(y > x / 2, near, far)

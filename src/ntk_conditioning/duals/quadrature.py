@@ -32,6 +32,21 @@ MAX_ANGLES, MAX_VARIANCES = 200, 50
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 
 
+def largest(errors: Array) -> float:
+    """Return the largest error, infinite if one is not a number."""
+    return float(np.nan_to_num(errors, nan=math.inf, posinf=math.inf).max())
+
+
+def largest_ratio(errors: Array, values: Array) -> float:
+    """Return the largest error relative to its value; no error of 0 is none.
+
+    >>> largest_ratio(np.array([0.0, 1.0]), np.array([0.0, 4.0]))
+    0.25
+    """
+    with np.errstate(divide="ignore"):
+        return largest(np.divide(errors, values, out=np.zeros_like(errors), where=errors != 0))
+
+
 class InaccurateDualWarning(UserWarning):
     """Quadrature of an activation did not reach the accuracy that kernels want."""
 
@@ -61,7 +76,7 @@ class QuadratureDual:
             self._s = np.full_like(self._s, self._low)
         self._plane = _Plane(activation, math.exp(self._high))
         self._tabulate(angles=self._angles_needed(), count=self._variances_needed())
-        self.error = self._measured_error()
+        self.error, self.relative_error = self._measured_errors()
         if self.error > WARN_ABOVE:
             away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
             cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
@@ -72,7 +87,9 @@ class QuadratureDual:
                 stacklevel=2,
             )
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return w' and h, see `duals.Dual`."""
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
@@ -161,19 +178,27 @@ class QuadratureDual:
         x = (2 * s - self._low - self._high) / (self._high - self._low)
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 
-    def _measured_error(self) -> float:
-        """Return the largest error of w' and h at points between those of the table."""
+    def _measured_errors(self) -> tuple[float, float]:
+        """Return the largest error of w' and h at points between those of the table, and relative.
+
+        The relative errors of ``variances`` and ``slopes`` count as both.
+        """
         s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
         at = _Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
-        error = 0.0
-        for angle in (0.02, 0.7, 1.9, 3.1):
+        moments = _moment_error(self._activation, np.exp([self._low, self._high]))
+        errors, relative = [moments], [moments]
+        # steep activations change within 1/√q
+        for angle in (min(0.01, math.exp(-self._high / 2)), 0.02, 0.7, 1.9, 3.1):
             theta = np.full((len(s), len(s)), angle)
             w = 2 * np.sin(theta / 2) ** 2
             found_w, found_h = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
-            true_w, true_h = self._plane.deficits(at, angle)
-            error = max(error, np.abs(found_w - true_w).max(), np.abs(found_h - true_h).max())
-        return float(error)
+            for found, true in zip(
+                (found_w, found_h), self._plane.cosine_distances(at, angle), strict=True
+            ):
+                errors.append(largest(np.abs(found - true)))
+                relative.append(largest_ratio(np.abs(found - true), true))
+        return max(errors), max(relative)
 
 
 class _Features:
@@ -240,7 +265,7 @@ class _Plane:
         norms = _second_moments(self._activation, np.exp(s))[1]
         return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
 
-    def deficits(self, at: _Features, theta: float) -> tuple[Array, Array]:
+    def cosine_distances(self, at: _Features, theta: float) -> tuple[Array, Array]:
         """Return w' and h (n, n) at one angle by a finer rule, from squared differences."""
         u, weights = self._rule(theta, math.ceil(1.4 * self._order))
         points = np.multiply.outer(np.exp(at.s / 2), u)
@@ -335,6 +360,16 @@ def _second_moments(activation: Activation, q: Array) -> tuple[Array, Array]:
         moments[1, part] = gaussian_mean(activation.slopes(points) ** 2)
     moments *= activation.gain**2
     return moments[0], moments[1]
+
+
+def _moment_error(activation: Activation, q: Array) -> float:
+    """Return the largest relative error of `_second_moments`, by a rule that fits steeper σ."""
+    halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
+    z, weights = gaussian_rule(order=36, halvings=halvings)
+    points = np.sqrt(q)[:, None] * z
+    moments = np.stack([activation.values(points) ** 2, activation.slopes(points) ** 2]) @ weights
+    moments *= activation.gain**2
+    return largest_ratio(np.abs(_second_moments(activation, q) - moments), moments)
 
 
 def _squared_distances(rows: Array, rows2: Array) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ntk_conditioning.networks.activations import Hinge
+from ntk_conditioning.duals.quadrature import largest, largest_ratio
+from ntk_conditioning.networks.activations import ShiftedReLU
 
 Array = NDArray[np.float64]
 
@@ -39,23 +40,25 @@ class ShiftedReLUDual:
     squared distance between the normalised σ(√q z), or σ'(√q z), of one z.
     """
 
-    def __init__(self, hinge: Hinge, q: Array, *, gain: float = 1.0) -> None:
-        self._root, self._kink = np.sqrt(q), hinge.kink
-        self._offset = hinge.offset
-        self._h = hinge.kink / self._root
+    def __init__(self, relu: ShiftedReLU, q: Array, *, gain: float = 1.0) -> None:
+        self._root, self._kink = np.sqrt(q), relu.kink
+        self._offset = relu.offset
+        self._h = relu.kink / self._root
         self._tail = special.ndtr(-self._h)
-        mean = hinge.offset + _hinge_mean(self._h) * self._root
-        square = _hinge_square(self._h) * q + hinge.offset * (2 * mean - hinge.offset)
-        scale2 = (gain * hinge.scale) ** 2
+        mean = relu.offset + _positive_part_mean(self._h) * self._root
+        square = _positive_part_square(self._h) * q + relu.offset * (2 * mean - relu.offset)
+        scale2 = (gain * relu.scale) ** 2
         self._norm = np.sqrt(square)
         self.variances, self.slopes = scale2 * square, scale2 * self._tail
-        self.error = self._measured_error(q)
+        self.error, self.relative_error = self._measured_errors(q)
 
-    def deficits(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return w' and h, see `duals.Dual`."""
-        return self._deficits(rows, columns, w, theta)
+        return self._cosine_distances(rows, columns, w, theta)
 
-    def _deficits(
+    def _cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
     ) -> tuple[Array, Array]:
         root, root2 = self._root[rows, None], self._root[columns]
@@ -102,18 +105,21 @@ class ShiftedReLUDual:
         apart = mass / (np.sqrt(larger) * (np.sqrt(larger) + np.sqrt(smaller)))
         return (above + below + between) / 2, apart
 
-    def _measured_error(self, q: Array) -> float:
+    def _measured_errors(self, q: Array) -> tuple[float, float]:
         ends = {int(np.argmin(q)), int(np.argmax(q))}
-        error = 0.0
+        errors, relative = [0.0], [0.0]
         for i, j in itertools.product(ends, ends):
             at = slice(i, i + 1), slice(j, j + 1)
             for angle in PROBES:
                 theta = np.full((1, 1), angle)
                 w = 2 * np.sin(theta / 2) ** 2
-                plain, finer = (self._deficits(*at, w, theta, finer=each) for each in (False, True))
-                changes = (np.abs(a - b).max() for a, b in zip(plain, finer, strict=True))
-                error = max(error, *map(float, changes))
-        return error
+                plain, finer = (
+                    self._cosine_distances(*at, w, theta, finer=each) for each in (False, True)
+                )
+                for found, true in zip(plain, finer, strict=True):
+                    errors.append(largest(np.abs(found - true)))
+                    relative.append(largest_ratio(np.abs(found - true), true))
+        return max(errors), max(relative)
 
 
 def _falls(
@@ -143,12 +149,12 @@ def _falls(
     return fall * scale, moment * scale
 
 
-def _hinge_mean(h: Array) -> Array:
+def _positive_part_mean(h: Array) -> Array:
     """Return E max(z - h, 0)."""
     return np.asarray(_density(h) - h * special.ndtr(-h))
 
 
-def _hinge_square(h: Array) -> Array:
+def _positive_part_square(h: Array) -> Array:
     """Return E max(z - h, 0)²."""
     return np.asarray((1 + h * h) * special.ndtr(-h) - h * _density(h))
 

@@ -4,10 +4,10 @@ Samples of one norm stay of one norm, so that a kernel is its diagonal times cor
 depend on the input angle only. Where a layer keeps the norm, as all do on the unit sphere by
 gain² E σ(z)² = 1, one dual serves every layer.
 
-Correlations are carried as deficits, see `infinite`, of each pair once. Their error is followed
-from layer to layer. A deficit after a layer is a concave function of the one before that vanishes
-with it, as the dual has no negative coefficient in ρ: so relative errors do not grow, and absolute
-ones, of deficits up to 1, neither. Where the dual's slope is below 1 they shrink by it.
+Correlations are carried as cosine distances, see `infinite`, of each pair once. Their error is
+followed from layer to layer. A distance after a layer is a concave function of the one before that
+vanishes with it, as the dual has no negative coefficient in ρ: so relative errors do not grow, and
+absolute ones, of distances up to 1, neither. Where the dual's slope is below 1 they shrink by it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.duals.closed_forms import dual, pair_deficits
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.kernels.infinite import EQUAL_NORMS, SamplesError, layer_at
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -110,15 +110,15 @@ def along_depth(
 
 
 class _Walk:
-    """Deficits ``w`` and ``e`` of both kernels (k + 1,), after so many layers as `step` was called.
+    """Cosine distances ``w`` and ``e`` of both kernels (k + 1,); `step` adds a layer.
 
     The last is of a pair that is no pair of samples: its correlation in the input is the largest
     absolute one of all, and stays no smaller than theirs.
     """
 
-    def __init__(self, activation: Activation, q: float, deficits: Array) -> None:
+    def __init__(self, activation: Activation, q: float, distances: Array) -> None:
         self._activation, self._q = activation, q
-        w = deficits[np.triu_indices(len(deficits), 1)]
+        w = distances[np.triu_indices(len(distances), 1)]
         self.w = np.append(w, np.minimum(w, 2 - w).min())
         self.e = self.w.copy()
         self._share = 1.0  # of the last layer in the diagonal of the NTK
@@ -136,7 +136,7 @@ class _Walk:
         closest, own = self.w[-1], ROUNDING + self._layer.error
         for part in (slice(top, top + PART) for top in range(0, len(self.w), PART)):
             w, e = self.w[part], self.e[part]
-            self.w[part], h = pair_deficits(self._layer, w)
+            self.w[part], h = pair_cosine_distances(self._layer, w)
             self.e[part] = share * self.w[part] + (1 - share) * (e + h - e * h)
         near, far = float(h[-1]), float(self.e[-1])
         error = min(1.0, below * (1 - near)) * self._error + own

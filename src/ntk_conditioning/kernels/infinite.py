@@ -7,7 +7,7 @@ them trained. Depth L counts hidden layers; depth 0 is the linear model and its 
     Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),   Σ^(0) = Θ^(0) = x xᵀ
 
 with (u, v) ~ N(0, Σ^(l-1)) (Jacot, Gabriel & Hongler 2018, Theorem 1). Both kernels are carried as
-their diagonals and as deficits, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
+their diagonals and as cosine distances, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
 Θ_ij = sqrt(Θ_ii Θ_jj) (1 - e_ij). With p_i = Σ_ii / Θ_ii, and w', h from `duals`,
 
     e' = ((√p_i - √p_j)² + (√(1-p_i) - √(1-p_j))²) / 2
@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.angles.closest_pairs import ClosestPair, angles_between, closest_pair
+from ntk_conditioning.angles.closest_pairs import ClosestPair, angles_between, closest_pair, scaled
 from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
@@ -48,6 +48,16 @@ GATHERED = 2**20
 NARROW = 32
 # Norms are equal if they differ by no more than rounding, relatively.
 EQUAL_NORMS = 1e-13
+# Relative rounding of a layer's cosine distances, and of those of the samples.
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
+# the cosines to this.
+RESOLVED = 1e-3
+TOLD_BY_COSINES = 1e-8
+
+
+class UnresolvedKernelError(UserError):
+    """Samples are so large or small that the kernel, or an angle from it, has no right digits."""
 
 
 class SamplesError(UserError):
@@ -116,6 +126,8 @@ def layer_at(
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        UnresolvedKernelError: if squares of samples leave the range of float64; so do the kernels
+            when they are computed.
 
     >>> layer_at([[3.0, 4.0]], depth=1, activation="relu").error
     0.0
@@ -146,6 +158,7 @@ def min_angle(
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
     angle of those that may be the smallest, the ``candidates``, is computed from their difference.
+    Its ``error`` is what follows from the errors of the duals, and from rounding.
     Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each
     value. Of equal angles, the lowest pair of rows is returned.
 
@@ -162,6 +175,8 @@ def min_angle(
         ZeroRowError: if a sample is zero.
         SamplesError: as `layer_at`, or if there are fewer than two (different) rows.
         UnknownActivationError: if ``activation`` names none.
+        UnresolvedKernelError: as `layer_at`, or if cosines are not known to `RESOLVED`, or if the
+            error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
 
     >>> found = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> found.i, found.j, round(found.degrees, 6)
@@ -171,7 +186,7 @@ def min_angle(
     require_directions(rows)
     duplicates = find_duplicates(rows)
     if duplicates.example is not None and not exclude_duplicates:
-        return MinAngle(0.0, *duplicates.example, duplicates=duplicates.pairs, candidates=0)
+        return MinAngle(0.0, *duplicates.example, duplicates.pairs, candidates=0, error=0.0)
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
@@ -180,17 +195,34 @@ def min_angle(
     norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
     if norm is None:
         layer = layer_at(distinct, depth=depth, activation=sigma)
+        layer.require_resolved()
         found = _lowest_pair(layer, tile or TILE)
+        at = found.i, found.j
     else:
-        one = layer_at([[norm]], depth=depth, activation=sigma)
+        layer = layer_at([[norm]], depth=depth, activation=sigma)
+        layer.require_resolved()
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        found = closest_pair(distinct, one.deficits_at_norm, opposite=not monotone, tile=tile)
+        found = closest_pair(
+            distinct, layer.cosine_distances_at_norm, opposite=not monotone, tile=tile
+        )
+        at = 0, 0
+    theta = angles_between(scaled(distinct[[found.i]]), scaled(distinct[[found.j]]))
+    off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
+    angle, *ends = angle_of(found.distance + np.array([0, -min(off, found.distance), off])).tolist()
+    error = max(abs(end - angle) for end in ends) + ROUNDING * angle
+    if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
+        error += depth * max(EQUAL_NORMS, rows.shape[1] * float(np.finfo(np.float64).eps))
+    layer.require(
+        error <= max(RESOLVED * angle, TOLD_BY_COSINES),
+        f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
+    )
     return MinAngle(
-        float(angle_of(np.array(found.deficit))),
+        angle,
         int(kept[found.i]),
         int(kept[found.j]),
         duplicates=duplicates.pairs,
         candidates=found.candidates,
+        error=error,
     )
 
 
@@ -198,9 +230,10 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
     """Return the one norm that matters for angles, or None if they depend on each row's."""
     if depth == 0 or activation.homogeneous:
         return 1.0
-    norms = np.sqrt(np.einsum("nd,nd->n", x, x))
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(x, axis=1)
     low, high = float(norms.min()), float(norms.max())
-    return low if high <= low * (1 + EQUAL_NORMS) else None
+    return low if 0 < high <= low * (1 + EQUAL_NORMS) < math.inf else None
 
 
 def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
@@ -213,14 +246,14 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
 
     def compute(i: Indices, j: Indices) -> None:
         nonlocal best, candidates
-        e = layer.deficits(i, j)
+        e = layer.cosine_distances(i, j)
         candidates += len(e)
         least = e.min()
         ties = np.flatnonzero(e == least)
         best = min(best, *((float(least), int(i[at]), int(j[at])) for at in ties))
 
     for rows, columns in upper_tiles(len(layer.x), tile):
-        rough = layer.rough_deficits(rows, columns)
+        rough = layer.rough_cosine_distances(rows, columns)
         if rows == columns:
             rough[np.tril_indices(len(rough))] = math.inf
         k = int(np.argmin(rough))  # first, so that it excludes most of the others
@@ -236,7 +269,7 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A tile of pairs: deficits of embeddings (``w``) and of model gradients (``e``)."""
+    """A tile of pairs: cosine distances of embeddings (``w``) and of model gradients (``e``)."""
 
     rows: slice
     columns: slice
@@ -254,12 +287,17 @@ class Layer:
     def __init__(self, x: Array, split: int | None, *, depth: int, activation: Activation) -> None:
         require_directions(x)
         self.x, self.split = x, split
-        q = np.einsum("nd,nd->n", x, x)
+        self._name = f"{activation.name} at depth {depth}"
+        with np.errstate(over="ignore"):
+            q = np.einsum("nd,nd->n", x, x)
+        in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
+        self.require(in_range.all(), "squared norms leave float64's range")
         self._units = x / np.sqrt(q)[:, None]
         own = q  # the diagonal of Θ
         self._layers: list[tuple[Dual, Array, Array]] = []
         for _ in range(depth):
-            layer = dual(activation, q)
+            with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
+                layer = dual(activation, q)
             q, below = layer.variances, own * layer.slopes
             own = q + below
             self._layers.append((layer, np.sqrt(q / own), np.sqrt(below / own)))
@@ -304,17 +342,17 @@ class Layer:
                 rows = slice(top, min(top + tile, self.split))
                 yield self._pairs(rows, slice(left, min(left + tile, len(self.x))))
 
-    def deficits_at_norm(self, w: Array, theta: Array) -> Array:
+    def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
         """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
         one = slice(0, 1)
         return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
 
-    def rough_deficits(self, rows: slice, columns: slice) -> Array:
+    def rough_cosine_distances(self, rows: slice, columns: slice) -> Array:
         """Return e of a tile from rounded cosines, off by up to `roughness`."""
         cosine = self._cosines(rows, columns)
         return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
 
-    def deficits(self, i: Indices, j: Indices) -> Array:
+    def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
 
         All pairs of rows from the first to the last of each go through the layers.
@@ -325,6 +363,27 @@ class Layer:
         at = i - rows.start, j - columns.start
         w[at], theta[at] = self._accurate_angles(i, j)
         return np.asarray(self._propagate(rows, columns, w, theta)[1][at])
+
+    def cosine_distance_error(self, i: int, j: int, w: float) -> float:
+        """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
+
+        Where w may be off, so may the next layer's cosine distances: by as much as they differ at
+        its ends.
+        """
+        rows, columns = slice(i, i + 1), slice(j, j + 1)
+        e, off = np.array([[w]]), ROUNDING * w
+        e_off = off
+        for layer, near, far in self._layers:
+            ends = np.clip([[w], [w - off], [w + off]], 0, 2)
+            w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
+            w, off = _with_error(layer, w_ends)
+            h, h_off = _with_error(layer, h_ends)
+            e_off = float(near[i] * near[j] * off + far[i] * far[j] * (e_off + h_off))
+            e = _gradient_cosine_distances(
+                near[rows], near[columns], far[rows], far[columns], w, e, h
+            )
+            e_off += _error(layer, e.item())  # of the weights
+        return e_off
 
     @cached_property
     def roughness(self) -> float:
@@ -358,15 +417,27 @@ class Layer:
         for number, (layer, near, far) in enumerate(self._layers):
             if number:
                 theta = angle_of(w)
-            w, h = layer.deficits(rows, columns, w, theta)
-            spread = np.subtract.outer(near[rows], near[columns]) ** 2
-            spread += np.subtract.outer(far[rows], far[columns]) ** 2
-            e = (
-                spread / 2
-                + np.outer(near[rows], near[columns]) * w
-                + np.outer(far[rows], far[columns]) * (e + h - e * h)
-            )
+            with np.errstate(all="ignore"):
+                w, h = layer.cosine_distances(rows, columns, w, theta)
+                e = _gradient_cosine_distances(
+                    near[rows], near[columns], far[rows], far[columns], w, e, h
+                )
+        self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
+
+    def require_resolved(self) -> None:
+        """Raise `UnresolvedKernelError` if no cosine of the kernels is known to `RESOLVED`."""
+        self.require(
+            self.error <= RESOLVED, f"cosines of the kernel have errors up to {self.error:.2g}"
+        )
+
+    def require(self, condition: bool | np.bool_, problem: str) -> None:
+        """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
+        if not condition:
+            raise UnresolvedKernelError(
+                f"{self._name}: {problem}, for samples as large as {np.abs(self.x).max():.3g}; "
+                "scale the data to norms nearer 1"
+            )
 
     def _cosines(self, rows: slice, columns: slice) -> Array:
         return np.asarray(np.clip(self._units[rows] @ self._units[columns].T, -1, 1))
@@ -386,6 +457,29 @@ class Layer:
         for part in (slice(start, start + step) for start in range(0, len(i), step)):
             theta[part] = angles_between(self.x[i[part]], self.x[j[part]])
         return 2 * np.sin(theta / 2) ** 2, theta
+
+
+def _gradient_cosine_distances(
+    near: Array, near2: Array, far: Array, far2: Array, w: Array | float, e: Array, h: Array | float
+) -> Array:
+    """Return e', see the top of this module; near² = p and far² = 1 - p."""
+    spread = np.subtract.outer(near, near2) ** 2
+    spread += np.subtract.outer(far, far2) ** 2
+    return np.asarray(
+        spread / 2 + np.outer(near, near2) * w + np.outer(far, far2) * (e + h - e * h)
+    )
+
+
+def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:
+    """Return a cosine distance and its error, from a dual of an argument and of its ends."""
+    value = float(ends[0, 0])
+    return value, float(np.abs(ends - value).max()) + _error(layer, value)
+
+
+def _error(layer: Dual, distance: float) -> float:
+    """Return how far a layer's cosine distance may be off."""
+    known = min(layer.error, layer.relative_error * distance) if distance else layer.error
+    return known + ROUNDING * distance
 
 
 def _samples(x: ArrayLike) -> Array:

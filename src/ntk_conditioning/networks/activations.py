@@ -43,7 +43,7 @@ class ActivationError(UserError):
     """An activation cannot be registered or does not compute."""
 
 
-class Hinge(NamedTuple):
+class ShiftedReLU(NamedTuple):
     """σ(z) = scale · (max(z - kink, 0) + offset)."""
 
     scale: float
@@ -56,8 +56,8 @@ class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
 
     ``homogeneous`` says σ(c z) = c σ(z) for c > 0; ``kinks`` are the points at which the derivative
-    jumps; ``negative_slope`` says that σ is the leaky ReLU of that slope, ``hinge`` that it is a
-    shifted ReLU. ``exact_gain`` is the gain where it is known without quadrature.
+    jumps; ``negative_slope`` says that σ is the leaky ReLU of that slope, ``shifted_relu`` that it
+    is a shifted ReLU. ``exact_gain`` is the gain where it is known without quadrature.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Activation:
     homogeneous: bool = False
     kinks: tuple[float, ...] = ()
     negative_slope: float | None = None
-    hinge: Hinge | None = None
+    shifted_relu: ShiftedReLU | None = None
     exact_gain: float | None = None
 
     def __post_init__(self) -> None:
@@ -146,16 +146,17 @@ class Activation:
 
 @cache
 def gaussian_rule(
-    kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0
+    kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return nodes and weights: Gauss-Legendre of an order on panels that halve towards 0.
 
     Kinks at 0 and ``kinks`` are on edges, and an analytic function whose singularities lie on the
     imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
-    1 / z is. They end at ``reach``; the density at 12 is 5e-32.
+    1 / z is. They end at ``reach``; the density at 12 is 5e-32. The innermost panel, after
+    ``halvings``, does for singularities no closer than some 1e-4.
     """
     nodes, weights = np.polynomial.legendre.leggauss(order)
-    edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-12, 1)])
+    edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-halvings, 1)])
     edges = np.union1d(edges, [abs(kink) for kink in kinks if abs(kink) < edges[-1]])
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)
@@ -296,9 +297,13 @@ def normalized(activation: Activation) -> Activation:
         raise ActivationError(f"{activation.name}: a constant cannot be normalised")
     function, derivative = activation.function, activation.derivative
     centred = abs(mean) < 1e-15 * scale
-    hinge = activation.hinge
-    if hinge is not None:
-        hinge = Hinge(hinge.scale / scale, hinge.kink, hinge.offset - mean / hinge.scale)
+    shifted_relu = activation.shifted_relu
+    if shifted_relu is not None:
+        shifted_relu = ShiftedReLU(
+            shifted_relu.scale / scale,
+            shifted_relu.kink,
+            shifted_relu.offset - mean / shifted_relu.scale,
+        )
     return replace(
         activation,
         name=f"{_NORMALIZED}{activation.name}",
@@ -306,7 +311,7 @@ def normalized(activation: Activation) -> Activation:
         derivative=lambda z: derivative(z) / scale,
         homogeneous=activation.homogeneous and centred,
         negative_slope=activation.negative_slope if centred else None,
-        hinge=hinge,
+        shifted_relu=shifted_relu,
         exact_gain=1.0,
     )
 
@@ -334,8 +339,8 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
     λ and b follow from the moments of a truncated normal variable (Agarwal, Awasthi & Kale 2021,
     Eq. (4) and Appendix I).
 
-    >>> hinge = normrelu(-1.5975).hinge
-    >>> round(hinge.scale, 4), round(hinge.offset, 4)
+    >>> shifted_relu = normrelu(-1.5975).shifted_relu
+    >>> round(shifted_relu.scale, 4), round(shifted_relu.offset, 4)
     (1.05, -1.6209)
     """
     density = math.exp(-(kink**2) / 2) / math.sqrt(2 * math.pi)
@@ -348,7 +353,7 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
         function=lambda z: scale * ((z - kink).clamp(min=0) + offset),
         derivative=lambda z: scale * _step(z - kink),
         kinks=(kink,),
-        hinge=Hinge(scale, kink, offset),
+        shifted_relu=ShiftedReLU(scale, kink, offset),
         exact_gain=1.0,
     )
 

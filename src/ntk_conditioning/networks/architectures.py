@@ -40,7 +40,7 @@ class Model:
         return self.family == "resnet"
 
 
-#: By the names in config and tables.
+#: By the names in tables.
 MODELS = {
     "mlp": Model("mlp"),
     "fc": Model("fc"),

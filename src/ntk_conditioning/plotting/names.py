@@ -80,7 +80,7 @@ def dataset_label(name: str) -> str:
 
 
 def dataset_order(name: str) -> tuple[int, str]:
-    """Return a key that sorts datasets: those of the catalogue in its order, then others by name.
+    """Return a key that sorts datasets: those with a colour in its order, then others by name.
 
     >>> sorted(["mine", "mnist", "digits"], key=dataset_order)
     ['digits', 'mnist', 'mine']
@@ -105,7 +105,7 @@ def activation_label(name: str) -> str:
 
 
 def dataset_colors(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour per dataset; one that the catalogue lacks gets a spare colour by its name."""
+    """Return a colour per dataset; an unknown one gets a spare colour by its name."""
     return _colors(names, _DATASET_COLORS)
 
 

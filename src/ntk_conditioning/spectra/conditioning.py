@@ -68,8 +68,8 @@ class Conditioning:
     ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver, and
     ``kappa_error`` what follows for kappa, relative to it; how well the kernel itself is known is
     a matter of the floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
-    values of a factor and "extremes" for those of `extremes.extreme_conditioning`. That one knows
-    no effective rank, no eigenvalues and no ``lambda_min`` below the floor: they are None.
+    values of a factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for
+    which the effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
     """
 
     n: int

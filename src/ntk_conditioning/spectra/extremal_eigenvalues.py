@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
@@ -34,13 +32,13 @@ from ntk_conditioning.spectra.conditioning import (
     check_kernel,
     resolution_floor,
 )
+from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ntk_conditioning.spectra.factorisations import PanelMatrix
+    from ntk_conditioning.spectra.panel_matrix import PanelMatrix
 
-Vector = NDArray[np.float64]
 Operator = Callable[[Vector], Vector]
 
 #: Where Lanczos stops: errors of an eigenvalue are about the square of it.
@@ -84,8 +82,9 @@ def extreme_conditioning(
     if isinstance(k, np.ndarray):
         precision = check_kernel(k, dtype)
         return _condition(InMemoryMatrix(k, overwrite=overwrite), precision, entry_error)
+    # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision
-    from ntk_conditioning.spectra.factorisations import PanelMatrix
+    from ntk_conditioning.spectra.panel_matrix import PanelMatrix
 
     if not (k.max().isfinite() and k.min().isfinite()):
         raise NotFiniteError(f"some of the kernel's {k.numel()} entries are not finite")
@@ -163,81 +162,10 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
             rng=np.random.default_rng(0),  # for restarts where eigenvalues repeat
         )
     except ArpackNoConvergence as error:
-        raise NotConvergedError(f"n = {n}: {error}; lower n or give full_spectrum_below") from None
+        raise NotConvergedError(f"n = {n}: {error}; take fewer samples") from None
     return float(values[0]), vectors[:, 0] / np.linalg.norm(vectors[:, 0])
 
 
 def _residual(operator: Operator, value: float, v: Vector) -> float:
     """Return |A v - value v| for a symmetric operator A and a unit vector (n,)."""
     return float(np.linalg.norm(operator(v) - value * v))
-
-
-class InMemoryMatrix:
-    """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
-
-    The upper triangle stays the matrix's own; its diagonal is kept apart.
-    """
-
-    def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
-        # K is its own transpose, so that either order in memory is LAPACK's column-major one.
-        columns = k if k.flags.f_contiguous else k.T
-        usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
-        self._a = columns if usable else np.array(columns, order="F")
-        self.n = len(self._a)
-        self.diagonal = self._a.diagonal().copy()
-        self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
-        names = ("potrf", "sytrf", "sytrf_lwork", "sytrs")
-        self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = get_lapack_funcs(
-            names, (self._a,)
-        )
-        self._factored = False
-        self._pivots: NDArray[np.intc] | None = None
-
-    def multiply(self, v: Vector) -> Vector:
-        """Return K v, from the upper triangle."""
-        factors = self._a.diagonal().copy()
-        np.fill_diagonal(self._a, self.diagonal)
-        product = self._symv(1.0, self._a, v.astype(self._a.dtype), lower=0)
-        np.fill_diagonal(self._a, factors)
-        return np.asarray(product, dtype=np.float64)
-
-    def frobenius(self) -> float:
-        """Return the Frobenius norm of K, before it is factored."""
-        return float(np.linalg.norm(self._a))
-
-    def factor(self, shift: float) -> bool:
-        """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
-        self._restore(shift)
-        _, info = self._potrf(self._a, lower=1, clean=0, overwrite_a=1)
-        return bool(info == 0)
-
-    def solve(self, v: Vector) -> Vector:
-        """Return (K + shift I)^-1 v, after `factor`."""
-        half = self._trsv(self._a, v.astype(self._a.dtype), lower=1, overwrite_x=1)
-        whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
-        return np.asarray(whole, dtype=np.float64)
-
-    def factor_shifted(self, shift: float) -> int:
-        """Put L D L^T of K - shift I into the lower triangle; return its positive eigenvalues.
-
-        Pivots of D are numbers, or 2 × 2 with one eigenvalue of either sign.
-        """
-        self._restore(-shift)
-        size, _ = self._sytrf_lwork(self.n, lower=1)
-        _, self._pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
-        single = self._pivots > 0
-        positive = np.count_nonzero(self._a.diagonal()[single] > 0)
-        return int(positive + np.count_nonzero(~single) // 2)
-
-    def _restore(self, shift: float) -> None:
-        """Put K + shift I into the lower triangle and the diagonal."""
-        for r, c in upper_tiles(self.n, 1024) if self._factored else ():
-            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
-            self._a[c, r] = tile + tile.T if r == c else tile.T
-        np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
-        self._factored = True
-
-    def solve_shifted(self, v: Vector) -> Vector:
-        """Return (K - shift I)^-1 v, after `factor_shifted`."""
-        x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
-        return np.asarray(x[:, 0], dtype=np.float64)

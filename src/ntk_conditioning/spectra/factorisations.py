@@ -1,136 +1,84 @@
-"""A symmetric matrix on a GPU, factored in its own memory, a panel of columns at a time.
-
-The lower triangle becomes Cholesky's factor: of each panel, the square on the diagonal is factored,
-what is below it solved for, and its products taken from the panels to the right (Golub & Van Loan
-2013, "Matrix Computations", Section 4.2). The upper triangle stays the matrix's own, and the
-diagonal is kept apart. So a kernel of 60,000 samples in float64, 28.8 GB, is conditioned on a GPU
-of 40 GB, where a factor of its own would not fit beside it.
-"""
+"""A symmetric matrix in memory, factored in its place by LAPACK."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from ntk_conditioning import memory
-from ntk_conditioning.spectra.extremal_eigenvalues import InMemoryMatrix, Vector
+from ntk_conditioning.angles.pairs import upper_tiles
 
-#: Columns of a panel: enough for products at a GPU's full rate, few beside those of the matrix.
-PANEL = 2048
+Vector = NDArray[np.float64]
 
 
-def scratch_bytes(n: int, *, itemsize: int) -> int:
-    """Return what factoring a matrix of side ``n`` takes beside it: a panel, solved in copies."""
-    return 3 * min(n, PANEL) * n * itemsize
+class InMemoryMatrix:
+    """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
 
-
-class PanelMatrix:
-    """What `extremes.extreme_conditioning` needs of a tensor (n, n), whose memory may be used.
-
-    L D L^T, for a matrix whose rank is not full, is the host's.
+    The upper triangle stays the matrix's own; its diagonal is kept apart.
     """
 
-    def __init__(self, k: Tensor, *, overwrite: bool, panel: int = PANEL) -> None:
-        self._k = k if overwrite else k.clone()
-        self.n = len(k)
-        self._diagonal = k.diagonal().clone()
-        self.diagonal: NDArray[Any] = self._diagonal.numpy(force=True)
-        self._panels = [slice(top, min(top + panel, self.n)) for top in range(0, self.n, panel)]
+    def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
+        # K is its own transpose, so that either order in memory is LAPACK's column-major one.
+        columns = k if k.flags.f_contiguous else k.T
+        usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
+        self._a = columns if usable else np.array(columns, order="F")
+        self.n = len(self._a)
+        self.diagonal = self._a.diagonal().copy()
+        self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
+        names = ("potrf", "sytrf", "sytrf_lwork", "sytrs")
+        self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = get_lapack_funcs(
+            names, (self._a,)
+        )
         self._factored = False
-        self._host: InMemoryMatrix | None = None
+        self._pivots: NDArray[np.intc] | None = None
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""
-        if self._host is not None:
-            return self._host.multiply(v)
-        x = self._here(v)
-        product = self._diagonal * x
-        for c in self._panels:
-            square, beside = self._k[c, c].triu(1), slice(c.stop, self.n)
-            product[c] += square @ x[c] + square.mT @ x[c] + self._k[c, beside] @ x[beside]
-            product[beside] += self._k[c, beside].mT @ x[c]
-        return self._away(product)
+        factors = self._a.diagonal().copy()
+        np.fill_diagonal(self._a, self.diagonal)
+        product = self._symv(1.0, self._a, v.astype(self._a.dtype), lower=0)
+        np.fill_diagonal(self._a, factors)
+        return np.asarray(product, dtype=np.float64)
 
     def frobenius(self) -> float:
         """Return the Frobenius norm of K, before it is factored."""
-        return float(torch.linalg.vector_norm(self._k))
+        return float(np.linalg.norm(self._a))
 
     def factor(self, shift: float) -> bool:
         """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
         self._restore(shift)
-        for number, c in enumerate(self._panels):
-            square, below = self._k[c, c], slice(c.stop, self.n)
-            root, info = torch.linalg.cholesky_ex(square)
-            if int(info):
-                return False
-            _set_lower(square, root)
-            panel = self._k[below, c]
-            panel.copy_(torch.linalg.solve_triangular(root.mT, panel, upper=True, left=False))
-            for other in self._panels[number + 1 :]:
-                own = self._k[other, c]
-                _set_lower(self._k[other, other], self._k[other, other] - own @ own.mT)
-                under = slice(other.stop, self.n)
-                self._k[under, other].addmm_(self._k[under, c], own.mT, alpha=-1)
-        return True
+        _, info = self._potrf(self._a, lower=1, clean=0, overwrite_a=1)
+        return bool(info == 0)
 
     def solve(self, v: Vector) -> Vector:
         """Return (K + shift I)^-1 v, after `factor`."""
-        x = self._here(v).clone()
-        for c in self._panels:
-            known = self._k[c, : c.start] @ x[: c.start]
-            column = (x[c] - known)[:, None]
-            x[c] = torch.linalg.solve_triangular(self._k[c, c], column, upper=False)[:, 0]
-        for c in reversed(self._panels):
-            known = self._k[c.stop :, c].mT @ x[c.stop :]
-            column = (x[c] - known)[:, None]
-            x[c] = torch.linalg.solve_triangular(self._k[c, c].mT, column, upper=True)[:, 0]
-        return self._away(x)
+        half = self._trsv(self._a, v.astype(self._a.dtype), lower=1, overwrite_x=1)
+        whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
+        return np.asarray(whole, dtype=np.float64)
 
     def factor_shifted(self, shift: float) -> int:
-        """Factor K - shift I on the host; return how many of its eigenvalues are positive.
+        """Put L D L^T of K - shift I into the lower triangle; return its positive eigenvalues.
 
-        Raises:
-            NotEnoughMemoryError: if the host's memory does not hold K.
+        Pivots of D are numbers, or 2 × 2 with one eigenvalue of either sign.
         """
-        if self._host is None:
-            available = memory.available_bytes(environ=os.environ)
-            if self._k.nbytes > available:
-                raise memory.NotEnoughMemoryError(
-                    f"the kernel of {self.n} samples has not full rank, and to find its rank needs "
-                    f"{self._k.nbytes / memory.GB:.1f} GB of the host's memory, of which "
-                    f"{available / memory.GB:.1f} GB are available; give the job more, or lower n"
-                )
-            self._restore(0.0)
-            self._host = InMemoryMatrix(self._k.numpy(force=True), overwrite=True)
-        return self._host.factor_shifted(shift)
-
-    def solve_shifted(self, v: Vector) -> Vector:
-        """Return (K - shift I)^-1 v, after `factor_shifted`."""
-        assert self._host is not None
-        return self._host.solve_shifted(v)
+        self._restore(-shift)
+        size, _ = self._sytrf_lwork(self.n, lower=1)
+        _, self._pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
+        single = self._pivots > 0
+        positive = np.count_nonzero(self._a.diagonal()[single] > 0)
+        return int(positive + np.count_nonzero(~single) // 2)
 
     def _restore(self, shift: float) -> None:
         """Put K + shift I into the lower triangle and the diagonal."""
-        for c in self._panels if self._factored else ():
-            below = slice(c.stop, self.n)
-            self._k[below, c] = self._k[c, below].mT
-            _set_lower(self._k[c, c], self._k[c, c].mT)
-        self._k.diagonal().copy_(self._diagonal + shift)
+        for r, c in upper_tiles(self.n, 1024) if self._factored else ():
+            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
+            self._a[c, r] = tile + tile.T if r == c else tile.T
+        np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
         self._factored = True
 
-    def _here(self, v: Vector) -> Tensor:
-        return torch.from_numpy(v).to(device=self._k.device, dtype=self._k.dtype)
-
-    @staticmethod
-    def _away(v: Tensor) -> Vector:
-        return np.asarray(v.double().numpy(force=True))
-
-
-def _set_lower(square: Tensor, other: Tensor) -> None:
-    """Set the lower triangle of a square, with the diagonal, to another's."""
-    square.copy_(other.tril() + square.triu(1))
+    def solve_shifted(self, v: Vector) -> Vector:
+        """Return (K - shift I)^-1 v, after `factor_shifted`."""
+        x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
+        return np.asarray(x[:, 0], dtype=np.float64)

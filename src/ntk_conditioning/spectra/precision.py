@@ -293,7 +293,7 @@ def _cosine(x: Array, depth: int) -> Estimate:
     return _unguarded(scipy.linalg.eigvalsh(cosine_formula(x, depth)), np.float64)
 
 
-def _deficits(x: Array, depth: int) -> Estimate:
+def _cosine_distances(x: Array, depth: int) -> Estimate:
     return _guarded(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
 
 
@@ -313,7 +313,7 @@ LINEAR_RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {"factor": _fac
 INFINITE_RECIPES: Mapping[str, Callable[[Array, int], Estimate]] = {
     "cosine_float32": _cosine_float32,
     "cosine": _cosine,
-    "deficits": _deficits,
+    "deficits": _cosine_distances,
 }
 """For ReLU networks of infinite width."""
 

@@ -154,6 +154,6 @@ def read(
                 raise TableError(f"{path}: not a {table.name} table of this version; delete it")
             return file.read(columns=columns, use_threads=False)
     except FileNotFoundError as error:
-        raise TableError(f"{path}: no such table; run the rule that makes it") from error
+        raise TableError(f"{path}: no such table; correct the path, or make it") from error
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"{path}: not a readable Parquet file ({error}); delete it") from error

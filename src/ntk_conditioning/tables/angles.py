@@ -27,6 +27,14 @@ ANGLES = Table(
         Column("n", pa.int64(), "samples among whose pairs the smallest angle was sought"),
         Column("d", pa.int64(), "input dimension"),
         Column("min_angle", pa.float64(), "smallest angle between two model gradients", "degrees"),
+        Column(
+            "min_angle_error",
+            pa.float64(),
+            "bound on the error of min_angle, from those of the kernel and rounding; missing at "
+            "finite width, where none is known",
+            "degrees",
+            nullable=True,
+        ),
         Column("i", pa.int64(), "first sample of the pair, from 0"),
         Column("j", pa.int64(), "second sample of the pair"),
         Column("duplicates", pa.int64(), "pairs of samples that are equal in every entry"),

@@ -23,7 +23,7 @@ BOUNDS = Table(
     ),
     keys=("dataset", "activation", "kernel", "depth"),
     columns=(
-        Column("dataset", pa.string(), "name in the catalogue"),
+        Column("dataset", pa.string(), "name of the dataset"),
         Column("activation", pa.string(), "name of the activation, of unit variance by its gain"),
         Column("kernel", pa.string(), "`nngp`, the top layer's K, or `infinite_ntk`"),
         Column("depth", pa.int64(), "number L of hidden layers"),

@@ -83,11 +83,12 @@ def summarize(spectra: pa.Table) -> pa.Table:
     order = [(key, "ascending") for key in (*keys, "seed")]
     spectra = spectra.select(NEEDED).sort_by(order).combine_chunks()
     starts = _starts(spectra.select(keys))
-    points = spectra.select([*keys, "width", "n", "d"]).take(starts).to_pylist()
+    firsts = pa.array(starts, pa.int64())  # typed, for a table without rows
+    points = spectra.select([*keys, "width", "n", "d"]).take(firsts).to_pylist()
     columns = _Blocks.of(spectra)
     rows = (
         point | _summary(columns[start:end])
-        for point, start, end in zip(points, starts, [*starts[1:], len(spectra)], strict=True)
+        for point, start, end in zip(points, starts, [*starts, len(spectra)][1:], strict=True)
     )
     return from_rows(CONDITIONING, rows)
 

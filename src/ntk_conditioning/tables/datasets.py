@@ -11,7 +11,7 @@ DATASETS = Table(
     description="What a dataset's samples are like; a row per seed where every seed draws its own.",
     keys=("dataset", "seed"),
     columns=(
-        Column("dataset", pa.string(), "name in the catalogue"),
+        Column("dataset", pa.string(), "name of the dataset"),
         Column(
             "seed",
             pa.int64(),

@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from ntk_conditioning.tables import Column, Table
 
-#: What tells the networks of both studies of assemblies apart.
+#: What tells the networks of both studies of width apart.
 NETWORK = (
-    Column("dataset", pa.string(), "name in the catalogue"),
-    Column("architecture", pa.string(), "name in the config"),
+    Column("dataset", pa.string(), "name of the dataset"),
+    Column("architecture", pa.string(), "name of the architecture"),
     Column("hidden", pa.string(), "widths of the hidden layers, as 1000-64-1000"),
     Column("activation", pa.string(), "name of the activation"),
-    Column("width", pa.int64(), "the width that varies, m in the config"),
+    Column("width", pa.int64(), "the width that varies, m"),
 )
 
 ORTHOGONALITY = Table(

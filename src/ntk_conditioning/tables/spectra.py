@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Columns that say which grid point a row belongs to; shared by every table of cells.
 GRID = (
     Column("kernel", pa.string(), "`empirical_ntk` or `empirical_nngp`, `infinite_ntk` or `nngp`"),
-    Column("dataset", pa.string(), "name in the catalogue"),
+    Column("dataset", pa.string(), "name of the dataset"),
     Column("activation", pa.string(), "name of the activation; `linear` is the identity"),
     Column("depth", pa.int64(), "number L of hidden layers; 0 is the Gram matrix"),
 )
@@ -40,7 +40,7 @@ SPECTRA = Table(
             "method",
             pa.string(),
             "`spectrum` (all eigenvalues), `factor` (singular values of a linear network's factor) "
-            "or `extremes` (Lanczos iterations, from config `full_spectrum_below` samples on)",
+            "or `extremes` (Lanczos iterations, for many samples)",
         ),
         Column("lambda_max", pa.float64(), "largest eigenvalue"),
         Column("lambda_max_error", pa.float64(), "bound on the solver's error of lambda_max"),
@@ -86,7 +86,7 @@ SPECTRA = Table(
         Column(
             "eigenvalues",
             pa.list_(pa.float64()),
-            "all eigenvalues, descending, where there are any and config `eigenvalues` keeps them",
+            "all eigenvalues, descending, where there are any and they are kept",
             nullable=True,
         ),
     ),

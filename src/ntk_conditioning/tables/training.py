@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINT = (
-    Column("experiment", pa.string(), "name of the experiment in the config"),
-    Column("dataset", pa.string(), "name in the catalogue"),
+    Column("experiment", pa.string(), "name of the experiment"),
+    Column("dataset", pa.string(), "name of the dataset"),
     Column(
         "model",
         pa.string(),
@@ -110,7 +110,7 @@ TRAINING = Table(
             "diverged",
             pa.bool_(),
             "whether by this epoch the loss of all samples or of a step was not finite or exceeded "
-            "100 times the initial loss, or the outputs had become the same for all samples",
+            "1000 times the initial loss, or the outputs had become the same for all samples",
         ),
     ),
 )

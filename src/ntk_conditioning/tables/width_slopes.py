@@ -25,8 +25,8 @@ WIDTH_SLOPES = Table(
     columns=(
         Column("study", pa.string(), "the table: `orthogonality` or `linearity`"),
         Column("quantity", pa.string(), "its column"),
-        Column("dataset", pa.string(), "name in the catalogue"),
-        Column("architecture", pa.string(), "name in the config"),
+        Column("dataset", pa.string(), "name of the dataset"),
+        Column("architecture", pa.string(), "name of the architecture"),
         Column("activation", pa.string(), "name of the activation"),
         Column("layer", pa.int64(), "number of the hidden layer; 0 of the whole network"),
         Column("trained", pa.bool_(), "whether after the training"),

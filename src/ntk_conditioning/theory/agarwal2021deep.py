@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import brentq
 
-from ntk_conditioning.networks.activations import Hinge, normrelu
+from ntk_conditioning.networks.activations import ShiftedReLU, normrelu
 from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]
@@ -200,18 +200,18 @@ class NormReLU:
     @property
     def offset(self) -> float:
         """b(c), Section 7."""
-        return self._hinge.offset
+        return self._shifted_relu.offset
 
     @property
     def scale(self) -> float:
         """λ(c), Section 7."""
-        return self._hinge.scale
+        return self._shifted_relu.scale
 
     @cached_property
-    def _hinge(self) -> Hinge:
-        hinge = normrelu(self.c).hinge
-        assert hinge is not None
-        return hinge
+    def _shifted_relu(self) -> ShiftedReLU:
+        shifted_relu = normrelu(self.c).shifted_relu
+        assert shifted_relu is not None
+        return shifted_relu
 
     @property
     def non_linearity(self) -> float:
@@ -222,8 +222,8 @@ class NormReLU:
         """Return a_0 = E σ(√γ z), Appendix I.1."""
         root = np.sqrt(gamma)
         h = self.c / root
-        hinge = root * _density(h) - special.ndtr(-h) * self.c
-        return np.asarray(self.scale * (hinge + self.offset))
+        shifted_relu = root * _density(h) - special.ndtr(-h) * self.c
+        return np.asarray(self.scale * (shifted_relu + self.offset))
 
     def length_map(self, gamma: ArrayLike) -> Array:
         """Return σ̂_l(γ) = E σ(√γ z)², Appendix I.1.

@@ -66,12 +66,12 @@ def gradient_angle(theta_in: ArrayLike, depth: int) -> Array:
     1e-12
     """
     w, theta = _checked(theta_in, depth)
-    deficit = w  # 1 - cos φ of the network that ends here
+    distance = w  # 1 - cos φ of the network that ends here
     for layer in range(1, depth + 1):
         w, h = leaky_relu_step(w, theta, bend=1.0)
         theta = angle_of(w)
-        deficit = (w + layer * (deficit + h - deficit * h)) / (layer + 1)
-    return angle_of(deficit).reshape(np.shape(theta_in))
+        distance = (w + layer * (distance + h - distance * h)) / (layer + 1)
+    return angle_of(distance).reshape(np.shape(theta_in))
 
 
 def embedding_angle_small(theta_in: ArrayLike, layer: int) -> Array:
@@ -123,8 +123,8 @@ def lambda_min_bound(norm_i: ArrayLike, norm_j: ArrayLike, angle: ArrayLike) -> 
     """
     square_i = np.square(np.asarray(norm_i, dtype=np.float64))
     square_j = np.square(np.asarray(norm_j, dtype=np.float64))
-    deficit = 2 * np.sin(np.asarray(angle, dtype=np.float64) / 2) ** 2
-    return np.asarray(2 * square_i * square_j / (square_i + square_j) * deficit)
+    distance = 2 * np.sin(np.asarray(angle, dtype=np.float64) / 2) ** 2
+    return np.asarray(2 * square_i * square_j / (square_i + square_j) * distance)
 
 
 def kappa_lower_bound(norms: ArrayLike, i: int, j: int, angle: float) -> float:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.transition.feedforward import Assembly, kernel, outputs
+from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, outputs
 
 
 class DivergedError(UserError):
@@ -23,26 +23,28 @@ class Descent:
     |K(w_T) - K(w_0)| / |K(w_0)| in the spectral norm, ``distance`` |w_T - w_0|.
     """
 
-    trained: Assembly
+    trained: FeedforwardNet
     loss_before: float
     loss_after: float
     kernel_change: float
     distance: float
 
 
-def descend(assembly: Assembly, x: Tensor, y: Tensor, *, steps: int, rate: float = 1.0) -> Descent:
+def descend(
+    net: FeedforwardNet, x: Tensor, y: Tensor, *, steps: int, step_size: float = 1.0
+) -> Descent:
     """Return the network after ``steps`` steps on the loss 1/2 sum (f(x_i) - y_i)².
 
-    ``x`` is (n, d), ``y`` (n,). The step is ``rate`` / lambda_max of the NTK at the start: a linear
-    network descends with rates below 2.
+    ``x`` is (n, d), ``y`` (n,). The step is ``step_size`` / lambda_max of the NTK at the start: a
+    linear network descends with step sizes below 2.
 
     Raises:
         DivergedError: if the loss overflows.
     """
-    before = kernel(assembly, x)
-    step = rate / float(torch.linalg.eigvalsh(before)[-1])
-    weights = [weight.clone().requires_grad_() for weight in assembly.weights]
-    trained = assembly.with_weights(weights)
+    before = kernel(net, x)
+    step = step_size / float(torch.linalg.eigvalsh(before)[-1])
+    weights = [weight.clone().requires_grad_() for weight in net.weights]
+    trained = net.with_weights(weights)
     losses = []
     for number in range(steps + 1):
         error = outputs(trained, x) - y
@@ -52,13 +54,13 @@ def descend(assembly: Assembly, x: Tensor, y: Tensor, *, steps: int, rate: float
             break
         if not torch.isfinite(loss):
             raise DivergedError(
-                f"gradient descent diverged in step {number}; lower its rate, {rate:g}"
+                f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         with torch.no_grad():
             for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
                 weight.sub_(gradient, alpha=step)
-    trained = assembly.with_weights([weight.detach() for weight in weights])
-    moved = [a - b for a, b in zip(trained.weights, assembly.weights, strict=True)]
+    trained = net.with_weights([weight.detach() for weight in weights])
+    moved = [a - b for a, b in zip(trained.weights, net.weights, strict=True)]
     return Descent(
         trained,
         losses[0],

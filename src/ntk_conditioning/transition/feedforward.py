@@ -23,12 +23,12 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 
 
-class AssemblyError(UserError):
+class FeedforwardError(UserError):
     """Weights or inputs do not fit together."""
 
 
 @dataclass(frozen=True, eq=False)
-class Assembly:
+class FeedforwardNet:
     """A network: ``weights`` W_1 (m_1, ·) to W_L (1, ·), by layers.
 
     ``fan_ins`` are the lengths of c_0, ..., c_(L-1) by which the layers are scaled. They are the
@@ -45,7 +45,9 @@ class Assembly:
         rows, d = [shape[0] for shape in shapes], shapes[0][1]
         columns = lengths(d, rows[:-1], dense=self.dense)
         if [shape[1] for shape in shapes] != columns or rows[-1] != 1:
-            raise AssemblyError(f"weights of shapes {shapes} do not make a network of one output")
+            raise FeedforwardError(
+                f"weights of shapes {shapes} do not make a network of one output"
+            )
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -61,7 +63,7 @@ class Assembly:
         """The factor 1/sqrt(m) before layer l = 1, ..., L."""
         return 1 / math.sqrt(self.fan_ins[layer - 1])
 
-    def with_weights(self, weights: Sequence[Tensor]) -> Assembly:
+    def with_weights(self, weights: Sequence[Tensor]) -> FeedforwardNet:
         """The same network at other weights."""
         return replace(self, weights=tuple(weights))
 
@@ -75,7 +77,7 @@ def lengths(d: int, hidden: Sequence[int], *, dense: bool) -> list[int]:
     return list(accumulate(hidden, initial=d)) if dense else [d, *hidden]
 
 
-def draw_assembly(
+def draw_network(
     d: int,
     hidden: Sequence[int],
     *,
@@ -83,13 +85,13 @@ def draw_assembly(
     generator: np.random.Generator,
     dense: bool = False,
     device: torch.device | str = "cpu",
-) -> Assembly:
+) -> FeedforwardNet:
     """Return a network on ``d`` inputs with weights from N(0, 1), in float64.
 
     NumPy draws them layer by layer, so that a seed gives the same network on every device.
 
     >>> import numpy as np
-    >>> model = draw_assembly(3, [4, 5], activation="tanh", generator=np.random.default_rng(0))
+    >>> model = draw_network(3, [4, 5], activation="tanh", generator=np.random.default_rng(0))
     >>> [tuple(weight.shape) for weight in model.weights], model.fan_ins
     ([(4, 3), (5, 4), (1, 5)], (3, 4, 5))
     """
@@ -100,10 +102,10 @@ def draw_assembly(
         torch.from_numpy(generator.standard_normal((rows, columns))).to(device)
         for rows, columns in zip([*hidden, 1], fan_ins, strict=True)
     )
-    return Assembly(weights, fan_ins, activation, dense)
+    return FeedforwardNet(weights, fan_ins, activation, dense)
 
 
-def on_span(assembly: Assembly, x: Tensor) -> tuple[Assembly, Tensor]:
+def on_span(net: FeedforwardNet, x: Tensor) -> tuple[FeedforwardNet, Tensor]:
     """Return the network and the samples ``x`` (n, d) in coordinates of the samples' span.
 
     Weights that meet the input enter through their products with samples only, so that what is
@@ -113,51 +115,50 @@ def on_span(assembly: Assembly, x: Tensor) -> tuple[Assembly, Tensor]:
     """
     n, d = x.shape
     if n >= d:
-        return assembly, x
+        return net, x
     basis = torch.linalg.qr(x.T).Q  # (d, n)
-    first, *rest = assembly.weights
+    first, *rest = net.weights
     weights = [first @ basis]
     for weight in rest:
-        parts = [weight[:, :-d], weight[:, -d:] @ basis] if assembly.dense else [weight]
+        parts = [weight[:, :-d], weight[:, -d:] @ basis] if net.dense else [weight]
         weights.append(torch.cat(parts, dim=1))
-    return assembly.with_weights(weights), x @ basis
+    return net.with_weights(weights), x @ basis
 
 
-def layers(assembly: Assembly, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def layers(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """Return c_0, ..., c_(L-1) and z_1, ..., z_L for ``x`` (n, d), each with n rows.
 
     Raises:
-        AssemblyError: if the samples do not fit the network.
+        FeedforwardError: if the samples do not fit the network.
     """
-    if x.ndim != 2 or x.shape[1] != assembly.weights[0].shape[1]:
-        raise AssemblyError(
-            f"inputs have shape {tuple(x.shape)}; the network takes "
-            f"(n, {assembly.weights[0].shape[1]})"
+    if x.ndim != 2 or x.shape[1] != net.weights[0].shape[1]:
+        raise FeedforwardError(
+            f"inputs have shape {tuple(x.shape)}; the network takes (n, {net.weights[0].shape[1]})"
         )
     inputs, sums = [x], []
-    for layer, weight in enumerate(assembly.weights, start=1):
-        sums.append(assembly.scale(layer) * inputs[-1] @ weight.T)
-        if layer < len(assembly.weights):
-            value = assembly.activation.function(sums[-1])
-            inputs.append(torch.cat([value, inputs[-1]], dim=1) if assembly.dense else value)
+    for layer, weight in enumerate(net.weights, start=1):
+        sums.append(net.scale(layer) * inputs[-1] @ weight.T)
+        if layer < len(net.weights):
+            value = net.activation.function(sums[-1])
+            inputs.append(torch.cat([value, inputs[-1]], dim=1) if net.dense else value)
     return inputs, sums
 
 
-def outputs(assembly: Assembly, x: Tensor) -> Tensor:
+def outputs(net: FeedforwardNet, x: Tensor) -> Tensor:
     """Return f (n,) at the rows of ``x`` (n, d)."""
-    return layers(assembly, x)[1][-1].squeeze(1)
+    return layers(net, x)[1][-1].squeeze(1)
 
 
-def kernel(assembly: Assembly, x: Tensor) -> Tensor:
+def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
     """Return the NTK (n, n) of the rows of ``x`` (n, d), over all weights.
 
     K = sum over l of (C C^T)/m * (D D^T), C the inputs (n, m) of layer l and D its deltas df/dz_l.
     """
     with torch.enable_grad():
-        inputs, sums = layers(assembly, x.detach().requires_grad_())
+        inputs, sums = layers(net, x.detach().requires_grad_())
         deltas = torch.autograd.grad(sums[-1].sum(), sums)
     total = x.new_zeros(len(x), len(x))
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
         c = c.detach()
-        total += assembly.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
+        total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
     return total

@@ -26,7 +26,7 @@ from torch import Tensor
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.gradient_tiles import tiles
 from ntk_conditioning.networks.mlp import product
-from ntk_conditioning.transition.feedforward import Assembly, layers
+from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
 Vector = NDArray[np.float64]
 
@@ -45,33 +45,35 @@ class ZeroGradientError(UserError):
 
 
 def gradient_products(
-    assembly: Assembly, x: Tensor, other: Assembly | None = None
+    net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
 ) -> Iterator[Tensor]:
     """Yield, for each hidden layer, <grad z_i, grad z_j> (m_l, m_l) at one sample ``x`` (d,).
 
     With ``other``, the same architecture at other weights, the second gradient is taken there.
     """
-    for products in _products(assembly, x, other):
+    for products in _products(net, x, other):
         yield torch.diag(products) if products.ndim == 1 else products
 
 
 @torch.no_grad()
-def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> Iterator[Tensor]:
+def _products(
+    net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
+) -> Iterator[Tensor]:
     # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
     # the first layer share no weights, and pairs of them need no look.
-    pair = [assembly] if other is None else [assembly, other]
+    pair = [net] if other is None else [net, other]
     found = [layers(each, x[None]) for each in pair]
     (inputs, sums), (inputs2, sums2) = found[0], found[-1]
-    slope = assembly.activation.derivative
+    slope = net.activation.derivative
     within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
-    for layer in range(1, len(assembly.weights)):
-        scale = assembly.scale(layer)
+    for layer in range(1, len(net.weights)):
+        scale = net.scale(layer)
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
         s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
         if layer == 1:
             within = shared * (s * s2).squeeze(0)
             yield shared.expand(len(within))
-            within = torch.diag(within) if assembly.dense else within
+            within = torch.diag(within) if net.dense else within
             continue
         m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (pair[0], pair[-1]))
@@ -79,14 +81,14 @@ def _products(assembly: Assembly, x: Tensor, other: Assembly | None = None) -> I
         multiply = symmetric_product if other is None else product
         products = multiply(across, weight2.T, scale)
         products.diagonal().add_(shared)
-        if assembly.dense:
+        if net.dense:
             wider = x.new_empty(m + fed, m + fed)
             wider[:m, :m] = s.T * products * s2
             wider[:m, m:] = s.T * across
             wider[m:, :m] = product(within, weight2.T, scale) * s2
             wider[m:, m:] = within
             within = wider
-        elif layer < len(assembly.weights) - 1:
+        elif layer < len(net.weights) - 1:
             within = s.T * products * s2
         yield products
 
@@ -126,7 +128,7 @@ class LayerAngles:
     gradient_max: float
 
 
-def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
+def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
     """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
 
     ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
@@ -134,12 +136,12 @@ def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[L
     Raises:
         ZeroGradientError: if a neuron has gradient 0.
     """
-    _, sums = layers(assembly, x)
-    slopes = [assembly.activation.derivative(z.detach()) for z in sums[:-1]]
+    _, sums = layers(net, x)
+    slopes = [net.activation.derivative(z.detach()) for z in sums[:-1]]
     samples: list[list[dict[str, float]]] = [[] for _ in slopes]
     norms: list[dict[str, float]] = []
     for k, sample in enumerate(x):
-        for layer, products in enumerate(_products(assembly, sample)):
+        for layer, products in enumerate(_products(net, sample)):
             squared = _squares(products)
             if not bool((squared > 0).all()):
                 raise ZeroGradientError(
@@ -155,8 +157,8 @@ def layer_angles(assembly: Assembly, x: Tensor, *, level: float = 0.1) -> list[L
     return [
         LayerAngles(
             layer + 1,
-            assembly.hidden[layer],
-            assembly.fan_ins[layer],
+            net.hidden[layer],
+            net.fan_ins[layer],
             **{key: _over_samples(key, [one[key] for one in found]) for key in found[0]},
             **own,
         )

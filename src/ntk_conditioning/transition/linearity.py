@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
-from ntk_conditioning.transition.feedforward import Assembly
+from ntk_conditioning.transition.feedforward import FeedforwardNet
 from ntk_conditioning.transition.gradients import gradient_products
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
 
@@ -41,47 +41,47 @@ class Linearity:
 
 
 def linearity(
-    assembly: Assembly, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
+    net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
 ) -> list[Linearity]:
     """Return, for each radius, the largest values over expansions at the rows of ``x`` (n, d).
 
     ``directions`` random ones are searched, drawn with the ``seed``.
     """
     expanded = [
-        _at_sample(assembly, sample, radii=radii, directions=directions, seed=seed) for sample in x
+        _at_sample(net, sample, radii=radii, directions=directions, seed=seed) for sample in x
     ]
     return [_largest(of_radius) for of_radius in zip(*expanded, strict=True)]
 
 
-def largest_weight(assembly: Assembly) -> float:
+def largest_weight(net: FeedforwardNet) -> float:
     """Return the largest absolute weight of the last layer."""
-    return float(assembly.weights[-1].abs().max())
+    return float(net.weights[-1].abs().max())
 
 
-def two_layer_bound(assembly: Assembly, x: Tensor, radius: float) -> float | None:
+def two_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | None:
     """Return Theorem 1's bound, whose sub-models are the neurons of a two-layer network."""
-    if len(assembly.hidden) != 1 or assembly.dense or assembly.activation.kinks:
+    if len(net.hidden) != 1 or net.dense or net.activation.kinks:
         return None
-    norm = float(torch.linalg.vector_norm(x)) * assembly.scale(1)
-    weight = largest_weight(assembly) + radius
-    smoothness = theory.two_layer_smoothness(assembly.activation, norm, weight)
-    return theory.assembly_bound(smoothness, radius, math.sqrt(assembly.hidden[0]))
+    norm = float(torch.linalg.vector_norm(x)) * net.scale(1)
+    weight = largest_weight(net) + radius
+    smoothness = theory.two_layer_smoothness(net.activation, norm, weight)
+    return theory.assembly_bound(smoothness, radius, math.sqrt(net.hidden[0]))
 
 
-def last_layer_bound(assembly: Assembly, x: Tensor, radius: float) -> float | None:
+def last_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | None:
     """Return Theorem 4's bound, with the smoothness that its proof takes: of linear neurons."""
-    if assembly.dense or assembly.activation.kinks:
+    if net.dense or net.activation.kinks:
         return None
-    *_, products = gradient_products(assembly, x)
-    _, curvature = theory.slope_bounds(assembly.activation)
+    *_, products = gradient_products(net, x)
+    _, curvature = theory.slope_bounds(net.activation)
     smoothness = curvature * float(products.diagonal().max())
-    return theory.layer_bound(smoothness, radius, assembly.hidden[-1], largest_weight(assembly))
+    return theory.layer_bound(smoothness, radius, net.hidden[-1], largest_weight(net))
 
 
 def _at_sample(
-    assembly: Assembly, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
+    net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
 ) -> list[Linearity]:
-    whole, fixed = (Expansion(assembly, x, last_fixed=last) for last in (False, True))
+    whole, fixed = (Expansion(net, x, last_fixed=last) for last in (False, True))
     norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
     results = []
     for radius in radii:
@@ -101,8 +101,8 @@ def _at_sample(
                 quadratic_eigenvector=terms.eigenvector,
                 quadratic_ascent=terms.ascent,
                 quadratic_term_fixed=terms_fixed.largest,
-                bound=two_layer_bound(assembly, x, radius),
-                bound_fixed=last_layer_bound(assembly, x, radius),
+                bound=two_layer_bound(net, x, radius),
+                bound_fixed=last_layer_bound(net, x, radius),
             )
         )
     return results

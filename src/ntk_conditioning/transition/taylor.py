@@ -17,7 +17,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.transition.feedforward import Assembly, outputs
+from ntk_conditioning.transition.feedforward import FeedforwardNet, outputs
 
 Vector = NDArray[np.float64]
 
@@ -39,11 +39,11 @@ class Expansion:
     Weights are one vector δ (p,), layer by layer.
     """
 
-    def __init__(self, assembly: Assembly, x: Tensor, *, last_fixed: bool = False) -> None:
+    def __init__(self, net: FeedforwardNet, x: Tensor, *, last_fixed: bool = False) -> None:
         """Take the network at its weights w_0, and a sample ``x`` (d,)."""
-        self._assembly, self._x = assembly, x[None]
-        self._free = len(assembly.weights) - (1 if last_fixed else 0)
-        self._start = torch.cat([weight.flatten() for weight in assembly.weights[: self._free]])
+        self._net, self._x = net, x[None]
+        self._free = len(net.weights) - (1 if last_fixed else 0)
+        self._start = torch.cat([weight.flatten() for weight in net.weights[: self._free]])
 
     @property
     def size(self) -> int:
@@ -52,10 +52,10 @@ class Expansion:
 
     def value(self, change: Tensor) -> Tensor:
         """Return f(w_0 + δ) for a change δ (p,) of the weights."""
-        kept = self._assembly.weights
+        kept = self._net.weights
         parts = torch.split(self._start + change, [weight.numel() for weight in kept[: self._free]])
         free = [part.view_as(weight) for part, weight in zip(parts, kept, strict=False)]
-        return outputs(self._assembly.with_weights([*free, *kept[self._free :]]), self._x)[0]
+        return outputs(self._net.with_weights([*free, *kept[self._free :]]), self._x)[0]
 
     @cached_property
     def origin(self) -> Tensor:

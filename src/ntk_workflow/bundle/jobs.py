@@ -98,39 +98,37 @@ def _jobs(targets: list[str], record: Callable[[str], Record | None]) -> list[_J
 
 def _described(job: _Job, files: _Files) -> dict[str, Any]:
     record = job.record
-    told: dict[str, Any] = {"rule": record.rule, "place": _place(record)}
+    facts: dict[str, Any] = {"rule": record.rule, "place": _place(record)}
     if record.code:
-        told["code"] = record.code
-    told["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
-    told["outputs"] = sorted(files.add(path) for path in job.outputs)
-    told |= _said(record.log)
+        facts["code"] = record.code
+    facts["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
+    facts["outputs"] = sorted(files.add(path) for path in job.outputs)
+    facts |= _stated(record.log)
     if job.starts and job.ends:
-        told |= {"start": _iso(min(job.starts)), "end": _iso(max(job.ends))}
-    return told
+        facts |= {"start": _iso(min(job.starts)), "end": _iso(max(job.ends))}
+    return facts
 
 
 def _place(record: Record) -> str:
     """Return which of its rule's jobs this is, such as ``digits/relu``, from where its log is."""
-    _, _, *parts = PurePosixPath(record.log[0]).with_suffix("").parts if record.log else ("", "")
-    return "/".join(parts[1:] if parts[:1] == [record.rule] else parts)
+    if not record.log:
+        return ""
+    parts = PurePosixPath(record.log[0]).with_suffix("").parts[2:]  # after logs/{run}/
+    return "/".join(parts[1:] if parts[:1] == (record.rule,) else parts)
 
 
-def _said(log: Iterable[str]) -> dict[str, str]:
+def _stated(log: Iterable[str]) -> dict[str, str]:
     """Return device, precision and class of host as far as a job's log states them."""
-    texts = [Path(path).read_text(encoding="utf-8", errors="replace") for path in log if _is(path)]
-    text = "\n".join(texts)
-    said = {}
+    files = (path for path in map(Path, log) if path.is_file())
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+    stated = {}
     if device := _DEVICE.search(text):
-        said["device"] = device["device"]
+        stated["device"] = device["device"]
         if dtype := _DTYPE.search(f"{device['rest']},"):
-            said["dtype"] = dtype[1]
+            stated["dtype"] = dtype[1]
     if host := _HOST.search(text):
-        said["host"] = host["host"]
-    return said
-
-
-def _is(path: str) -> bool:
-    return Path(path).is_file()
+        stated["host"] = host["host"]
+    return stated
 
 
 def _iso(seconds: float) -> str:

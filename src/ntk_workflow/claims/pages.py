@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import Any
 
 from ntk_workflow.claims.checking import FAILS, HOLDS, NOT_TESTED, UNDER_A_CONDITION, Finding
 from ntk_workflow.claims.papers import Claim, Paper
-from ntk_workflow.pages.html import shown
+from ntk_workflow.pages.rendering import render, shown
 
 KINDS = {
     "theory": (
@@ -33,24 +33,13 @@ KINDS = {
     ),
 }
 SIGNS = {"==": "=", "<=": "≤", ">=": "≥"}
-MARKS = {HOLDS: "✓", UNDER_A_CONDITION: "◐", FAILS: "✗", NOT_TESTED: "–"}
-
-STYLE = """
-body { font: 16px/1.5 Georgia, serif; color: #222; max-width: 54rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1, h2, h3, table, .verdict { font-family: Helvetica, Arial, sans-serif; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-h3 { font-size: 1rem; margin: 1.6rem 0 .2rem; }
-table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .2rem .5rem; border-bottom: 1px solid #ddd;
-  vertical-align: top; }
-p { margin: .3rem 0; } .small { font-size: .85rem; color: #555; }
-.target { white-space: nowrap; }
-code { font-size: .8rem; overflow-wrap: anywhere; }
-.holds { color: #117733; } .condition { color: #996600; } .fails { color: #aa2222; }
-.untested { color: #777; }
-"""
-CLASSES = {HOLDS: "holds", UNDER_A_CONDITION: "condition", FAILS: "fails", NOT_TESTED: "untested"}
+#: Of every verdict, in the order in which they are counted: a sign and a class of the page's style.
+MARKS = {
+    HOLDS: ("✓", "holds"),
+    UNDER_A_CONDITION: ("◐", "condition"),
+    FAILS: ("✗", "fails"),
+    NOT_TESTED: ("–", "untested"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,10 +57,31 @@ class Checked:
 
     @property
     def comparison(self) -> str:
-        """What was compared."""
+        """The quantity and its target."""
         claim = self.claim
         miss = f" ± {claim.tolerance:g}" if claim.tolerance else ""
         return f"{claim.quantity} {self.target}{miss}"
+
+    @property
+    def mark(self) -> str:
+        """A sign for the verdict."""
+        return MARKS[self.finding.verdict][0]
+
+    @property
+    def css(self) -> str:
+        """The verdict's class in the style of the HTML page."""
+        return MARKS[self.finding.verdict][1]
+
+    @property
+    def slice(self) -> str:
+        """Which rows the claim is about, and what is joined to them, in one line."""
+        joined = "; ".join(
+            f"{join.prefix}: previous {join.previous}"
+            if join.previous
+            else f"{join.prefix}: {' and '.join(join.where) or join.table}"
+            for join in self.claim.joins
+        )
+        return " and ".join(self.claim.where) + (f"; {joined}" if joined else "")
 
     @property
     def target(self) -> str:
@@ -102,126 +112,38 @@ class Checked:
         return text
 
 
-def sections(checked: Sequence[Checked]) -> Iterator[tuple[str, str, list[Checked]]]:
-    """Yield heading, introduction and claims of every kind that there is."""
-    for kind, (heading, words) in KINDS.items():
-        of_kind = [each for each in checked if each.claim.kind == kind]
-        if of_kind:
-            yield heading, words, of_kind
-
-
-def counted(checked: Iterable[Checked]) -> list[tuple[str, str]]:
-    """Return how many claims of every kind have which verdict, in words."""
-    lines = []
-    for heading, _, group in sections(list(checked)):
-        counts = Counter(each.finding.verdict for each in group)
-        lines.append((heading, ", ".join(f"{counts[key]} {key}" for key in MARKS if counts[key])))
-    return lines
-
-
 def markdown(run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
     """Return the page as Markdown."""
-    lines = [f"# Claims: run `{run}`", ""]
-    for paper, checked in papers:
-        lines += [f"## {paper.title}", "", f"{paper.citation}. {len(checked)} claims.", ""]
-        lines += [f"- {heading}: {counts}." for heading, counts in counted(checked)]
-        lines += [
-            "",
-            "| place | claim | verdict | measured | target |",
-            "| --- | --- | --- | --- | --- |",
-        ]
-        for each in checked:
-            cells = (
-                each.claim.place,
-                each.claim.statement,
-                f"{MARKS[each.finding.verdict]} {each.verdict}",
-                shown(each.finding.measured),
-                f"`{each.target}`",
-            )
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        for heading, words, group in sections(checked):
-            lines += ["", f"### {heading}", "", words]
-            for each in group:
-                claim = each.claim
-                lines += ["", f"**{claim.place}** (`{claim.name}`): {each.verdict}", ""]
-                lines += [f"> {claim.statement}".replace("|", "\\|"), "", each.numbers]
-                lines += [f"Compared: `{each.comparison}`, rows of `{claim.table}`{_slice(claim)}."]
-                if claim.figure:
-                    lines.append(f"Figure: [{claim.figure}](figures/{claim.figure}.png).")
-                if claim.note:
-                    lines.append(claim.note.strip())
-        lines.append("")
-    return "\n".join(lines)
+    return _page("claims.md.j2", run, papers)
 
 
 def html(run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
-    """Return the page as HTML without any resource of its own but the figures it links to."""
-    out = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>Claims: {escape(run)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>Claims: run {escape(run)}</h1>",
+    """Return the page as HTML, which loads nothing and links to the run's figures."""
+    return _page("claims.html.j2", run, papers)
+
+
+def _page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
+    values = [
+        {
+            "name": paper.name,
+            "title": paper.title,
+            "citation": paper.citation,
+            "count": len(checked),
+            "checked": checked,
+            "sections": _sections(checked),
+        }
+        for paper, checked in papers
     ]
-    for paper, checked in papers:
-        out += [f"<h1>{escape(paper.title)}</h1>"]
-        out += [f"<p>{escape(paper.citation)}. {len(checked)} claims.</p><table>"]
-        out += [
-            f"<tr><th>{escape(heading)}</th><td>{escape(counts)}</td></tr>"
-            for heading, counts in counted(checked)
-        ]
-        out += ["</table>"]
-        for heading, words, group in sections(checked):
-            out += [f"<h2>{escape(heading)}</h2><p>{escape(words)}</p><table>"]
-            out += [
-                "<tr><th></th><th>claim</th><th>verdict</th><th>measured</th><th>target</th></tr>"
-            ]
-            out += [_html_row(each) for each in group]
-            out += ["</table>"]
-            out += [line for each in group for line in _html_claim(each)]
-    return "\n".join([*out, "</body></html>", ""])
+    return render(template, title=f"Claims: run {run}", papers=values)
 
 
-def _html_row(each: Checked) -> str:
-    claim, found = each.claim, each.finding
-    kind = CLASSES[found.verdict]
-    cells = [
-        f'<td class="{kind}">{MARKS[found.verdict]}</td>',
-        f'<td><a href="#{claim.name}">{escape(claim.place)}</a><br>{escape(claim.statement)}</td>',
-        f'<td class="{kind}">{escape(each.verdict)}</td>',
-        f"<td>{shown(found.measured)}</td>",
-        f'<td class="target">{escape(each.target)}</td>',
-    ]
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _html_claim(each: Checked) -> Iterator[str]:
-    claim = each.claim
-    kind = CLASSES[each.finding.verdict]
-    yield f'<h3 id="{claim.name}">{escape(claim.place)}</h3>'
-    yield f"<p>{escape(claim.statement)}</p>"
-    mark = MARKS[each.finding.verdict]
-    yield f'<p class="verdict {kind}">{mark} {escape(each.verdict)}</p>'
-    yield f"<p>{escape(each.numbers)}</p>"
-    compared = f"<code>{escape(each.comparison)}</code>"
-    where = escape(_slice(claim)).replace("`", "")
-    yield f'<p class="small">Compared: {compared}, rows of {escape(claim.table)}{where}.</p>'
-    if claim.note:
-        yield f'<p class="small">{escape(claim.note.strip())}</p>'
-    if claim.figure:
-        name = escape(claim.figure)
-        yield f'<p class="small">Figure: <a href="figures/{name}.png">{name}</a></p>'
-
-
-def _slice(claim: Claim) -> str:
-    return f" where `{slice_of(claim)}`" if claim.where else ""
-
-
-def slice_of(claim: Claim) -> str:
-    """Return in one line which rows a claim is about, and what is joined to them."""
-    joined = "; ".join(
-        f"{join.prefix}: previous {join.previous}"
-        if join.previous
-        else f"{join.prefix}: {' and '.join(join.where) or join.table}"
-        for join in claim.joins
-    )
-    return " and ".join(claim.where) + (f"; {joined}" if joined else "")
+def _sections(checked: Sequence[Checked]) -> list[dict[str, Any]]:
+    """Return the claims of every kind that there is, with a heading and counts of verdicts."""
+    sections = []
+    for kind, (heading, words) in KINDS.items():
+        group = [each for each in checked if each.claim.kind == kind]
+        verdicts = Counter(each.finding.verdict for each in group)
+        counts = ", ".join(f"{verdicts[key]} {key}" for key in MARKS if verdicts[key])
+        section = {"kind": kind, "heading": heading, "words": words}
+        sections += [section | {"counts": counts, "checked": group}] if group else []
+    return sections

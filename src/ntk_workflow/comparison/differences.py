@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -25,11 +26,8 @@ ABSENT = "(absent)"
 EXAMPLES = 100
 """Rows that are kept of those that only one run has, and of texts that differ."""
 
-SLICE = 4096
-"""Rows whose lists are compared at a time: those of a large run do not fit in memory thrice."""
-
 LEAST = float(np.finfo(np.float64).tiny)
-"""The relative change of numbers that differ by less than can be told."""
+"""The relative change of numbers that differ by less than a float can hold."""
 
 
 class ComparisonError(UserError):
@@ -103,10 +101,8 @@ def compare_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]
     [Change(name='training.fig3.epochs', a=5, b='(absent)')]
     """
     left, right = _flat(a), _flat(b)
-    changes = [
-        Change(name, left.get(name, ABSENT), right.get(name, ABSENT))
-        for name in sorted({*left, *right})
-    ]
+    names = sorted({*left, *right})
+    changes = [Change(name, left.get(name, ABSENT), right.get(name, ABSENT)) for name in names]
     # not by ==, to which 1, 1.0 and true are the same
     return [change for change in changes if repr(change.a) != repr(change.b)]
 
@@ -122,15 +118,10 @@ def compare_tables(
     Raises:
         ComparisonError: if a table lacks a key, has one of another type or repeats it.
     """
-    rows_a, rows_b = _row_numbers(a, b, keys)
-    both, in_a, in_b = np.intersect1d(rows_a, rows_b, assume_unique=True, return_indices=True)
-    only_a = np.flatnonzero(~np.isin(rows_a, both))
-    only_b = np.flatnonzero(~np.isin(rows_b, both))
+    both, only_a, only_b = _matched(a, b, keys)
     comparable = [n for n in a.column_names if n in b.column_names and _comparable(a[n], b[n])]
-    # in the order of A's rows, for examples to be the first ones there
-    order = np.argsort(in_a)
-    left, right = a.take(in_a[order]), b.take(in_b[order])
-    found = (
+    left, right = (table.take(both[name].to_numpy()) for name, table in (("A", a), ("B", b)))
+    columns = (
         _compare_columns(name, left, right, keys, tolerance)
         for name in comparable
         if name not in keys
@@ -143,7 +134,7 @@ def compare_tables(
         examples_b=tuple(b.select(keys).take(only_b[:EXAMPLES]).to_pylist()),
         columns_a=_others(a, comparable),
         columns_b=_others(b, comparable),
-        columns=tuple(column for column in found if column is not None),
+        columns=tuple(column for column in columns if column is not None),
     )
 
 
@@ -151,10 +142,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{name}.")
-        else:
-            flat[name] = value
+        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return flat
 
 
@@ -176,28 +164,29 @@ def _is_list_of_numbers(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) and _is_number(kind.value_type))
 
 
-def _row_numbers(
+def _matched(
     a: pa.Table, b: pa.Table, keys: Sequence[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a number for each row of both tables, which is the same for the same keys."""
-    numbers = np.zeros(len(a) + len(b), dtype=np.int64)
-    for key in keys:
-        for table in (a, b):
+) -> tuple[pd.DataFrame, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers ``A`` and ``B`` of rows with the same keys, and of the others of each."""
+    frames = []
+    for name, table in (("A", a), ("B", b)):
+        for key in keys:
             if key not in table.column_names:
                 raise ComparisonError(
                     f"a table lacks the key {key}: its columns are of another version"
                 )
-        if a[key].type != b[key].type:
-            raise ComparisonError(f"the key {key} is {a[key].type} in A and {b[key].type} in B")
-        column = pa.chunked_array([*a[key].chunks, *b[key].chunks], a[key].type).combine_chunks()
-        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
-        # numbered anew for every key, or many keys of many values would not fit into 64 bits
-        numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
-        numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-    for name, part in (("A", numbers[: len(a)]), ("B", numbers[len(a) :])):
-        if repeated := len(part) - len(np.unique(part)):
+            if a[key].type != table[key].type:
+                raise ComparisonError(
+                    f"the key {key} is {a[key].type} in A and {table[key].type} in B"
+                )
+        frame = table.select(keys).to_pandas(types_mapper=pd.ArrowDtype)
+        if repeated := frame.duplicated().sum():
             raise ComparisonError(f"{repeated} rows repeat the key ({', '.join(keys)}) in {name}")
-    return numbers[: len(a)], numbers[len(a) :]
+        frames.append(frame.assign(**{name: np.arange(len(frame), dtype=float)}))
+    rows = frames[0].merge(frames[1], on=list(keys), how="outer")[["A", "B"]]
+    only_a, only_b = rows["A"][rows["B"].isna()], rows["B"][rows["A"].isna()]
+    both = rows.dropna().astype(np.int64).sort_values("A")  # for examples to be A's first rows
+    return both, *(np.sort(only.to_numpy(np.int64)) for only in (only_a, only_b))
 
 
 def _compare_columns(
@@ -206,39 +195,37 @@ def _compare_columns(
     """Return how a column differs between two tables of the same keys, None if it does not."""
     a, b = left[name], right[name]
     null_a, null_b = (column.is_null().to_numpy().astype(bool) for column in (a, b))
-    known = ~(null_a | null_b)
+    numeric = _is_number(a.type) or _is_list_of_numbers(a.type)
     if _is_number(a.type):
         relative = _numbers(a, b)
-    elif _is_list_of_numbers(a.type):
-        relative = _lists(a, b)
+    elif numeric:
+        relative = np.array([_list_change(x, y) for x, y in zip(a, b, strict=True)])
     else:
         pairs = zip(a.to_pylist(), b.to_pylist(), strict=True)
         relative = np.array([0.0 if x == y else np.inf for x, y in pairs])
-    numbers = _is_number(a.type) or _is_list_of_numbers(a.type)
-    changed = known & (relative > tolerance)
-    one_missing = null_a ^ null_b
-    total = int((changed | one_missing).sum())
-    if not total:
+    changed = ~(null_a | null_b) & (relative > tolerance)
+    differs = changed | (null_a ^ null_b)
+    if not differs.any():
         return None
-    if numbers:
-        size = np.where(changed, relative, -1.0)
-        shown = [int(size.argmax())] if changed.any() else []
-        for lacking in (null_a & ~null_b, null_b & ~null_a):
-            shown += [int(lacking.argmax())] if lacking.any() else []
+    missing_a, missing_b = null_a & ~null_b, null_b & ~null_a
+    if numeric:
+        largest = np.where(changed, relative, -1.0)
+        kinds = ((changed, largest), (missing_a, missing_a), (missing_b, missing_b))
+        shown = [int(size.argmax()) for rows, size in kinds if rows.any()]
     else:
-        shown = np.flatnonzero(changed | one_missing)[:EXAMPLES].tolist()
+        shown = np.flatnonzero(differs)[:EXAMPLES].tolist()
     return ColumnDifference(
         name=name,
-        numeric=numbers,
-        changed=total,
-        missing_a=int((null_a & ~null_b).sum()),
-        missing_b=int((null_b & ~null_a).sum()),
-        largest=float(relative[changed].max()) if numbers and changed.any() else None,
+        numeric=numeric,
+        changed=int(differs.sum()),
+        missing_a=int(missing_a.sum()),
+        missing_b=int(missing_b.sum()),
+        largest=float(relative[changed].max()) if numeric and changed.any() else None,
         examples=tuple(
             Example(
                 left.select(keys).slice(row, 1).to_pylist()[0],
                 *_shown(a[row].as_py(), b[row].as_py()),
-                float(relative[row]) if numbers and changed[row] else None,
+                float(relative[row]) if numeric and changed[row] else None,
             )
             for row in shown
         ),
@@ -247,15 +234,12 @@ def _compare_columns(
 
 def _shown(a: Any, b: Any) -> tuple[Any, Any]:
     """Return two values as an example shows them: of lists their lengths or what differs most."""
-    if not isinstance(a, list) or not isinstance(b, list):
-        return tuple(f"list of {len(v)}" if isinstance(v, list) else v for v in (a, b))  # type: ignore[return-value]
-    if len(a) != len(b):
-        return f"list of {len(a)}", f"list of {len(b)}"
-    x, y = (np.array(values, dtype=np.float64) for values in (a, b))
-    with np.errstate(invalid="ignore"):
-        far = np.where((x == y) | (np.isnan(x) & np.isnan(y)), -1.0, np.abs(x - y))
-    place = int(np.where(np.isnan(far), np.inf, far).argmax())
-    return a[place], b[place]
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        x, y = (np.array(values, dtype=np.float64) for values in (a, b))
+        place = int(_relative(x, y, np.ones(1)).argmax())
+        return a[place], b[place]
+    first, second = (f"list of {len(v)}" if isinstance(v, list) else v for v in (a, b))
+    return first, second
 
 
 def _numbers(a: pa.ChunkedArray, b: pa.ChunkedArray) -> NDArray[np.float64]:
@@ -269,30 +253,15 @@ def _numbers(a: pa.ChunkedArray, b: pa.ChunkedArray) -> NDArray[np.float64]:
     return relative
 
 
-def _lists(a: pa.ChunkedArray, b: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return the changes between columns of lists, relative to their largest number."""
-    relative = np.zeros(len(a))
-    for start in range(0, len(a), SLICE):
-        parts = (column.slice(start, SLICE).combine_chunks() for column in (a, b))
-        relative[start : start + SLICE] = _list_changes(*parts)
-    return relative
-
-
-def _list_changes(a: pa.ListArray, b: pa.ListArray) -> NDArray[np.float64]:
-    lengths = [pc.fill_null(pc.list_value_length(part), 0).to_numpy() for part in (a, b)]
-    changes = np.where(lengths[0] == lengths[1], 0.0, np.inf)
-    rows = np.flatnonzero((lengths[0] == lengths[1]) & (lengths[0] > 0))
-    if not len(rows):
-        return changes
-    starts = np.concatenate([[0], np.cumsum(lengths[0][rows])[:-1]])
-    x, y = (
-        part.take(rows).flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
-        for part in (a, b)
-    )
-    sizes = np.maximum(*(np.where(np.isfinite(values), np.abs(values), 0) for values in (x, y)))
-    largest = np.repeat(np.maximum.reduceat(sizes, starts), lengths[0][rows])
-    changes[rows] = np.maximum.reduceat(_relative(x, y, largest), starts)
-    return changes
+def _list_change(a: pa.ListScalar, b: pa.ListScalar) -> float:
+    """Return the largest change between two lists, relative to their largest number."""
+    if not (a.is_valid and b.is_valid):
+        return 0.0
+    x, y = (v.values.cast(pa.float64()).to_numpy(zero_copy_only=False) for v in (a, b))
+    if len(x) != len(y):
+        return np.inf
+    scale = max(np.abs(v[np.isfinite(v)]).max(initial=0.0) for v in (x, y))
+    return float(_relative(x, y, np.array([scale])).max(initial=0.0))
 
 
 def _relative(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ntk_workflow.comparison.differences import Change, ColumnDifference, Example, TableDifference
+from ntk_workflow.comparison.differences import ColumnDifference, Example, TableDifference
 from ntk_workflow.comparison.runs import Comparison
+from ntk_workflow.pages.rendering import markdown_table, render
 
 SHOWN = 5
 """Rows that are shown of those that differ in the same way; of claims all are."""
@@ -16,36 +17,42 @@ WIDEST = 40
 """Characters of a value in a cell."""
 CLAIMS = "claims"
 TITLES = {"config": "Config", "code": "Code", "versions": "Versions", "data": "Data"}
+HEAD = ("quantity", "rows", "largest relative change", "A", "B", "where")
 
 
-def page(found: Comparison) -> str:
+def page(comparison: Comparison) -> str:
     """Return a comparison as Markdown: first what differs in a line each, then the details."""
-    lines = [f"# {'Nothing differs' if found.equal else 'What differs'}", ""]
-    lines += [f"- A: `{found.a}`", f"- B: `{found.b}`"]
-    if found.tolerance:
-        lines.append(f"- numbers count as equal up to a relative change of {found.tolerance:g}")
-    lines += ["", *_table(("", ""), _summary(found))]
-    for part, title in TITLES.items():
-        lines += _settings(title, getattr(found, part))
-    for name, table in sorted(found.tables.items(), key=lambda item: item[0] != CLAIMS):
-        if not table.equal:
-            lines += _section(name, table)
-    return "\n".join(lines)
+    settings = {
+        title: [(f"`{each.name}`", *_pair(each.a, each.b)) for each in getattr(comparison, part)]
+        for part, title in TITLES.items()
+    }
+    sections = {
+        name: list(_paragraphs(name, table))
+        for name, table in sorted(comparison.tables.items(), key=lambda item: item[0] != CLAIMS)
+        if not table.equal
+    }
+    return render(
+        "comparison.md.j2",
+        comparison=comparison,
+        summary=list(_summary(comparison)),
+        settings=settings,
+        sections=sections,
+    )
 
 
-def _summary(found: Comparison) -> Iterator[tuple[str, str]]:
+def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     for part in TITLES:
-        if part in found.unrecorded:
-            runs = found.unrecorded[part]
+        if part in comparison.unrecorded:
+            runs = comparison.unrecorded[part]
             yield part, "recorded in neither" if len(runs) == 2 else f"not recorded in {runs[0]}"
         else:
-            count = len(getattr(found, part))
+            count = len(getattr(comparison, part))
             yield part, f"{count} {'differ' if count > 1 else 'differs'}" if count else "the same"
-    for name in found.tables_a:
+    for name in comparison.tables_a:
         yield f"`{name}`", "only in A"
-    for name in found.tables_b:
+    for name in comparison.tables_b:
         yield f"`{name}`", "only in B"
-    for name, table in found.tables.items():
+    for name, table in comparison.tables.items():
         yield f"`{name}`", _in_short(table)
 
 
@@ -68,37 +75,26 @@ def _in_short(table: TableDifference) -> str:
     return "; ".join(parts + rest)
 
 
-def _settings(title: str, changes: Sequence[Change]) -> list[str]:
-    if not changes:
-        return []
-    rows = [(f"`{change.name}`", *_pair(change.a, change.b)) for change in changes]
-    return [f"## {title}", "", *_table(("", "A", "B"), rows)]
-
-
-def _section(name: str, table: TableDifference) -> list[str]:
-    lines = [f"## Table `{name}`", ""]
+def _paragraphs(name: str, table: TableDifference) -> Iterator[str]:
     for run, columns in (("A", table.columns_a), ("B", table.columns_b)):
         if columns:
-            lines += [f"Columns that only {run} has: {', '.join(columns)}.", ""]
+            yield f"Columns that only {run} has: {', '.join(columns)}."
     for run, count, keys in (
         ("A", table.only_a, table.examples_a),
         ("B", table.only_b, table.examples_b),
     ):
         if count:
-            lines += [f"{_rows(count)} only in {run}, of {table.common} in both:", ""]
-            lines += [*_some([f"- {_place(key)}" for key in keys], count, all_of=False), ""]
-    numbers = _numbers(table)
-    if numbers:
-        head = ("quantity", "rows", "largest relative change", "A", "B", "where")
-        lines += _table(head, (_number(column, table.common) for column in numbers))
-    lacking = [line for column in table.columns if column.numeric for line in _lacking(column)]
-    lines += [*lacking, ""] if lacking else []
+            yield f"{_rows(count)} only in {run}, of {table.common} in both:"
+            yield _list([f"- {_place(key)}" for key in keys], count)
+    if numbers := _numbers(table):
+        yield markdown_table(HEAD, [_number(column, table.common) for column in numbers])
+    if lacking := [line for each in table.columns if each.numeric for line in _lacking(each)]:
+        yield "\n".join(lacking)
     for column in table.columns:
         if not column.numeric:
-            lines += [f"`{column.name}` differs in {_rows(column.changed)}:", ""]
+            yield f"`{column.name}` differs in {_rows(column.changed)}:"
             texts = [_example(example) for example in column.examples]
-            lines += [*_some(texts, column.changed, all_of=name == CLAIMS), ""]
-    return lines
+            yield _list(texts, column.changed, whole=name == CLAIMS)
 
 
 def _numbers(table: TableDifference) -> list[ColumnDifference]:
@@ -133,10 +129,10 @@ def _example(example: Example) -> str:
     return f"- {_place(example.key)}: {a} → {b}"
 
 
-def _some(lines: list[str], count: int, *, all_of: bool) -> list[str]:
-    kept = lines if all_of else lines[:SHOWN]
-    more = count - len(kept)
-    return [*kept, *([f"- and {more:,} more"] if more > 0 else [])]
+def _list(lines: Sequence[str], count: int, *, whole: bool = False) -> str:
+    kept = lines if whole else lines[:SHOWN]
+    more = [f"- and {count - len(kept):,} more"] if count > len(kept) else []
+    return "\n".join([*kept, *more])
 
 
 def _place(key: Mapping[str, Any]) -> str:
@@ -174,15 +170,3 @@ def _change(relative: float | None) -> str:
 
 def _rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    cells = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    rule = ["-" * max(3, width) for width in widths]
-    return [
-        "| "
-        + " | ".join(cell.ljust(max(3, width)) for cell, width in zip(row, widths, strict=True))
-        + " |"
-        for row in (head, rule, *cells)
-    ] + [""]

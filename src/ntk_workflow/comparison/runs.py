@@ -48,18 +48,19 @@ class Comparison:
 
 def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
     """Return what differs between two runs."""
+    by_rule = a.jobs() is not None and b.jobs() is not None
     parts = {
         "config": (a.config(), b.config()),
-        "code": (code(a), code(b)),
+        "code": (code(a, by_rule=by_rule), code(b, by_rule=by_rule)),
         "versions": (libraries(a), libraries(b)),
         "data": (samples(a), samples(b)),
     }
     changes: dict[str, list[Change]] = {}
     unrecorded: dict[str, list[str]] = {}
     for part, (left, right) in parts.items():
-        lacking = [name for name, known in (("A", left), ("B", right)) if known is None]
         if left is None or right is None:
-            unrecorded[part] = lacking
+            runs = {"A": left, "B": right}
+            unrecorded[part] = [name for name, recorded in runs.items() if recorded is None]
         else:
             changes[part] = compare_settings(left, right)
     common = [name for name in a.tables if name in b.tables]
@@ -75,20 +76,21 @@ def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
     )
 
 
-def code(run: RecordedRun) -> Mapping[str, Any] | None:
-    """Return the digests of a run's code: of the whole workflow and of every rule's programs."""
-    versions, jobs = run.versions(), run.jobs()
-    if versions is None and jobs is None:
+def code(run: RecordedRun, *, by_rule: bool) -> Mapping[str, Any] | None:
+    """Return the digests of a run's code: of the whole workflow and, if asked for, of each rule.
+
+    A rule's digests are known only where a run's jobs are recorded.
+    """
+    versions = run.versions()
+    if versions is None and not by_rule:
         return None
     rules: dict[str, set[str]] = {}
-    for job in jobs or ():
+    for job in (run.jobs() or ()) if by_rule else ():
         if job.get("code"):
-            rules.setdefault(str(job.get("rule")), set()).add(str(job["code"]))
+            rules.setdefault(f"rule {job.get('rule')}", set()).add(str(job["code"]))
     whole = ((versions or {}).get(PROJECT) or {}).get("code")
-    return {
-        **({"workflow": whole} if whole else {}),
-        **{f"rule {rule}": ", ".join(sorted(digests)) for rule, digests in rules.items()},
-    }
+    digests = {rule: ", ".join(sorted(each)) for rule, each in rules.items()}
+    return digests | ({"workflow": whole} if whole else {})
 
 
 def libraries(run: RecordedRun) -> Mapping[str, Any] | None:
@@ -96,8 +98,8 @@ def libraries(run: RecordedRun) -> Mapping[str, Any] | None:
     versions = run.versions()
     if versions is None:
         return None
-    own = versions.get(PROJECT) or {}
-    return {**versions, PROJECT: {key: own[key] for key in own if key != "code"}}
+    project = versions.get(PROJECT) or {}
+    return {**versions, PROJECT: {key: project[key] for key in project if key != "code"}}
 
 
 def samples(run: RecordedRun) -> Mapping[str, Any] | None:

@@ -54,7 +54,7 @@ def claim_gpu(environ: MutableMapping[str, str]) -> str | None:
     In a Slurm job the GPUs that are visible are the job's own. Elsewhere one is chosen, before
     anything starts CUDA: its driver reads CUDA_VISIBLE_DEVICES once.
     """
-    if not torch.backends.cuda.is_built():
+    if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         return "torch is a CPU build"
     devices = gpu_lock.visible(environ, torch.cuda.device_count)
     if not devices and VISIBLE in environ:

@@ -72,7 +72,7 @@ def hold_one(devices: Sequence[str], folder: Path, *, report: float = 60.0) -> s
             for device in devices
         }
         due = time.monotonic()
-        while not (device := _first_free(locks)):
+        while not (free := _first_free(locks)):
             if time.monotonic() >= due:
                 log.info("all GPUs are taken (%s): waiting for one", ", ".join(devices))
                 due += report
@@ -81,9 +81,9 @@ def hold_one(devices: Sequence[str], folder: Path, *, report: float = 60.0) -> s
         raise LockFolderError(
             f"no locks of GPUs in {folder}: {error}; name another folder in NTK_GPU_LOCKS"
         ) from None
-    _held[device] = locks[device]
-    log.info("GPU %s of %s", device, ", ".join(devices))
-    return device
+    _held[free] = locks[free]
+    log.info("GPU %s of %s", free, ", ".join(devices))
+    return free
 
 
 def release(device: str) -> None:

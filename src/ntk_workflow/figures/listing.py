@@ -55,7 +55,7 @@ def title(wildcards: Any) -> str:
 
 def category(wildcards: Any) -> str:
     """Return the part of the report that a figure is in: its paper."""
-    paper = wildcards.figure.split("/")[0]
+    paper: str = wildcards.figure.split("/")[0]
     return CATEGORIES.get(paper, paper)
 
 

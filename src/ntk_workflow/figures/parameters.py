@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,14 @@ def parameters(
     return {**paths, **values, "pdf": pdf, "png": png}
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads 1e-05 as the number that Python and JSON mean by it; to YAML 1.1 it is a text."""
+
+
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+
+
 def to_words(values: Mapping[str, Any]) -> list[str]:
     """Return values as NAME=VALUE, the form in which a person types them; `from_words` reads it.
 
@@ -74,8 +83,8 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
     Raises:
         ValueError: if a word has no ``=``, or its value is no YAML.
 
-    >>> from_words(["run=demo", "depths=[1, 2]", "mirror=null"])
-    {'run': 'demo', 'depths': [1, 2], 'mirror': None}
+    >>> from_words(["run=demo", "depths=[1, 2]", "mirror=null", "rate=1e-3"])
+    {'run': 'demo', 'depths': [1, 2], 'mirror': None, 'rate': 0.001}
     """
     values = {}
     for word in words:
@@ -83,7 +92,7 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
         if not (name and equals):
             raise ValueError(f"{word!r} is not of the form NAME=VALUE")
         try:
-            values[name] = yaml.safe_load(text)
+            values[name] = yaml.load(text, _Loader)
         except yaml.YAMLError:
             raise ValueError(f"{name}: {text!r} is not YAML") from None
     return values
@@ -93,8 +102,8 @@ def _text(value: Any) -> str:
     """Return a value as YAML: a text as it is where YAML reads it as the same text."""
     if isinstance(value, str) and "=" not in value:
         try:
-            if yaml.safe_load(value) == value:
+            if yaml.load(value, _Loader) == value:
                 return value
         except yaml.YAMLError:
             pass
-    return json.dumps(value)
+    return json.dumps(value, sort_keys=True)

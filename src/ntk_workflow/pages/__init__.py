@@ -1,1 +1,1 @@
-"""HTML pages of one file each."""
+"""Pages for people: HTML of one file each, and Markdown, from the templates in this folder."""

@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.data import datasets
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
@@ -23,7 +22,14 @@ from ntk_workflow import catalogue, checks
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import GRID
 from ntk_workflow.claims import tables as claim_tables
-from ntk_workflow.config import Layer, did_you_mean, read_yaml, schema_errors, with_defaults
+from ntk_workflow.config import (
+    Layer,
+    did_you_mean,
+    read_yaml,
+    schema_errors,
+    source_of,
+    with_defaults,
+)
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests, versions
@@ -89,7 +95,7 @@ class Plan:
             try:
                 activations.load_plugin(path)
             except ValueError as error:
-                origin = checks.source_of(["activation_files"], layers)
+                origin = source_of(["activation_files"], layers)
                 lines.append(f"{origin}: activation_files: {error}")
         papers: dict[str, Any] = {}
         try:
@@ -98,7 +104,7 @@ class Plan:
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):
             if name not in figures:
-                where = checks.source_of(["figures", index], layers)
+                where = source_of(["figures", index], layers)
                 advice = did_you_mean(name, figures)
                 lines.append(f"{where}: figures[{index}]: unknown figure {name!r}; {advice}")
         used = {name: entries.get(name, {}) for name in checks.used_datasets(config)}
@@ -109,7 +115,7 @@ class Plan:
         known = checks.Known(
             catalogue=entries,
             samples={name: plan.shape(name)[0] for name in used if name in entries},
-            images=[name for name, entry in entries.items() if datasets.known_image(entry)],
+            images=[name for name, entry in entries.items() if catalogue.known_image(entry)],
             plain=with_defaults({}, schemas["config"]["$defs"]["experiment"], schemas["config"]),
         )
         mistakes = checks.problems(config, known, layers)
@@ -262,6 +268,14 @@ class Plan:
             return {"train_x": entry["path"]}
         files = catalogue.files_of(entry, split)
         return {part: f"{self.config['data_dir']}/{file['name']}" for part, file in files.items()}
+
+    def catalogues(self, wildcards: Any, output: Any) -> list[str]:
+        """Return the files that describe datasets.
+
+        Snakemake does not compare parameters that are derived from outputs: another catalogue is no
+        reason to prepare a dataset again, `entry` is.
+        """
+        return list(self.config["catalogues"])
 
     def parts(self, w: Any) -> list[str]:
         """Return the files of a dataset for the program that reads them."""
@@ -447,7 +461,7 @@ class Plan:
         """Return what a training is told."""
         image = None
         if MODELS[w.model].by_modules:
-            image = datasets.known_image(self.catalogue[w.dataset])
+            image = catalogue.known_image(self.catalogue[w.dataset])
         return TrainingSettings.from_config(self.experiment(w), image=image)
 
     def training_options(self, w: Any) -> list[str]:
@@ -539,7 +553,7 @@ class Plan:
             have = self.config[key] if isinstance(self.config[key], list) else [self.config[key]]
             if not set(choices) & set(have):
                 raise ConfigError(
-                    f"{checks.source_of([key], self.layers)}: {figure} needs "
+                    f"{source_of([key], self.layers)}: {figure} needs "
                     f"{' or '.join(choices)} in {key!r}, which is {self.config[key]!r}; add it "
                     "there or remove the figure"
                 )
@@ -684,9 +698,9 @@ def _content(path: str) -> str:
 
 
 def _options(values: Mapping[str, Any]) -> list[str]:
-    """Return values as command-line options."""
+    """Return values as command-line options, in an order that does not depend on the config's."""
     words: list[str] = []
-    for key, value in values.items():
+    for key, value in sorted(values.items()):
         given = value if isinstance(value, list) else [value]
         words += [f"--{key.replace('_', '-')}", *map(str, given)]
     return words

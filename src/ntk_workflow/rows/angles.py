@@ -31,6 +31,7 @@ def angle_row(found: MinAngle, x: NDArray[np.float64], labels: Mapping[str, Any]
         "n": n,
         "d": d,
         "min_angle": found.degrees,
+        "min_angle_error": found.error_degrees,
         "i": found.i,
         "j": found.j,
         "duplicates": found.duplicates,

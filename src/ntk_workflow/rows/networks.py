@@ -1,4 +1,4 @@
-"""Rows over widths and seeds: the options of a study of assemblies of neurons, and its networks."""
+"""Rows over widths and seeds: the options of a study of wide networks, and its networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_two_classes, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.transition.descent import Descent, descend
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, on_span
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Parser, logger, positive_integer, positive_number, seed
 from ntk_workflow.cli_activations import load_activation
@@ -32,7 +32,7 @@ class Network:
     table that name the network.
     """
 
-    assembly: Assembly
+    net: FeedforwardNet
     x: Tensor
     y: Tensor
     labels: Mapping[str, str | int | None]
@@ -48,27 +48,29 @@ class Study:
     x: Tensor
     y: Tensor
     steps: int
-    rate: float
+    step_size: float
     device: torch.device
 
     def network(self, cell: Cell) -> Network:
         """Return the network of a cell's width and seed."""
         hidden = [width or cell.value for width in self.hidden]
-        assembly = draw_assembly(
+        net = draw_network(
             self.x.shape[1],
             hidden,
             activation=self.labels["activation"],
             generator=generator(cell.random_seed, "init"),
             dense=self.dense,
         )
-        assembly, x = on_span(assembly, self.x)
-        moved = assembly.with_weights([weight.to(self.device) for weight in assembly.weights])
+        net, x = on_span(net, self.x)
+        moved = net.with_weights([weight.to(self.device) for weight in net.weights])
         labels = {**self.labels, **cell.coordinates, "hidden": "-".join(map(str, hidden))}
         return Network(moved, x.to(self.device), self.y.to(self.device), labels)
 
     def descend(self, network: Network) -> Descent:
         """Return the network after the study's steps of gradient descent."""
-        return descend(network.assembly, network.x, network.y, steps=self.steps, rate=self.rate)
+        return descend(
+            network.net, network.x, network.y, steps=self.steps, step_size=self.step_size
+        )
 
 
 def study_parser(description: str | None) -> Parser:
@@ -92,10 +94,10 @@ def study_parser(description: str | None) -> Parser:
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
     add("--steps", type=seed, default=100, help="steps of gradient descent")
     add(
-        "--rate",
+        "--step-size",
         type=positive_number,
         default=0.5,
-        help="learning rate, in units of 1 / lambda_max of the NTK at initialisation",
+        help="step of gradient descent, in units of 1 / lambda_max of the NTK at initialisation",
     )
     device_argument(parser)
     return parser
@@ -138,7 +140,7 @@ def study_of(args: argparse.Namespace) -> Study:
         x=torch.from_numpy(x),
         y=torch.from_numpy(y),
         steps=args.steps,
-        rate=args.rate,
+        step_size=args.step_size,
         device=device,
     )
 

@@ -58,7 +58,7 @@ def write_row(
     if len({cell.place for cell in cells}) < len(cells):
         raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")
     parts = []
-    for cell in progress(cells, unit="cell", log=log, total=len(cells)):
+    for cell in progress(cells, unit="cell", log=log):
         kept = checkpoints.read(cell, table) if checkpoints else None
         data = tables.from_rows(table, compute(cell)) if kept is None else kept
         if checkpoints and kept is None:

@@ -16,7 +16,7 @@ from ntk_conditioning.training.trainer import Training
 from ntk_workflow.checkpoints.interruption import Interruption
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.cli import limit_threads, logger
-from ntk_workflow.progress import Meter
+from ntk_workflow.progress import progress
 
 log = logger(__file__)
 
@@ -33,7 +33,7 @@ def train(
         log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
     kept = False
     total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
-    meter = Meter(total, done=done, unit="epoch", log=log)
+    bar = progress(total=total, done=done, unit="epoch", log=log)
     every = 60 * checkpoints.settings.checkpoint_minutes if checkpoints else float("inf")
     epochs = checkpoints and checkpoints.settings.checkpoint_epochs
     with (
@@ -47,7 +47,8 @@ def train(
             whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
             if whole:
                 tell_divergence(ensemble)
-                meter.tell(ensemble.epoch - 1, f"lowest loss {lowest_loss(ensemble):.4g}")
+                bar.set_postfix_str(f"lowest loss {lowest_loss(ensemble):.4g}", refresh=False)
+                bar.update(ensemble.epoch - 1 - bar.n)
             # Asked once: a signal that comes after this is one for the next turn.
             stop = interruption.signal
             due = stop is not None or interruption.wanted()
@@ -57,14 +58,14 @@ def train(
                 kept = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
             if stop is not None:
-                meter.close()
+                bar.close()
                 log.info(
                     "stopped by a signal in epoch %d; %s",
                     ensemble.epoch,
                     "call again to go on" if kept else "nothing is kept",
                 )
                 return stop
-    meter.close()
+    bar.close()
     return None
 
 

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Callable
 
 import pytest
 
 from ntk_workflow.checkpoints.interruption import Interruption
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that sets the clock which pauses look at."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def set_to(seconds: float) -> None:
+        now[0] = 1000.0 + seconds
+
+    return set_to
 
 
 def test_a_pause_is_wanted_when_it_is_due(clock):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.claim_experiments import Measurement, Setting
-from ntk_conditioning.duals.closed_forms import dual, pair_deficits
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
@@ -108,7 +108,7 @@ def non_linearity(setting: Setting) -> Iterator[Measurement]:
     for name in activations.names():
         sigma = activations.get(name)
         layer = dual(sigma, np.ones(1))
-        w, h = pair_deficits(layer, np.ones(1))  # at a right angle
+        w, h = pair_cosine_distances(layer, np.ones(1))  # at a right angle
         slope = float(layer.slopes[0]) * (1 - h.item())
         spread = float(layer.variances[0]) * w.item()
         yield Measurement(
@@ -122,7 +122,7 @@ def non_linearity(setting: Setting) -> Iterator[Measurement]:
 def normrelu(setting: Setting) -> Iterator[Measurement]:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
     for kink in KINKS:
-        formula, found = NormReLU(kink), expansion(_hinge(kink))
+        formula, found = NormReLU(kink), expansion(_shifted_relu(kink))
         scale = 1 / math.sqrt(found.bend + found.coefficients[1] ** 2)
         for statement, value, printed in (
             ("normrelu_scale", scale, formula.scale),
@@ -130,7 +130,7 @@ def normrelu(setting: Setting) -> Iterator[Measurement]:
             ("normrelu_non_linearity", found.non_linearity, formula.non_linearity),
         ):
             yield Measurement(statement, value, printed=printed, at=kink)
-    found = expansion(_hinge(CHOSEN))
+    found = expansion(_shifted_relu(CHOSEN))
     scale = 1 / math.sqrt(found.bend + found.coefficients[1] ** 2)
     selu = activations.get("selu").slopes(np.ones(1)).item()
     for statement, value, printed in (
@@ -196,10 +196,10 @@ def lengths(setting: Setting) -> Iterator[Measurement]:
         yield Measurement("bias_sum", total, printed=0.0185, at=start)
 
 
-def _hinge(kink: float) -> Activation:
+def _shifted_relu(kink: float) -> Activation:
     """Return max(z - c, 0), without the constants that are to be found."""
     return Activation(
-        "hinge",
+        "shifted_relu",
         function=lambda z: (z - kink).clamp(min=0),
         derivative=lambda z: (z > kink).to(z.dtype),
         kinks=(kink,),

@@ -38,8 +38,8 @@ def normalized_maps(setting: Setting) -> Iterator[Measurement]:
     for name in NORMALIZED:
         layer = CorrelationMap(name)
         yield Measurement("normalized_mu", layer.mu, activation=name)
-        taken, falls = layer.deficits(DELTAS)
-        opposite, opposite_falls = layer.deficits(2 - DELTAS)
+        taken, falls = layer.cosine_distances(DELTAS)
+        opposite, opposite_falls = layer.cosine_distances(2 - DELTAS)
         promised = np.where(
             DELTAS <= 0.5,
             (1 + layer.mu / 2) * DELTAS,
@@ -116,7 +116,7 @@ def _lemma_34(layer: CorrelationMap) -> dict[int, Array]:
     middle = (1 + at) / 2
     common: dict[int, Array] = {}
     delta = (1 - middle) * np.concatenate([NEAR, np.linspace(0.02, 1, 99)])
-    common[1] = (layer.deficits(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1)
+    common[1] = (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1)
     rho = np.linspace(at, middle, 101)[1:-1]
     slope = 1 - mu / 2 * (1 - at)
     common[2] = slope * np.abs(rho - at) - np.abs(layer(rho) - at)

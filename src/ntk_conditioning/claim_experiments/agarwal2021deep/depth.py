@@ -64,7 +64,7 @@ def _path(layer: CorrelationMap, rho: Array) -> Array:
     """Return ρ after 0, 1, … layers, until nothing changes or LAYERS are done."""
     w = [1 - rho]
     for _ in range(LAYERS):
-        w.append(layer.deficits(w[-1])[0])
+        w.append(layer.cosine_distances(w[-1])[0])
         if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
             break
     return np.asarray(1 - np.array(w))

@@ -103,10 +103,10 @@ def features(setting: Setting) -> Iterator[Measurement]:
     """
     n = 32
     for seed in setting.seeds:
-        draws = generator(seed, "data")
+        rng = generator(seed, "data")
         for ratio in (0.5, 2.0):
-            a = draws.standard_normal((n, int(ratio * n))) / math.sqrt(n)
-            y = draws.standard_normal(n)
+            a = rng.standard_normal((n, int(ratio * n))) / math.sqrt(n)
+            y = rng.standard_normal(n)
             w, *_ = np.linalg.lstsq(a, y, rcond=None)
             for name, value in (
                 ("features_gram", np.linalg.eigvalsh(a.T @ a)[0]),
@@ -155,11 +155,11 @@ def _problem(
     seed: int, n: int, *, depth: int = DEPTH, activation: str = ACTIVATION
 ) -> tuple[MLP, Array, Array]:
     """Return a network at its start, samples on the sphere and standard normal targets."""
-    draws = generator(seed, "data")
-    x = on_sphere(draws, n, D)
+    rng = generator(seed, "data")
+    x = on_sphere(rng, n, D)
     init = generator(seed, "init")
     mlp = init_mlp(D, depth=depth, width=WIDTH, activation=activation, generator=init)
-    return mlp, x, draws.standard_normal(n)
+    return mlp, x, rng.standard_normal(n)
 
 
 def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:

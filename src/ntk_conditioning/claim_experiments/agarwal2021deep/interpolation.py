@@ -121,9 +121,9 @@ def _excess_risks(
     Risks are means over fresh samples, of squared distances from the best predictors; the bound is
     Lemma 55's on the first, 2 v*ᵀBv* of the targets without noise and 2 εᵀCε of the noise.
     """
-    draws = generator(seed, "data")
-    x, fresh = (on_sphere(draws, count, D) for count in (n, TESTS))
-    noise = draws.choice([-NOISE, NOISE], size=n)
+    rng = generator(seed, "data")
+    x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
+    noise = rng.choice([-NOISE, NOISE], size=n)
     best, best_fresh = (SIGNAL * math.sqrt(D) * rows[:, 0] for rows in (x, fresh))
     gram = x @ x.T
     np.fill_diagonal(gram, 1.0)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.duals.closed_forms import dual, pair_deficits
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks import activations
@@ -38,17 +38,19 @@ class CorrelationMap:
         self.mu = 1 - self.a1**2
         self.mu_tilde = self.mu - self.a0**2
 
-    def deficits(self, w: ArrayLike) -> tuple[Array, Array]:
+    def cosine_distances(self, w: ArrayLike) -> tuple[Array, Array]:
         """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ)/σ̂'(1) at ρ = 1 - ``w``, right for tiny w too."""
-        return pair_deficits(self._dual, np.asarray(w, dtype=np.float64))
+        return pair_cosine_distances(self._dual, np.asarray(w, dtype=np.float64))
 
     def __call__(self, rho: ArrayLike) -> Array:
         """Return σ̂(ρ)."""
-        return 1 - self.deficits(1 - np.asarray(rho, dtype=np.float64))[0]
+        return 1 - self.cosine_distances(1 - np.asarray(rho, dtype=np.float64))[0]
 
     def slope(self, rho: ArrayLike) -> Array:
         """Return σ̂'(ρ)."""
-        return self.slope_at_one * (1 - self.deficits(1 - np.asarray(rho, dtype=np.float64))[1])
+        return self.slope_at_one * (
+            1 - self.cosine_distances(1 - np.asarray(rho, dtype=np.float64))[1]
+        )
 
     @cached_property
     def slope_at_one(self) -> float:
@@ -59,7 +61,7 @@ class CorrelationMap:
         """Return σ̂^(L)(ρ), the correlations after ``depth`` layers."""
         w = 1 - np.asarray(rho, dtype=np.float64)
         for _ in range(depth):
-            w, _ = self.deficits(w)
+            w, _ = self.cosine_distances(w)
         return np.asarray(1 - w)
 
 

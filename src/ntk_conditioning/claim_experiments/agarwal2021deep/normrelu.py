@@ -41,7 +41,7 @@ def many_layers(setting: Setting) -> Iterator[Measurement]:
         epsilon: math.ceil(2 / ALPHA * math.log(3 / min(epsilon, layer.mu / 4)))
         for epsilon in EPSILONS
     }
-    rho = 1 - _deficits(layer, max(firsts.values()) + BEYOND)
+    rho = 1 - _cosine_distances(layer, max(firsts.values()) + BEYOND)
     for delta, path in zip(SEPARATIONS, rho.T, strict=True):
         common: dict[str, Any] = {"activation": NAME, "at": delta}
         for epsilon, first in firsts.items():
@@ -55,7 +55,7 @@ def many_layers(setting: Setting) -> Iterator[Measurement]:
         yield Measurement("normrelu_rise", rise, printed=DELTA, **common)
 
 
-def _deficits(layer: CorrelationMap, layers: int) -> Array:
+def _cosine_distances(layer: CorrelationMap, layers: int) -> Array:
     """Return 1 - ρ after 0, 1, … layers (L, n, n, separations), of all pairs of NORMS."""
     sigma, q, every = activations.get(NAME), NORMS, slice(0, len(NORMS))
     path = [np.broadcast_to(SEPARATIONS, (len(q), len(q), len(SEPARATIONS)))]
@@ -63,9 +63,9 @@ def _deficits(layer: CorrelationMap, layers: int) -> Array:
         if number < EQUAL:
             step = dual(sigma, q)
             before = np.moveaxis(path[-1], -1, 0)
-            after = [step.deficits(every, every, w, angle_of(w))[0] for w in before]
+            after = [step.cosine_distances(every, every, w, angle_of(w))[0] for w in before]
             path.append(np.stack(after, axis=-1))
             q = step.variances
         else:
-            path.append(layer.deficits(path[-1])[0])
+            path.append(layer.cosine_distances(path[-1])[0])
     return np.array(path)

@@ -85,7 +85,9 @@ def _limit(name: str, scale: float) -> Array:
     layer = dual(activations.get(name), np.array([scale**2]))
     path = [np.full((1, 1), 1 - START)]
     for _ in range(LAYERS):
-        path.append(layer.deficits(slice(0, 1), slice(0, 1), path[-1], angle_of(path[-1]))[0])
+        path.append(
+            layer.cosine_distances(slice(0, 1), slice(0, 1), path[-1], angle_of(path[-1]))[0]
+        )
     return 1 - np.array(path).ravel()
 
 
@@ -121,8 +123,8 @@ def concentration(setting: Setting) -> Iterator[Measurement]:
         width = math.ceil(layers * layer.mu**power / delta**2)
         within = []
         for seed in setting.seeds[:2]:
-            draws = generator(seed, "init")
-            paths = _paths(name, width, draws, layers, start=1 - delta)
+            rng = generator(seed, "init")
+            paths = _paths(name, width, rng, layers, start=1 - delta)
             moved = np.abs(paths[1:] - layer(np.clip(paths[:-1], -1, 1)))
             within.append(np.mean(moved <= delta * layer.mu / 4))
         value = float(np.mean(within))
@@ -132,7 +134,7 @@ def concentration(setting: Setting) -> Iterator[Measurement]:
 def _paths(
     name: str,
     width: int,
-    draws: np.random.Generator,
+    rng: np.random.Generator,
     layers: int,
     *,
     scale: float = 1.0,
@@ -144,7 +146,7 @@ def _paths(
     rho = np.full(networks, start)
     path = [rho]
     for _ in range(layers):
-        u, v = draws.standard_normal((2, networks, width))
+        u, v = rng.standard_normal((2, networks, width))
         across = np.sqrt(np.maximum(1 - rho**2, 0))
         v = rho[:, None] * u + across[:, None] * v
         one, two = sigma.values(scale * u), sigma.values(scale * v)

@@ -50,7 +50,7 @@ def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
     """Return λ_min for samples on an arc, neighbours ``spacing`` apart."""
     angles = spacing * np.arange(count)
     gaps = np.abs(np.subtract.outer(angles, angles))
-    after, _ = layer.deficits(2 * np.sin(gaps / 2) ** 2)
+    after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
     return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
 
 
@@ -63,14 +63,14 @@ def good_event(setting: Setting) -> Iterator[Measurement]:
     θ = √δ/(5n), ``printed`` with Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
     """
     for seed in setting.seeds:
-        draws = generator(seed, "data")
-        x = on_sphere(draws, N, D)
+        rng = generator(seed, "data")
+        x = on_sphere(rng, N, D)
         delta = 1 - float(np.abs(x @ x.T - np.eye(N)).max())
         edge, theta = math.sqrt(delta) / (10 * N), math.sqrt(delta) / (5 * N)
         sd = math.sqrt(1 - theta**2)
         first = 2 * norm.cdf(edge / sd) - 1
-        along = sd * norm.ppf(0.5 + first * (draws.random(DRAWS) - 0.5))
-        across = draws.standard_normal((DRAWS, D))
+        along = sd * norm.ppf(0.5 + first * (rng.random(DRAWS) - 0.5))
+        across = rng.standard_normal((DRAWS, D))
         across -= (across @ x[0])[:, None] * x[0]
         others = (along[:, None] * x[0] + across) @ x[1:].T
         rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))

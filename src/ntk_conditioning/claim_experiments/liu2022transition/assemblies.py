@@ -44,11 +44,11 @@ def theorem_1(setting: Setting) -> Iterator[Measurement]:
     ball. Also the least median over maximum of the |g_i|, of which Assumption 1 wants a bound.
     """
     for seed in setting.seeds:
-        draws = generator(seed, "init")
+        rng = generator(seed, "init")
         for name in SMOOTH:
             sigma = activations.get(name)
             found = {
-                kind: [_over_bound(sigma, kind, draws) for _ in range(DRAWS)]
+                kind: [_over_bound(sigma, kind, rng) for _ in range(DRAWS)]
                 for kind in ("ones", "signs", "free")
             }
             for kind, pairs in found.items():
@@ -59,16 +59,16 @@ def theorem_1(setting: Setting) -> Iterator[Measurement]:
                     yield Measurement("assumption_1", float(evenness.min()), **common)
 
 
-def _over_bound(sigma: Activation, kind: str, draws: np.random.Generator) -> tuple[float, float]:
+def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple[float, float]:
     """Return |quadratic term| over its bound, and median over maximum of the |g_i|."""
-    m, d = int(2 ** draws.uniform(0, 11)), int(draws.integers(1, 9))
-    radius = 10 ** draws.uniform(-1, 1)
-    x = draws.standard_normal(d) * 10 ** draws.uniform(-1, 0.5) / math.sqrt(d)
-    w = draws.standard_normal((m, d)) * draws.uniform(0, 3)
-    v = draws.choice([-1.0, 1.0], m) if kind != "ones" else np.ones(m)
+    m, d = int(2 ** rng.uniform(0, 11)), int(rng.integers(1, 9))
+    radius = 10 ** rng.uniform(-1, 1)
+    x = rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.5) / math.sqrt(d)
+    w = rng.standard_normal((m, d)) * rng.uniform(0, 3)
+    v = rng.choice([-1.0, 1.0], m) if kind != "ones" else np.ones(m)
     free = kind == "free"
-    change = draws.standard_normal((m, d + free))
-    if draws.random() < 0.5:
+    change = rng.standard_normal((m, d + free))
+    if rng.random() < 0.5:
         change[1:] = 0
     change *= radius / np.linalg.norm(change)
     rise = change[:, d] if free else np.zeros(m)
@@ -138,15 +138,15 @@ def corollary_1(setting: Setting) -> Iterator[Measurement]:
         for kind in ("signs", "normal"):
             slopes = []
             for seed in setting.seeds:
-                draws = generator(seed, "init")
-                norms = [_hessian_norm(sigma, kind, m, draws) for m in WIDTHS]
+                rng = generator(seed, "init")
+                norms = [_hessian_norm(sigma, kind, m, rng) for m in WIDTHS]
                 slopes.append(exponent(WIDTHS, norms))
             value = float(np.mean(slopes))
             yield Measurement(f"corollary_1_{kind}", value, printed=-0.5, activation=name)
 
 
-def _hessian_norm(sigma: Activation, kind: str, m: int, draws: np.random.Generator) -> float:
-    z, step = draws.standard_normal(m), 1e-4
-    u = draws.standard_normal(m) if kind == "normal" else draws.choice([-1.0, 1.0], m)
+def _hessian_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generator) -> float:
+    z, step = rng.standard_normal(m), 1e-4
+    u = rng.standard_normal(m) if kind == "normal" else rng.choice([-1.0, 1.0], m)
     bend = (sigma.slopes(z + step) - sigma.slopes(z - step)) / (2 * step)
     return float(_block_norm(u * bend, sigma.slopes(z)).max()) / math.sqrt(m)

@@ -17,7 +17,7 @@ from ntk_conditioning.theory.liu2022transition import (
     largest_gaussian_probability,
     slope_bounds,
 )
-from ntk_conditioning.transition.feedforward import draw_assembly
+from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm
 
 COUNTS = (2, 4, 8, 13, 16, 32, 128, 512)
@@ -32,9 +32,9 @@ def lemma_2(setting: Setting) -> Iterator[Measurement]:
 
     ``printed`` are Lemma 2's probability, which is above 1 where it says nothing, and log m.
     """
-    draws = generator(setting.seeds[0], "init")
+    rng = generator(setting.seeds[0], "init")
     for count in COUNTS:
-        largest = np.abs(draws.standard_normal((DRAWS, count))).max(axis=1)
+        largest = np.abs(rng.standard_normal((DRAWS, count))).max(axis=1)
         above = float(np.mean(largest > math.log(count)))
         allowed = 1 - largest_gaussian_probability(count)
         yield Measurement("lemma_2", above, printed=allowed, width=count, n=DRAWS)
@@ -53,9 +53,9 @@ def hessian(setting: Setting) -> Iterator[Measurement]:
     for name in ("tanh", "softplus"):
         sigma = activations.get(name)
         for width in setting.widths[:2]:
-            draws = generator(setting.seeds[0], "init")
-            network = draw_assembly(D, [width], activation=sigma, generator=draws)
-            x = torch.from_numpy(on_sphere(draws, 1, D)[0])
+            rng = generator(setting.seeds[0], "init")
+            network = draw_network(D, [width], activation=sigma, generator=rng)
+            x = torch.from_numpy(on_sphere(rng, 1, D)[0])
             z = (network.weights[0] @ x / math.sqrt(D)).numpy()
             step = 1e-4
             bend = (sigma.slopes(z + step) - sigma.slopes(z - step)) / (2 * step) / D

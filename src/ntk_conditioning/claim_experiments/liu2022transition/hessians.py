@@ -18,7 +18,7 @@ from ntk_conditioning.theory.liu2022transition import (
     layer_bound_printed,
     neuron_smoothness,
 )
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
 
@@ -31,10 +31,12 @@ FIRST = 1024
 """Width of a first layer that is far wider than the next."""
 
 
-def _network(kind: str, width: int, activation: str, seed: int) -> tuple[Assembly, torch.Tensor]:
+def _network(
+    kind: str, width: int, activation: str, seed: int
+) -> tuple[FeedforwardNet, torch.Tensor]:
     x = math.sqrt(D) * on_sphere(generator(seed, "data"), 1, D)[0]
     hidden = {"two_layer": [width], "narrow": [width, 4, width], "sequential": [FIRST, width]}
-    found = draw_assembly(
+    found = draw_network(
         D,
         hidden.get(kind, [width, width]),
         activation=activation,

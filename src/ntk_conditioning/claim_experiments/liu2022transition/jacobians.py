@@ -24,7 +24,7 @@ from ntk_conditioning.theory.liu2022transition import (
     matrix_norm_probability,
     slope_bounds,
 )
-from ntk_conditioning.transition.feedforward import draw_assembly, layers
+from ntk_conditioning.transition.feedforward import draw_network, layers
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_conditioning.transition.taylor import Expansion
 
@@ -72,12 +72,12 @@ def lemma_4(setting: Setting) -> Iterator[Measurement]:
 
     ``printed`` is what Lemma 4 allows.
     """
-    draws = generator(setting.seeds[0], "init")
+    rng = generator(setting.seeds[0], "init")
     for statement, columns in (("lemma_4", 0), ("lemma_4_long_inputs", INPUTS)):
         for m in COUNTS[:-1]:
             trials = DRAWS // m
             found = np.linalg.norm(
-                draws.standard_normal((trials, m, columns or m)), ord=2, axis=(1, 2)
+                rng.standard_normal((trials, m, columns or m)), ord=2, axis=(1, 2)
             )
             yield Measurement(
                 statement,
@@ -91,9 +91,9 @@ def lemma_4(setting: Setting) -> Iterator[Measurement]:
 
 def lengths(setting: Setting) -> Iterator[Measurement]:
     """Measure how often |w|² is above 5m for normal w; ``printed`` is what Appendix C allows."""
-    draws = generator(setting.seeds[0], "init")
+    rng = generator(setting.seeds[0], "init")
     for m in COUNTS:
-        squares = np.square(draws.standard_normal((DRAWS, m))).sum(axis=1)
+        squares = np.square(rng.standard_normal((DRAWS, m))).sum(axis=1)
         above = float(np.mean(squares > 5 * m))
         yield Measurement("lengths", above, printed=math.exp(-m), width=m, n=DRAWS)
 
@@ -106,9 +106,9 @@ def cross_term(setting: Setting) -> Iterator[Measurement]:
     """
     for seed in setting.seeds[:2]:
         for name in ("tanh", "softplus"):
-            draws = generator(seed, "init")
-            found = draw_assembly(3, [SMALL, SMALL], activation=name, generator=draws)
-            x = torch.from_numpy(draws.standard_normal(3))
+            rng = generator(seed, "init")
+            found = draw_network(3, [SMALL, SMALL], activation=name, generator=rng)
+            x = torch.from_numpy(rng.standard_normal(3))
             expansion = Expansion(found, x)
             columns = torch.eye(expansion.size, dtype=torch.float64)
             hessian = torch.stack([expansion.hessian_product(column) for column in columns])

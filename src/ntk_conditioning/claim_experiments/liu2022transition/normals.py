@@ -18,7 +18,7 @@ from ntk_conditioning.claim_experiments.fits import exponent
 from ntk_conditioning.claim_experiments.samples import on_sphere
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.liu2022transition import product_variance_bound
-from ntk_conditioning.transition.feedforward import Assembly, draw_assembly, layers
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, layers
 from ntk_conditioning.transition.gradients import LayerAngles, gradient_products, layer_angles
 from ntk_conditioning.transition.taylor import Expansion
 
@@ -36,11 +36,11 @@ ACTIVATIONS = ("tanh", "softplus")
 
 def network(
     hidden: list[int], activation: str, seed: int, *, dense: bool = False
-) -> tuple[Assembly, torch.Tensor]:
+) -> tuple[FeedforwardNet, torch.Tensor]:
     """Return a network at its start, and a sample (d,) of norm sqrt(d)."""
     x = math.sqrt(D) * on_sphere(generator(seed, "data"), 1, D)[0]
-    draws = generator(seed, "init")
-    found = draw_assembly(D, hidden, activation=activation, generator=draws, dense=dense)
+    rng = generator(seed, "init")
+    found = draw_network(D, hidden, activation=activation, generator=rng, dense=dense)
     return found, torch.from_numpy(x)
 
 
@@ -180,7 +180,7 @@ def corollary_2(setting: Setting) -> Iterator[Measurement]:
             yield Measurement("normals_turn_exponent", power, activation=name, depth=layer)
 
 
-def _turns(found: Assembly, moved: Assembly, x: torch.Tensor) -> list[float]:
+def _turns(found: FeedforwardNet, moved: FeedforwardNet, x: torch.Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
     means = []
     for here, there, across in zip(
@@ -194,7 +194,7 @@ def _turns(found: Assembly, moved: Assembly, x: torch.Tensor) -> list[float]:
     return means
 
 
-def _moved(found: Assembly, x: torch.Tensor) -> Assembly:
+def _moved(found: FeedforwardNet, x: torch.Tensor) -> FeedforwardNet:
     gradient = Expansion(found, x).gradient
     change = RADIUS * gradient / torch.linalg.vector_norm(gradient)
     parts = torch.split(change, [weight.numel() for weight in found.weights])

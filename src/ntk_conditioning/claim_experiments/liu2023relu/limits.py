@@ -150,11 +150,11 @@ def _delta_products(
 
 def _pairs(seed: int) -> Array:
     """Return samples (2k, D) of various norms; samples 2i and 2i + 1 are at the i-th angle."""
-    draws = generator(seed, "data")
+    rng = generator(seed, "data")
     rows = []
     for angle in ANGLES:
-        frame, _ = np.linalg.qr(draws.standard_normal((D, 2)))
-        norms = draws.uniform(0.5, 2.0, size=2)
+        frame, _ = np.linalg.qr(rng.standard_normal((D, 2)))
+        norms = rng.uniform(0.5, 2.0, size=2)
         rows += [norms[0] * frame[:, 0]]
         rows += [norms[1] * (np.cos(angle) * frame[:, 0] + np.sin(angle) * frame[:, 1])]
     return np.array(rows)

@@ -18,7 +18,7 @@ COPIES = 40
 """Matrices of each size for each seed."""
 
 
-def _draws(setting: Setting) -> Iterator[np.random.Generator]:
+def _generators(setting: Setting) -> Iterator[np.random.Generator]:
     for seed in setting.seeds:
         for copy in range(COPIES):
             yield generator(seed + 1000 * copy, "init")
@@ -29,8 +29,8 @@ def gaussian_gram(setting: Setting) -> Iterator[Measurement]:
     deviations = []
     for m in SIZES:
         found = []
-        for draws in _draws(setting):
-            a = draws.standard_normal((m, 16))
+        for rng in _generators(setting):
+            a = rng.standard_normal((m, 16))
             found.append(a.T @ a / m - np.eye(16))
         entries = np.array(found)
         off = ~np.eye(16, dtype=bool)
@@ -56,10 +56,10 @@ def _chebyshev(setting: Setting) -> Iterator[Measurement]:
     m = 256
     variance = 2 / m
     eps = math.sqrt(variance)
-    draws = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
+    ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
     yield Measurement(
         "chebyshev",
-        float(np.mean(np.abs(draws - 1) >= eps)),
+        float(np.mean(np.abs(ratios - 1) >= eps)),
         printed=variance / eps,
         corrected=variance / eps**2,
         width=m,
@@ -81,8 +81,8 @@ def lemmas(setting: Setting) -> Iterator[Measurement]:
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
             found: dict[str, list[float]] = {name: [] for name in limits}
-            for draws in _draws(setting):
-                w, u = draws.standard_normal((q, 2)), draws.standard_normal((4, q))
+            for rng in _generators(setting):
+                w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
                 found["lemma_d1"].append(float(both.mean()))

@@ -51,4 +51,4 @@ FROM_ARCHIVE: Mapping[str, Callable[..., RawSamples]] = {"cifar10": read_cifar10
 """Readers of one archive or folder that has the training and the test part; they take `split`."""
 
 FROM_FEATURES: Mapping[str, Callable[..., RawSamples]] = {"librispeech": read_features}
-"""Readers of features that a rule has extracted from the source; the options are that rule's."""
+"""Readers of features that were extracted from recordings beforehand; they take no options."""

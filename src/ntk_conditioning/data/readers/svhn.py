@@ -43,7 +43,7 @@ def read_svhn(
     if not sha256:
         raise ChecksumError(
             f"{x} is of unknown checksum, and MATLAB files are read only if theirs is known; "
-            "give it in the catalogue under the key sha256 (the command sha256sum prints it)"
+            "give its sha256 (the command sha256sum prints it)"
         )
     require_sha256(x, sha256)
     try:

@@ -1,0 +1,102 @@
+"""The readers give what the datasets' authors put into their files.
+
+Genuine files, partly subsets of the official ones, stand in a folder beside the repository where
+there is room for them; elsewhere these tests are skipped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from ntk_conditioning import files
+from ntk_conditioning.data.datasets import Split, read
+from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_workflow.catalogue import dataset_source
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT.parent / "shared" / "data"
+CATALOGUE: dict[str, Any] = {
+    **yaml.safe_load((ROOT / "datasets.yaml").read_text()),
+    **yaml.safe_load((ROOT / "tests/data/catalogue.yaml").read_text()),
+}
+# Counts of the labels 0 to 9; the first two are of the full datasets, as their authors have them.
+COUNTS: dict[tuple[str, Split], list[int]] = {
+    ("mnist", "train"): [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
+    ("mnist", "test"): [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
+    ("fashion_mnist", "train"): [6000] * 10,
+    ("fashion_mnist", "test"): [1000] * 10,
+    ("svhn_subset", "train"): [24, 84, 65, 59, 49, 45, 29, 27, 30, 30],
+    ("svhn_subset", "test"): [24, 77, 67, 37, 34, 25, 44, 27, 22, 31],
+    ("cifar10_subset", "train"): [342, 329, 363, 332, 353, 335, 366, 339, 345, 344],
+    ("cifar10_subset", "test"): [6, 3, 2, 5, 6, 7, 10, 7, 7, 9],
+}
+# Mean and standard deviation of the full training parts' pixels, in units of 255, as they are
+# commonly published to normalise them; of SVHN and CIFAR-10 the mean over the three colours.
+PIXELS = {
+    "mnist": (0.1307, 0.3081),
+    "fashion_mnist": (0.2860, 0.3530),
+    "svhn_subset": (0.4516, 0.1989),
+    "cifar10_subset": (0.4734, 0.2516),
+}
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="the original files are not in ../shared/data"
+)
+
+
+def original(name: str, split: Split) -> PreparedSamples:
+    entry = CATALOGUE[name]
+    parts = {part: FOLDER / file["name"] for part, file in entry["files"].items()}
+    for part, path in parts.items():
+        if not path.is_file():
+            pytest.skip(f"{path.name} is not in ../shared/data")
+        files.require_sha256(path, entry["files"][part]["sha256"])
+        assert path.stat().st_size == entry["files"][part].get("bytes", path.stat().st_size)
+    return read(dataset_source(name, entry), parts, split=split)
+
+
+def images(dataset: PreparedSamples) -> np.ndarray:
+    return dataset.x.reshape(-1, 32, 32, 3).astype(float)
+
+
+@pytest.mark.parametrize(("name", "split"), COUNTS)
+def test_every_class_has_its_samples(name, split):
+    dataset = original(name, split)
+    assert dataset.y is not None
+    assert np.bincount(dataset.y).tolist() == COUNTS[name, split]
+    assert dataset.x.shape == (sum(COUNTS[name, split]), 784 if "mnist" in name else 3072)
+    assert (dataset.x.dtype, dataset.x.min(), dataset.x.max()) == (np.uint8, 0, 255)
+
+
+@pytest.mark.parametrize("name", PIXELS)
+def test_pixels_are_those_of_the_dataset(name):
+    x = original(name, "train").x / 255
+    # A subset's mean differs by its choice: of n images, whose means vary by about 0.15.
+    tolerance = 5 * 0.15 / len(x) ** 0.5 if name.endswith("_subset") else 5e-5
+    np.testing.assert_allclose([x.mean(), x.std()], PIXELS[name], atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["svhn_subset", "cifar10_subset"])
+def test_images_can_be_shown(name):
+    x = images(original(name, "train"))
+    # In a photograph neighbours are alike, along rows and columns and from colour to colour. In
+    # any other order of the axes this does not hold for all three.
+    for axis in (1, 2, 3):
+        step = np.abs(np.diff(x, axis=axis)).mean()
+        assert step < 0.3 * np.abs(x - np.roll(x, 1, axis=0)).mean()
+    far = np.abs(x[:, :, 16:] - x[:, :, :16]).mean()
+    assert np.abs(np.diff(x, axis=2)).mean() < far / 2
+
+
+def test_cifar10_is_the_right_way_up():
+    # Skies are above: airplanes are brighter in the upper half, and blue there.
+    dataset = original("cifar10_subset", "train")
+    airplanes = images(dataset)[dataset.y == 0]
+    upper, lower = airplanes[:, :16], airplanes[:, 16:]
+    assert upper.mean() > lower.mean()
+    assert upper[..., 2].mean() > upper[..., 0].mean() + 10

@@ -1,0 +1,126 @@
+"""CIFAR-10 is read from its archive and unpacked, and every fault is named with its place."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.datasets import PartError, Source, read
+from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
+from ntk_conditioning.data.tars import TarError
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import MissingFileError
+from tests.sources import cifar_batches, tar_bytes
+
+RECORD = 3073
+GOOD = cifar_batches(2, 1, 1, 3, 1, 2)
+
+
+def archive(folder: Path, members: Mapping[str, bytes], *, prefix: str = f"{FOLDER}/") -> Path:
+    path = folder / "cifar-10-binary.tar.gz"
+    content = tar_bytes({prefix + name: content for name, content in members.items()})
+    path.write_bytes(gzip.compress(content, 1))
+    return path
+
+
+def both(folder: Path, members: Mapping[str, bytes]) -> tuple[Path, Path]:
+    """Return the members in an archive and in a folder."""
+    inner = folder / "unpacked" / FOLDER
+    inner.mkdir(parents=True)
+    for name, content in members.items():
+        (inner / name).write_bytes(content)
+    return archive(folder, members), inner
+
+
+@pytest.mark.parametrize("split", BATCHES)
+def test_images_and_labels(tmp_path, split):
+    content = b"".join(GOOD[name] for name in BATCHES[split])
+    packed, inner = both(tmp_path, GOOD)
+    for path in (packed, inner, inner.parent):
+        found = read_cifar10(path, split=split)
+        assert found.y.tolist() == list(content[::RECORD])
+        assert (found.x.shape, found.x.dtype) == ((len(found.y), 32, 32, 3), np.uint8)
+        for n, row, column, colour in np.ndindex(found.x.shape):
+            place = n * RECORD + 1 + 1024 * colour + 32 * row + column
+            assert found.x[n, row, column, colour] == content[place]
+
+
+@pytest.mark.parametrize("prefix", ["", "./", f"./{FOLDER}/", "elsewhere/"])
+def test_order_and_other_members_do_not_matter(tmp_path, prefix):
+    expected = read_cifar10(archive(tmp_path, GOOD)).x
+    others = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n", "more.bin": b"x"}
+    path = archive(tmp_path, others | dict(reversed(GOOD.items())), prefix=prefix)
+    np.testing.assert_array_equal(read_cifar10(path).x, expected)
+
+
+def test_classes_keep_their_numbers(tmp_path):
+    path = archive(tmp_path, cifar_batches(*[20] * 6))
+    everything, some = read_cifar10(path), read_cifar10(path, classes=[2, 0])
+    assert set(some.y.tolist()) == {0, 2}
+    np.testing.assert_array_equal(some.x, everything.x[np.isin(everything.y, [0, 2])])
+    with pytest.raises(ContentError, match="no sample is of class"):
+        read_cifar10(archive(tmp_path, GOOD), classes=list(range(10)))
+
+
+def test_both_parts_come_from_one_path(tmp_path):
+    path = archive(tmp_path, GOOD)
+    entry = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
+    for parts in ({}, {"train_x": path, "test_x": path}):
+        assert read(entry, parts).x.shape == (8, 3072)
+        assert read(entry, parts, split="test").x.shape == (2, 3072)
+    with pytest.raises(PartError, match="has the labels in train_x, not train_y"):
+        read(entry, {"train_y": path})
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_missing_batch_is_named(tmp_path, name):
+    split = "test" if name in BATCHES["test"] else "train"
+    for path in both(tmp_path, {other: GOOD[other] for other in GOOD if other != name}):
+        with pytest.raises(ContentError, match=f"{path.name} has no {name}; take cifar-10-b"):
+            read_cifar10(path, split=split)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is empty"),
+        (bytes(RECORD - 1), "ends at byte 3072, inside record 0; records have 3073 bytes"),
+        (bytes(2 * RECORD + 5), "ends at byte 6151, inside record 2"),
+        (bytes(RECORD) + b"\x0a" + bytes(3072), r"record 1 \(byte 3073\) has label 10, not 0"),
+        (b"\xff" + bytes(3072), r"record 0 \(byte 0\) has label 255, not 0 to 9"),
+    ],
+)
+def test_a_wrong_batch_is_named_with_its_place(tmp_path, content, problem):
+    for path in both(tmp_path, GOOD | {"data_batch_3.bin": content}):
+        with pytest.raises(CifarError, match=f"{path.name}.*data_batch_3.bin: .*{problem}"):
+            read_cifar10(path)
+        read_cifar10(path, split="test")  # which it is no part of
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("data_batch_1", "pickled Python"), ("data_batch_1.mat", "MATLAB")]
+)
+def test_other_versions_are_refused(tmp_path, name, version):
+    for path in both(tmp_path, {name: b"\x80\x02}q\x01", "test_batch": b"\x80\x02}q\x01"}):
+        problem = f"is CIFAR-10's {version} version; take the binary version, cifar-10-binary"
+        with pytest.raises(CifarError, match=problem):
+            read_cifar10(path)
+
+
+def test_other_files_and_none_are_named(tmp_path):
+    twice = archive(tmp_path, {f"{folder}/{name}": GOOD[name] for folder in "ab" for name in GOOD})
+    with pytest.raises(CifarError, match=r"member .*/b/data_batch_1.bin: a second batch"):
+        read_cifar10(twice)
+    twice.write_text("no archive")
+    with pytest.raises(TarError, match=r"cifar-10-binary.tar.gz: no tar archive"):
+        read_cifar10(twice)
+    with pytest.raises(MissingFileError, match="absent does not exist"):
+        read_cifar10(tmp_path / "absent")
+    (tmp_path / "data_batch_1.bin").mkdir()
+    with pytest.raises(UserError, match=r"data_batch_1.bin is not a file"):
+        read_cifar10(tmp_path)

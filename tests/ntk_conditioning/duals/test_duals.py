@@ -1,0 +1,352 @@
+"""Duals: closed forms against high precision, and quadrature against them and plain integration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from ntk_conditioning.duals import quadrature
+from ntk_conditioning.duals.closed_forms import (
+    ErfDual,
+    LeakyReLUDual,
+    angle_of,
+    dual,
+    dual_error,
+)
+from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
+
+FIRST, SECOND = slice(0, 1), slice(1, 2)
+ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
+
+
+def cosine_distances(found, theta: float) -> tuple[float, float]:
+    """Return w' and h of the first and second sample of a dual at one angle."""
+    w = np.full((1, 1), 2 * math.sin(theta / 2) ** 2)
+    next_w, h = found.cosine_distances(FIRST, SECOND, w, np.full((1, 1), theta))
+    return next_w.item(), h.item()
+
+
+# --- closed forms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theta", ANGLES)
+@pytest.mark.parametrize("slope", [0.0, 0.01, 0.3, 1.0])
+def test_leaky_relus_are_their_integral(slope, theta):
+    """E σσ and E σ'σ' of relu(z) + a·min(z, 0) from the arc-cosine kernels (Cho & Saul 2009)."""
+    with mpmath.workdps(40):
+        angle, a = mpmath.mpf(theta), mpmath.mpf(slope)
+
+        def mixed(same, opposite):
+            # pairs of equal signs occur with factors 1 and a², of opposite signs twice with a
+            return (1 + a * a) * same - 2 * a * opposite
+
+        def order_1(t):
+            return (mpmath.sin(t) + (mpmath.pi - t) * mpmath.cos(t)) / (2 * mpmath.pi)
+
+        def order_0(t):
+            return (mpmath.pi - t) / (2 * mpmath.pi)
+
+        gain2 = 2 / (1 + a * a)
+        w = 1 - gain2 * mixed(order_1(angle), order_1(mpmath.pi - angle))
+        h = 1 - gain2 * mixed(order_0(angle), -order_0(mpmath.pi - angle))
+        expected = float(w), float(h)
+    found = cosine_distances(LeakyReLUDual(np.ones(2), negative_slope=slope), theta)
+    assert found == pytest.approx(expected, rel=4e-15, abs=1e-30)
+
+
+@pytest.mark.parametrize("theta", ANGLES)
+@pytest.mark.parametrize(
+    "q", [(1.0, 1.0), (0.3, 5.0), (2.0, 2.0 + 1e-6), (7e2, 6.5e2), (1e16, 2e16)]
+)
+def test_erf_is_williams_formula(q, theta):
+    """Williams 1996, Eq. (10), and its derivative, in 50 digits."""
+    with mpmath.workdps(50):
+        q1, q2 = map(mpmath.mpf, q)
+        cosine = mpmath.cos(mpmath.mpf(theta))
+
+        def values(a, b, c):
+            return mpmath.asin(2 * mpmath.sqrt(a * b) * c / mpmath.sqrt((1 + 2 * a) * (1 + 2 * b)))
+
+        def slopes(a, b, c):
+            return 1 / mpmath.sqrt((1 + 2 * a) * (1 + 2 * b) - 4 * a * b * c * c)
+
+        expected = tuple(
+            float(1 - f(q1, q2, cosine) / mpmath.sqrt(f(q1, q1, 1) * f(q2, q2, 1)))
+            for f in (values, slopes)
+        )
+    # Of nearly equal variances, q - q' keeps 10 of 16 digits, and what is left of w' is its square.
+    found = cosine_distances(ErfDual(np.array(q)), theta)
+    assert found == pytest.approx(expected, rel=1e-8 if q[1] == 2 + 1e-6 else 1e-12, abs=1e-24)
+
+
+def test_angles_of_deficits_are_right_for_tiny_ones():
+    assert angle_of(np.array([5e-21, 1.0, 2.0 + 4e-16])) == pytest.approx([1e-10, np.pi / 2, np.pi])
+
+
+# --- shifted ReLUs --------------------------------------------------------------------------------
+
+
+def shifted_relu_distances(c, b, q, theta):
+    """Return w' and h of max(z - c, 0) + b in 40 digits, integrating over v what u leaves of it.
+
+    Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the mean of the
+    shifted_relu and the probability beyond the kink are known.
+    """
+    with mpmath.workdps(40):
+        c, b, angle = map(mpmath.mpf, (c, b, theta))
+        root, root2 = (mpmath.sqrt(mpmath.mpf(each)) for each in q)
+        cosine, sine = mpmath.cos(angle), mpmath.sin(angle)
+        tail, density = lambda z: mpmath.erfc(z / mpmath.sqrt(2)) / 2, mpmath.npdf
+
+        def beyond(z):
+            return (c / root2 - cosine * z) / sine
+
+        crossing = c / root2 / cosine  # where v, given u, is at its kink, to within some sin θ
+        layer = [crossing + step * sine for step in (-40, -8, -2, 0, 2, 8, 40)]
+        low = c / root
+        edges = [low, *(z for z in sorted([*layer, *range(-8, 9)]) if low < z < 12), 12]
+
+        def mean(f, edges=edges):
+            return mpmath.quad(lambda z: f(z) * density(z), edges)
+
+        def above2(z):
+            at = beyond(z)
+            return root2 * sine * (density(at) - at * tail(at))
+
+        def first(s):
+            return s * density(c / s) - c * tail(c / s)
+
+        def second(s):
+            return (s * s + c * c) * tail(c / s) - c * s * density(c / s) + 2 * b * first(s) + b * b
+
+        values = (
+            mean(lambda z: (root * z - c) * above2(z)) + b * (first(root) + first(root2)) + b * b
+        )
+        slopes = mean(lambda z: tail(beyond(z)))
+        w = 1 - values / mpmath.sqrt(second(root) * second(root2))
+        return float(w), float(1 - slopes / mpmath.sqrt(tail(low) * tail(c / root2)))
+
+
+@pytest.mark.parametrize("theta", [1e-8, 0.4, 2.9])
+@pytest.mark.parametrize("q", [(1.0, 1.0), (0.5, 2.0), (1.0, 1.0009765625), (9.0, 0.25)])
+@pytest.mark.parametrize("kink", [-1.5975, -0.25, 2.0])
+def test_shifted_relus_are_their_integral(kink, q, theta):
+    sigma = activations.normrelu(kink)
+    found = dual(sigma, np.array(q))
+    expected = shifted_relu_distances(kink, sigma.shifted_relu.offset, q, theta)
+    # from λ and b, and from q - q', which keeps 13 of 16 digits where norms are nearly equal
+    assert cosine_distances(found, theta) == pytest.approx(
+        expected, rel=1e-11 if q[1] == 1.0009765625 else 1e-12
+    )
+    assert found.error < 1e-13
+
+
+def test_moments_of_shifted_relus_are_quadratures():
+    q = np.array([0.1, 1.0, 4.0])
+    for sigma in (activations.get("normrelu"), activations.get("normalized_normrelu-2")):
+        found = dual(sigma, q)
+        values = [sigma.expectation(np.square, q=each) for each in q]
+        np.testing.assert_allclose(found.variances, values, rtol=1e-12)
+        assert found.variances[1] == pytest.approx(1, abs=1e-13)
+        np.testing.assert_allclose(
+            found.slopes,
+            sigma.shifted_relu.scale**2 * special.ndtr(-sigma.shifted_relu.kink / np.sqrt(q)),
+            rtol=1e-14,
+        )
+
+
+# --- quadrature -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theta", ANGLES)
+@pytest.mark.parametrize("q", [(1.0, 1.0), (0.5, 2.0), (1.0, 1.0 + 1e-7)])
+@pytest.mark.parametrize("name", ["relu", "linear", "leaky_relu-0.3", "erf"])
+def test_quadrature_is_the_closed_form(name, q, theta):
+    sigma = activations.get(name)
+    by_quadrature = QuadratureDual(replace(sigma, negative_slope=None), np.array(q))
+    assert by_quadrature.error < 2e-14
+    exact = dual(sigma, np.array(q))
+    np.testing.assert_allclose(by_quadrature.variances, exact.variances, rtol=1e-14)
+    np.testing.assert_allclose(by_quadrature.slopes, exact.slopes, rtol=1e-14)
+    # The error is absolute, and small angles keep relative precision beside it.
+    tolerance = {"rel": 3e-12, "abs": by_quadrature.error * min(1, theta)}
+    assert cosine_distances(by_quadrature, theta) == pytest.approx(
+        cosine_distances(exact, theta), **tolerance
+    )
+
+
+def logistic(z: float) -> float:
+    return 1 / (1 + math.exp(-z)) if z > 0 else math.exp(z) / (1 + math.exp(z))
+
+
+def normal_cdf(z: float) -> float:
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+def normal_density(z: float) -> float:
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # SELU's constants
+
+PLAIN = {
+    "tanh": (math.tanh, lambda z: 1 - math.tanh(z) ** 2),
+    "gelu": (
+        lambda z: z * normal_cdf(z),
+        lambda z: normal_cdf(z) + z * normal_density(z),
+    ),
+    "selu": (
+        lambda z: SCALE * (z if z > 0 else ALPHA * math.expm1(z)),
+        lambda z: SCALE * (1 if z > 0 else ALPHA * math.exp(z)),
+    ),
+    "sigmoid": (logistic, lambda z: logistic(z) * logistic(-z)),
+    "softplus": (lambda z: max(z, 0) + math.log1p(math.exp(-abs(z))), logistic),
+    # the mean and deviation of ReLU are 1/sqrt(2π) and sqrt((1 - 1/π)/2)
+    "normalized_relu": (
+        lambda z: (max(z, 0) - 1 / math.sqrt(2 * math.pi)) / math.sqrt((1 - 1 / math.pi) / 2),
+        lambda z: (1 if z > 0 else 0) / math.sqrt((1 - 1 / math.pi) / 2),
+    ),
+}
+
+
+def expectation(f, q: float, q2: float, theta: float) -> float:
+    """Return E f(u) f(v) by nested adaptive integration, cut where u or v changes sign."""
+    scale, along, across = math.sqrt(q), math.sqrt(q2) * math.cos(theta), math.sin(theta)
+    across *= math.sqrt(q2)
+
+    def inner(z: float) -> float:
+        crossing = min(max(-along * z / across, -9.0), 9.0)
+        return sum(
+            integrate.quad(
+                lambda t: f(along * z + across * t) * normal_density(t),
+                low,
+                high,
+                epsabs=1e-13,
+                epsrel=1e-12,
+            )[0]
+            for low, high in ((-9.0, crossing), (crossing, 9.0))
+            if low < high
+        )
+
+    return sum(
+        integrate.quad(
+            lambda z: f(scale * z) * inner(z) * normal_density(z),
+            low,
+            high,
+            epsabs=1e-11,
+            epsrel=1e-11,
+        )[0]
+        for low, high in ((-9.0, 0.0), (0.0, 9.0))
+    )
+
+
+def second_moment(f, q: float) -> float:
+    return sum(
+        integrate.quad(
+            lambda z: f(math.sqrt(q) * z) ** 2 * normal_density(z), a, b, epsabs=1e-13, epsrel=1e-12
+        )[0]
+        for a, b in ((-9.0, 0.0), (0.0, 9.0))
+    )
+
+
+@pytest.mark.parametrize(
+    ("q", "theta"), [((1.0, 1.0), 0.4), ((0.6, 2.5), 1.3), ((4.0, 0.8), 2.7)], ids=str
+)
+@pytest.mark.parametrize("name", PLAIN)
+def test_quadrature_is_plain_integration(name, q, theta):
+    sigma = activations.get(name)
+    found = QuadratureDual(sigma, np.array(q))
+    distances = cosine_distances(found, theta)
+    for f, moments, distance in zip(
+        PLAIN[name], (found.variances, found.slopes), distances, strict=True
+    ):
+        own = [second_moment(f, each) for each in q]
+        np.testing.assert_allclose(moments, sigma.gain**2 * np.array(own), rtol=1e-11)
+        expected = 1 - expectation(f, *q, theta) / math.sqrt(own[0] * own[1])
+        assert distance == pytest.approx(expected, abs=1e-10)  # the reference's own accuracy
+
+
+@pytest.mark.parametrize("q", [1.0, (0.5, 2.0), (3.0, 60.0), 700.0], ids=str)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tanh",
+        "gelu",
+        "selu",
+        "sigmoid",
+        "softplus",
+        "normalized_relu",
+        "normalized_gelu",
+        "normrelu",
+    ],
+)
+def test_errors_are_small_for_the_packages_activations(name, q):
+    assert dual_error(name, q=np.array(q)) < (1e-13 if np.max(q) < 100 else 1e-12)
+
+
+@pytest.mark.parametrize("theta", [1e-8, 1e-6, 1e-4])
+def test_small_angles_keep_their_digits_at_a_kink(theta):
+    """To first order h = θ J² / (2π E σ'²), with J the jump of σ' at 0, and w' = w q E σ'² / E σ².
+
+    With probability θ/π the signs of u and v differ, and then σ'(u) - σ'(v) = ±J.
+    """
+    sigma, q = activations.get("selu"), np.array([1.7, 1.7])
+    found = QuadratureDual(sigma, q)
+    jump = SCALE * (ALPHA - 1)
+    first_h = theta * jump**2 / (2 * math.pi) * sigma.gain**2 / found.slopes[0]
+    first_w = theta**2 / 2 * q[0] * found.slopes[0] / found.variances[0]
+    next_w, h = cosine_distances(found, theta)
+    assert h == pytest.approx(first_h, rel=3 * theta + 1e-9)
+    assert next_w == pytest.approx(first_w, rel=3 * theta + 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("q", [1e9, 1e12, 1e17])
+def test_duals_that_are_not_right_say_so(q):
+    """Of tanh as a step: moments that the nodes miss, and quadrature that is not a number."""
+    layer = dual(activations.get("tanh"), np.array([q]))
+    slope = layer.slopes[0] * math.sqrt(q) * math.sqrt(math.pi / 2) * 3 / 4
+    assert abs(slope / activations.get("tanh").gain ** 2 - 1) <= layer.error + 1e-4
+    assert layer.error > 1e-9
+    assert layer.relative_error > 1e-9
+
+
+def test_equal_samples_have_no_cosine_distances():
+    for name in ("selu", "normrelu"):
+        for q in ([0.7, 0.7], [0.7, 0.7, 3.0]):
+            assert cosine_distances(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
+
+
+def hard_tanh() -> Activation:
+    return Activation(
+        "hard_tanh",
+        function=lambda z: z.clamp(-1, 1),
+        derivative=lambda z: (z.abs() < 1).to(z.dtype),
+        kinks=(-1.0, 1.0),
+    )
+
+
+def test_kinks_elsewhere_are_reported_with_the_error_they_cause():
+    with pytest.warns(
+        InaccurateDualWarning, match="hard_tanh: .* only right to .* kinks away from 0, at -1, 1$"
+    ):
+        found = QuadratureDual(hard_tanh(), np.ones(2))
+    assert found.error > quadrature.WARN_ABOVE
+    # E σ'(u)σ'(v) = P(|u| < 1, |v| < 1), by integrating the conditional probability of |v| < 1
+    theta = 0.9
+
+    def conditional(z: float) -> float:
+        ends = ((sign - math.cos(theta) * z) / math.sin(theta) for sign in (1, -1))
+        upper, lower = (special.ndtr(end) for end in ends)
+        return normal_density(z) * (upper - lower)
+
+    both = integrate.quad(conditional, -1, 1)[0]
+    one = special.ndtr(1) - special.ndtr(-1)
+    assert cosine_distances(found, theta)[1] == pytest.approx(1 - both / one, abs=10 * found.error)

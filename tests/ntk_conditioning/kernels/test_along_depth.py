@@ -1,0 +1,116 @@
+"""Kernels along depth in one pass are those of the recursion for each depth, with honest errors."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.kernels import along_depth as along_depth_module
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.networks import activations
+
+
+def on_sphere(n: int, d: int, seed: int = 0) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    return x / np.linalg.norm(x, axis=1)[:, None]
+
+
+def close_pair(theta: float) -> np.ndarray:
+    return np.array([[1.0, 0.0], [math.cos(theta), math.sin(theta)]])
+
+
+@pytest.mark.parametrize("name", ["relu", "erf", "normrelu", "selu", "normalized_gelu", "sigmoid"])
+@pytest.mark.parametrize("radius", [1.0, 3.0])
+def test_one_pass_is_the_recursion_of_every_depth(name, radius):
+    x = radius * on_sphere(20, 4)
+    upper = np.triu_indices(20, 1)
+    depths = [0, 1, 3, 9]
+    for found in along_depth(x, depths=reversed(depths), activation=name):
+        assert found.depth == depths.pop(0)
+        layer = infinite.layer_at(x, depth=found.depth, activation=name)
+        for kernel, correlations in ((layer.nngp, found.nngp), (layer.ntk, found.ntk)):
+            error = np.abs(kernel[upper] / kernel[0, 0] - correlations.pairs).max()
+            assert error <= 2 * correlations.error < 1e-11
+    assert depths == []
+
+
+def test_on_the_sphere_one_dual_serves_all_layers(monkeypatch):
+    made = []
+    monkeypatch.setattr(along_depth_module, "dual", lambda *args: made.append(args) or dual(*args))
+    list(along_depth(on_sphere(5, 3), depths=[50], activation="tanh"))
+    assert len(made) == 1
+
+
+def test_equation_7_with_its_index_corrected_is_the_ntk():
+    """Factors are slopes at σ̂^(h'-1), printed with σ̂^(h'); for ReLU it is liu2023relu's kernel."""
+    x, depth = on_sphere(6, 3), 4
+    layer, one = dual(activations.get("relu"), np.ones(1)), slice(0, 1)
+    w, h = [(1 - x @ x.T)[np.triu_indices(6, 1)]], []
+    for _ in range(depth + 1):
+        after, slope = layer.cosine_distances(
+            one, one, w[-1][:, None], np.arccos(1 - w[-1])[:, None]
+        )
+        w.append(after[:, 0])
+        h.append(slope[:, 0])
+
+    def equation_7(shift: int) -> np.ndarray:
+        return sum(
+            (1 - w[first - 1])
+            * np.prod([1 - h[at - 1 + shift] for at in range(first, depth + 1)], axis=0)
+            for first in range(1, depth + 2)
+        )
+
+    (found,) = along_depth(x, depths=[depth], activation="relu")
+    np.testing.assert_allclose(equation_7(0) / (depth + 1), found.ntk.pairs, rtol=1e-12)
+    assert np.abs(equation_7(1) / (depth + 1) - found.ntk.pairs).max() > 0.01
+
+
+@pytest.mark.parametrize("theta", [1e-7, 1e-2, 1.3])
+def test_errors_bound_those_of_deep_kernels(theta):
+    """erf and ReLU after 400 layers, against 50 digits."""
+    with mpmath.workdps(50):
+        start = mpmath.cos(mpmath.mpf(theta))
+        exact = {"erf": start, "relu": start}
+        for _ in range(400):
+            exact["erf"] = mpmath.asin(exact["erf"] * 2 / 3) / mpmath.asin(mpmath.mpf(2) / 3)
+            rho = exact["relu"]
+            exact["relu"] = (
+                mpmath.sqrt(1 - rho**2) + (mpmath.pi - mpmath.acos(rho)) * rho
+            ) / mpmath.pi
+    for name, expected in exact.items():
+        (found,) = along_depth(close_pair(theta), depths=[400], activation=name)
+        assert abs(found.nngp.pairs[0] - expected) <= found.nngp.error < 2e-12
+
+
+def test_the_excess_keeps_digits_that_kappa_loses():
+    """Two samples: kappa - 1 = 2ρ / (1 - ρ), and ρ falls by σ̂'(0) per layer."""
+    (deep,) = along_depth(close_pair(1.0), depths=[300], activation="erf")
+    rho = deep.nngp.pairs[0]
+    excess, error = deep.nngp.excess
+    assert 1e-13 < rho < 1e-11
+    assert excess == pytest.approx(2 * rho / (1 - rho), rel=1e-12)
+    assert 2 * deep.nngp.error < error < 1e-12
+
+
+def test_a_kernel_that_rounding_makes_singular_has_no_excess():
+    (found,) = along_depth(close_pair(1e-9), depths=[1], activation="relu")
+    assert found.nngp.excess is None
+    assert found.nngp.eigenvalues[0] == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    ("x", "depth", "problem"),
+    [
+        ([[1.0, 0.0], [0.0, 2.0]], 1, "norms from 1 to 2; scale the samples to one norm"),
+        ([[1.0, 0.0]], 1, "a single sample has no pair"),
+        ([[1.0, 0.0], [0.0, 1.0]], -1, "depth -1 is negative"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(x, depth, problem):
+    with pytest.raises(infinite.SamplesError, match=problem):
+        list(along_depth(x, depths=[depth], activation="relu"))

@@ -1,0 +1,338 @@
+"""Activations against autograd, torch's own functions and independent integration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import integrate
+from torch.nn import functional
+
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import (
+    Activation,
+    ActivationError,
+    UnknownActivationError,
+    get,
+    register,
+)
+
+REGISTERED = ("relu", "linear", "leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus")
+REGISTERED += ("normrelu",)
+SHIFTED = ("normrelu", "normrelu--0.5", "normrelu-2", "normrelu-0")
+SPELLINGS = (
+    *REGISTERED,
+    "leaky_relu-0.2",
+    *SHIFTED[1:],
+    *(f"normalized_{name}" for name in REGISTERED),
+)
+
+
+def normrelu_constants(c: float) -> tuple[float, float, float]:
+    """Return λ, b and the coefficient of non-linearity μ of NormReLU_c from its moments."""
+    with mpmath.workdps(30):
+
+        def mean(f):
+            density = mpmath.npdf
+            return mpmath.quad(lambda z: f(z) * density(z), [c, 0, 3, 12] if c < 0 else [c, 4, 12])
+
+        first = mean(lambda z: z - c)
+        scale = 1 / mpmath.sqrt(mean(lambda z: (z - c) ** 2) - first**2)
+        return float(scale), float(-first), float(1 - (scale * mean(lambda z: z * (z - c))) ** 2)
+
+
+NORMRELU = normrelu_constants(-1.5975)
+TORCH = {
+    "relu": functional.relu,
+    "linear": lambda z: z,
+    "leaky_relu": functional.leaky_relu,
+    "leaky_relu-0.2": lambda z: functional.leaky_relu(z, 0.2),
+    "erf": torch.erf,
+    "tanh": torch.tanh,
+    "gelu": functional.gelu,
+    "selu": functional.selu,
+    "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
+    "normrelu": lambda z: NORMRELU[0] * (functional.relu(z + 1.5975) + NORMRELU[1]),
+}
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Undo what a test registers."""
+    monkeypatch.setattr(activations, "_REGISTRY", dict(activations._REGISTRY))
+    monkeypatch.setattr(activations, "_PLUGINS", {})
+    yield
+    get.cache_clear()
+
+
+def gaussian_expectation(f) -> float:
+    """Return E f(z), z ~ N(0, 1), by adaptive integration between 0 and the kinks in use."""
+
+    def integrand(z: float) -> float:
+        return f(z) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    sides = (
+        integrate.quad(integrand, a, b, epsabs=1e-15, epsrel=1e-13, limit=200)[0]
+        for a, b in itertools.pairwise((-13, -1.5975, -0.5, 0, 2, 13))
+    )
+    return sum(sides)
+
+
+def at(function, z: float) -> float:
+    return float(function(torch.tensor(z, dtype=torch.float64)))
+
+
+def test_the_registered_names_are_the_documented_ones():
+    assert activations.names()[: len(REGISTERED)] == REGISTERED
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_functions_are_torchs(name):
+    z = torch.linspace(-9, 9, 1001, dtype=torch.float64)
+    torch.testing.assert_close(get(name).function(z), TORCH[name](z), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_derivatives_are_autograds(name):
+    assert activations.is_known(name)
+    z = torch.linspace(-9, 9, 1000, dtype=torch.float64, requires_grad=True)  # without 0
+    get(name).function(z).sum().backward()
+    torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_float32_stays_float32(name):
+    z = torch.linspace(-3, 3, 7)
+    assert get(name).function(z).dtype == get(name).derivative(z).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_gain_makes_the_second_moment_one(name):
+    moment = gaussian_expectation(lambda z: at(TORCH[name], z) ** 2)
+    assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
+
+
+def test_the_papers_gains():
+    """liu2023relu: sqrt(2) in Eq. (1), 1 in Eq. (3)."""
+    assert get("relu").gain == math.sqrt(2)
+    assert get("linear").gain == 1
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_normrelus_constants_are_its_moments(name):
+    sigma = get(name)
+    scale, offset, mu = normrelu_constants(sigma.shifted_relu.kink)
+    assert sigma.shifted_relu.scale == pytest.approx(scale, rel=1e-13)
+    assert sigma.shifted_relu.offset == pytest.approx(offset, rel=1e-13)
+    z, weights = activations.gaussian_rule(sigma.kinks)
+    assert 1 - (weights @ (z * sigma.values(z))) ** 2 == pytest.approx(mu, rel=1e-12)
+    assert gaussian_expectation(lambda z: at(sigma.function, z)) == pytest.approx(0, abs=1e-13)
+    assert gaussian_expectation(lambda z: at(sigma.function, z) ** 2) == pytest.approx(1, rel=1e-12)
+
+
+def test_the_papers_normrelu():
+    """agarwal2021deep, Section 7 and Appendix C.4."""
+    assert get("normrelu").shifted_relu == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
+    assert normrelu_constants(-1.5975)[2] == pytest.approx(0.0156, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_normalized_activations_have_mean_0_and_variance_1(name):
+    normal = get(f"normalized_{name}")
+    assert gaussian_expectation(lambda z: at(normal.function, z)) == pytest.approx(0, abs=1e-13)
+    assert gaussian_expectation(lambda z: at(normal.function, z) ** 2) == pytest.approx(
+        1, rel=1e-12
+    )
+    assert normal.gain == 1
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_homogeneous_are_declared(name):
+    z = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    scales = torch.allclose(get(name).function(2.5 * z), 2.5 * get(name).function(z), rtol=1e-13)
+    assert get(name).homogeneous == scales
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_kinks_are_declared(name):
+    sigma = get(name)
+    places = {0.0, *(get(each).shifted_relu.kink for each in SHIFTED)}
+    jumps = (
+        z
+        for z in places
+        if abs(at(sigma.derivative, z + 1e-12) - at(sigma.derivative, z - 1e-12)) > 1e-6
+    )
+    assert sorted(sigma.kinks) == sorted(jumps)
+
+
+def test_quadrature_and_checks_heed_kinks_anywhere():
+    """E min(|z|, 0.4)² with kinks where the derivative is checked, from truncated moments."""
+    clipped = Activation(
+        "clipped",
+        function=lambda z: z.clamp(-0.4, 0.4),
+        derivative=lambda z: (z.abs() < 0.4).to(z.dtype),
+        kinks=(-0.4, 0.4),
+    )
+    density = math.exp(-0.08) / math.sqrt(2 * math.pi)
+    inside = math.erf(0.4 / math.sqrt(2))
+    square = inside - 0.8 * density + 0.16 * (1 - inside)
+    assert clipped.gain == pytest.approx(1 / math.sqrt(square), rel=1e-14)
+    scaled = clipped.expectation(np.square, q=4.0)
+    assert scaled == pytest.approx(
+        gaussian_expectation(lambda z: min(2 * abs(z), 0.4) ** 2), rel=1e-9
+    )
+    assert activations.normalized(clipped).expectation(np.square) == pytest.approx(1, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
+def test_gaussian_means_are_right_for_steep_functions(scale):
+    """E tanh(s z)² is 1 - E tanh'(s z), and tends to 1 - sqrt(2/π)/s as s grows."""
+    z = activations.gaussian_nodes()
+    mean = float(activations.gaussian_mean(np.tanh(scale * z) ** 2))
+    sides = integrate.quad(
+        lambda t: math.exp(-((t / scale) ** 2) / 2) / math.cosh(t) ** 2,
+        0,
+        40,
+        epsabs=1e-14,
+        epsrel=1e-12,
+    )[0]
+    assert 1 - mean == pytest.approx(2 * sides / scale / math.sqrt(2 * math.pi), rel=1e-11)
+
+
+def test_one_object_per_name():
+    assert get("leaky_relu-0.2") is get("leaky_relu-0.2")
+    assert get("leaky_relu-0.20").name == "leaky_relu-0.20"
+
+
+@pytest.mark.parametrize(
+    "name", ["rellu", "leaky_relu-x", "leaky_relu--1", "normrelu-7", "normrelu-", "normalized_", ""]
+)
+def test_unknown_names_are_refused(name):
+    assert not activations.is_known(name)
+    with pytest.raises(
+        UnknownActivationError, match=r"known: relu, linear.*normrelu-<kink>, normalized_<name>"
+    ):
+        get(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("rellu", "relu"), ("normalised_tanh", "normalized_tanh"), ("norm_relu", "normrelu")],
+)
+def test_the_closest_name_is_proposed(name, meant):
+    with pytest.raises(UnknownActivationError, match=f"did you mean '{meant}'"):
+        get(name)
+
+
+def swish(name: str = "swish", **options) -> Activation:
+    def derivative(z):
+        s = z.sigmoid()
+        return s + z * s * (1 - s)
+
+    options = {"function": lambda z: z * z.sigmoid(), "derivative": derivative, **options}
+    return Activation(name, **options)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_registered_activation_is_found_with_its_gain():
+    register(swish())
+    moment = gaussian_expectation(lambda z: (z / (1 + math.exp(-z))) ** 2)
+    assert get("swish").gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
+    assert get("normalized_swish").gain == 1
+    assert "swish" in activations.names()
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "normrelu--1", "normalized_x"])
+def test_taken_names_are_refused(name):
+    with pytest.raises(ActivationError, match="taken"):
+        register(swish(name))
+
+
+@pytest.mark.parametrize("name", ["Swish", "", "a/b", "..", "-x", "swish 2"])
+def test_names_that_are_no_folder_names_are_refused(name):
+    with pytest.raises(ActivationError, match="folder"):
+        swish(name)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (
+            swish(derivative=lambda z: z.sigmoid()),
+            r"derivative\(-3.1\) is 0.0431073, but function rises by -",
+        ),
+        (swish(function=lambda z: z * 0, derivative=lambda z: z * 0), "zero"),
+        (swish(function=lambda z: z.log()), "not finite at z = -"),
+        (swish(function=lambda z: z.sum()), "elementwise"),
+        (swish(function=lambda z: z.float()), "elementwise"),
+    ],
+    ids=["derivative", "zero", "nan", "shape", "dtype"],
+)
+def test_functions_that_do_not_compute_are_named(broken, message):
+    with pytest.raises(ActivationError, match=f"swish: .*{message}"):
+        _ = broken.gain
+
+
+def test_a_constant_cannot_be_normalised():
+    constant = swish(function=lambda z: z * 0 + 3, derivative=lambda z: z * 0)
+    with pytest.raises(ActivationError, match="constant"):
+        activations.normalized(constant)
+
+
+PLUGIN = """
+from ntk_conditioning.networks.activations import Activation, register
+
+def cube(z):
+    return z**3
+
+register(Activation("cube", function=cube, derivative=lambda z: 3 * z**2))
+"""
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_plugin_registers_once(tmp_path):
+    path = tmp_path / "my_activations.py"
+    path.write_text(PLUGIN)
+    assert activations.load_plugin(path) == activations.load_plugin(str(path)) == ("cube",)
+    assert get("cube").gain == pytest.approx(1 / math.sqrt(15))  # E z^6 = 15
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("x = 1", "registers no activation"),
+        (PLUGIN + "\n1 / 0", "ZeroDivisionError: division by zero"),
+        ("def f(:\n", "SyntaxError"),
+        (PLUGIN + PLUGIN, "'cube' is taken"),
+    ],
+    ids=["missing", "empty", "exception", "syntax", "twice"],
+)
+def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
+    path = tmp_path / "broken.py"
+    if text is not None:
+        path.write_text(text)
+    before = activations.names()
+    with pytest.raises(ActivationError, match=message) as raised:
+        activations.load_plugin(path)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert activations.names() == before
+
+
+def test_names_and_exact_gains_need_no_torch():
+    code = (
+        "import sys; from ntk_conditioning.networks import activations as a; "
+        "[a.get(n).gain for n in ('relu', 'linear', 'leaky_relu-0.3', 'erf', 'normrelu')]; "
+        "a.is_known('normalized_gelu'); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -1,0 +1,153 @@
+"""Depths and bounds of agarwal2021deep against the maps and inequalities that they come from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntk_conditioning.theory import DomainError
+from ntk_conditioning.theory import agarwal2021deep as theory
+
+deltas = st.floats(1e-9, 1.0)
+mus = st.floats(1e-2, 1.0)
+sizes = st.integers(2, 10**5)
+ROUNDING = 1e-9
+
+
+def largest_map(delta: float, mu: float, layers: int) -> np.ndarray:
+    """Return ρ after 0 to ``layers`` layers of σ̂(ρ) = (1 - μ) ρ + μ ρ², from 1 - δ.
+
+    Of all duals with σ̂'(0) = 1 - μ it is the largest on [0, 1] (proof of Lemma 21).
+    """
+    distances = [delta]
+    for _ in range(layers):
+        distances.append(distances[-1] * (1 + mu * (1 - distances[-1])))
+    return 1 - np.array(distances)
+
+
+@given(delta=deltas, mu=mus)
+def test_no_dual_ever_exceeds_b(delta, mu):
+    layers = np.arange(theory.separating_depth(delta, mu) + 40)
+    bound = theory.correlation_bound(layers, delta, mu)
+    assert (largest_map(delta, mu, layers[-1]) <= bound * (1 + ROUNDING) + 1e-15).all()
+    assert delta > 0.5 or (np.diff(bound) <= 1e-15).all()  # beyond, it begins below its own B(1)
+
+
+@given(delta=deltas, mu=mus)
+def test_l_0_is_the_first_layer_where_b_is_at_most_a_half(delta, mu):
+    first = theory.separating_depth(delta, mu)
+    assert delta * (1 + mu / 2) ** first >= 0.5 * (1 - ROUNDING)
+    assert first == 0 or delta * (1 + mu / 2) ** (first - 1) < 0.5 * (1 + ROUNDING)
+    half = theory.correlation_bound(first + 1, delta, mu)
+    assert half == pytest.approx((1 - mu / 2) / 2)
+
+
+@given(n=sizes, delta=deltas, mu=mus)
+def test_l_1_and_l_2_are_the_first_depths_at_which_the_proofs_can_begin(n, delta, mu):
+    """There (1 - μ/2)^(L_1 - L_0) <= 1/n and (1 - μ/2)^(L_2/2 - L_0) <= 1/(2n), first of all."""
+    first, base = theory.separating_depth(delta, mu), 1 - mu / 2
+    l_1, l_2 = theory.top_layer_depth(n, delta, mu), theory.ntk_depth(n, delta, mu)
+    assert base ** (l_1 - first) * n <= 1 + ROUNDING < base ** (l_1 - 1 - first) * n * (1 + 1e-6)
+    assert base ** (l_2 / 2 - first) * 2 * n <= 1 + ROUNDING
+    assert base ** ((l_2 - 1) / 2 - first) * 2 * n * (1 + 1e-6) > 1
+    assert (n - 1) * theory.correlation_bound(l_1, delta, mu) <= 0.5
+    assert (n - 1) * theory.ntk_correlation_bound(l_2, delta, mu) <= 0.5
+
+
+@given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 300))
+def test_condition_numbers_are_bounded_by_what_gershgorin_gives(n, delta, mu, layers):
+    """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B; and B bounds with λ_min."""
+    for correlation, first, of_proof, printed in (
+        (
+            theory.correlation_bound,
+            theory.top_layer_depth,
+            theory.top_layer_excess_of_proof,
+            theory.top_layer_excess,
+        ),
+        (
+            theory.ntk_correlation_bound,
+            theory.ntk_depth,
+            theory.ntk_excess_of_proof,
+            theory.ntk_excess,
+        ),
+    ):
+        depth = first(n, delta, mu) + layers
+        x = (n - 1) * correlation(depth, delta, mu)
+        sharp = of_proof(depth, n, delta, mu)
+        assert 2 * x / (1 - x) <= sharp * (1 + ROUNDING)
+        assert sharp <= printed(depth, n, delta, mu) * (1 + ROUNDING)
+        assert math.isnan(printed(first(n, delta, mu) - 1, n, delta, mu))
+
+
+@given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 3000))
+def test_bounds_under_assumption_b_follow_from_b(n, delta, mu, layers):
+    """Kappa - 1 <= n B / (1 - B), for the NTK n 2B / (1 - 2B) from where its proof's step holds."""
+    b = theory.correlation_bound(layers, delta, mu)
+    assert n * b / (1 - b) <= theory.top_layer_excess_b(layers, n, delta, mu) * (1 + 1e-6)
+    depth = max(layers, 4 * theory.separating_depth(delta, mu))
+    b = theory.ntk_correlation_bound(depth, delta, mu)
+    if b <= 0.5:
+        assert n * b / (1 - b) <= theory.ntk_excess_b(depth, n, delta, mu) * (1 + 1e-6)
+
+
+def test_without_its_depth_a_bound_is_missing():
+    assert np.isnan(theory.ntk_correlation_bound([0, 1], 0.1, 0.5)).all()
+    first = 4 * theory.separating_depth(0.1, 0.5)
+    found = theory.ntk_excess_b([first - 1, first], 10, 0.1, 0.5)
+    assert np.isnan(found).tolist() == [True, False]
+
+
+# --- fixed points: σ̂(ρ) = a + b ρ + c ρ² of sum 1 has the other one at a / c ----------------------
+
+
+@pytest.mark.parametrize(("a", "c"), [(0.1, 0.4), (0.02, 0.9), (0.3, 0.36), (0.3, 0.2), (0.5, 0.0)])
+@pytest.mark.parametrize("delta", [0.9, 0.1, 1e-6])
+def test_correlations_stay_below_lemma_35(a, c, delta):
+    b, rho = 1 - a - c, min(1.0, a / c if c else 1.0)
+    slope = b + 2 * c * rho
+    layers = np.arange(2000)
+    bound = theory.convergence_bound(
+        layers, delta, rho=rho, mu=max(c, 1e-12), slope=slope, dual_at_0=a
+    )
+    first = theory.convergence_depth(delta, rho, max(c, 1e-12), a)
+    assert np.isnan(bound[:first]).all()
+    assert not np.isnan(bound[first:]).any()
+    for start in np.linspace(-1 + delta, 1 - delta, 9):
+        path = [start]
+        for _ in layers[1:]:
+            path.append(a + b * path[-1] + c * path[-1] ** 2)
+        assert (np.abs(np.array(path) - rho)[first:] <= bound[first:] + 1e-12).all()
+    assert bound[-1] < 1e-3
+
+
+def test_correlations_stay_below_lemma_36():
+    """σ̂(ρ) = a + b ρ + c ρ² with a = c, so that the slope at 1, b + 2c, is 1."""
+    a = c = 0.2
+    layers = np.arange(5000)
+    bound = theory.convergence_bound(layers, 0.1, rho=1.0, mu=c, slope=1.0, dual_at_0=a)
+    path = [-1.0]
+    for _ in layers[1:]:
+        path.append(a + (1 - a - c) * path[-1] + c * path[-1] ** 2)
+    known = ~np.isnan(bound)
+    assert known[-1]
+    assert (1 - np.array(path)[known] <= bound[known]).all()
+    epsilon = bound[4000]
+    assert math.log(2 / epsilon) / -math.log1p(-epsilon * c / 2) == pytest.approx(4000)
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: theory.separating_depth(0.0, 0.5), "samples must differ in direction"),
+        (lambda: theory.separating_depth(0.5, 0.0), "linear activations have 0"),
+        (lambda: theory.correlation_bound(-1, 0.5, 0.5), "a depth is negative"),
+        (lambda: theory.convergence_depth(0.5, 0.5, 0.5, 0.0), "not in 0…1"),
+    ],
+)
+def test_what_a_theorem_does_not_cover_is_refused(call, problem):
+    with pytest.raises(DomainError, match=problem):
+        call()

@@ -1,0 +1,173 @@
+"""The expressions of claims: what they give, and that nothing but them is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ntk_workflow.claims import ClaimError, read_paper
+from ntk_workflow.claims.expressions import ExpressionError, evaluate, parse
+
+ROWS = pd.DataFrame(
+    {
+        "statement": ["pair_kappa", "pair_kappa_step", "pair_kappa_unequal_step", "orthogonal"],
+        "depth": [1, 2, 4, 4],
+        "value": [0.5, np.nan, np.inf, -2.0],
+        "bound": [2.0, 0.0, 1.0, 4.0],
+    }
+)
+#: As pandas understands them, too.
+EXPRESSIONS = [
+    "value",
+    "1",
+    "-0.5",
+    "value / bound - 1",
+    "(1 - bound / 3) ** depth * 2",
+    "abs(value - 0.5) + log(bound)",
+    "value.fillna(0)",
+    "depth == depth.max() and bound > bound.min()",
+    "not depth >= 2 or value <= 0",
+    "1 < depth <= 4",
+    "value.isna()",
+    "value.notna()",
+    "statement == 'pair_kappa' or depth != 4",
+    "statement in ['orthogonal', 'pair_kappa']",
+    "statement not in ('orthogonal', 'pair_kappa')",
+    "depth in [1, 2]",
+    "statement.isin(['orthogonal'])",
+    "~statement.str.contains('ortho')",
+    "statement.str.startswith('pair_')",
+    "statement.str.endswith('_step')",
+    "statement.str.fullmatch('pair_kappa(_unequal)?_step')",
+    "statement.str.fullmatch('pair_.*')",
+]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_they_give_what_pandas_gives(text: str):
+    values = evaluate(text, ROWS)
+    with np.errstate(divide="ignore"):
+        expected = np.broadcast_to(np.asarray(ROWS.eval(text, engine="python")), len(ROWS))
+    np.testing.assert_array_equal(values, expected)
+    assert values.dtype == (bool if expected.dtype == bool else np.float64)
+    assert len(evaluate(text, ROWS.iloc[:0])) == 0
+
+
+HOSTILE = [
+    "@pd.io.common.os.system('touch planted')",
+    "pd.io.common.os.system('touch planted')",
+    "depth.__class__.__init__.__globals__['__builtins__']['open']('planted', 'w')",
+    "@pd.read_pickle('planted')",
+    "depth.to_csv('planted')",
+    "depth.values.tofile('planted')",
+    "depth.str.to_csv('planted')",
+    "depth.max().to_csv('planted')",
+    "depth.apply(print)",
+    "depth.pipe(open, 'planted', 'w')",
+    "depth.fillna(depth.to_csv('planted'))",
+    "depth.isin([open('planted', 'w')])",
+    "depth in [open('planted', 'w')]",
+    "depth in depth.to_csv('planted')",
+    "depth in {}",
+    "depth.max(open('planted', 'w'))",
+    "depth.max(axis=open('planted', 'w'))",
+    "open('planted', 'w')",
+    'eval(\'open("planted", "w")\')',
+    "__import__('os').system('touch planted')",
+    "import os",
+    "log(*depth)",
+    "log(depth, bound)",
+    "(lambda: open('planted', 'w'))()",
+    "[open('planted', 'w') for _ in [1]]",
+    "{'a': open('planted', 'w')}",
+    "depth[open('planted', 'w')]",
+    "depth[0]",
+    "depth.values",
+    'f\'{open("planted", "w")}\'',
+    "(depth := 1)",
+    "depth = 1",
+    "depth if depth else 1",
+    "depth is None",
+    "depth & 1",
+    "`depth`",
+    "True",
+    "1j",
+    "'text'",
+    "'text' * 1000000000",
+    "depth == 'text' * 1000000000",
+    "depth == '\\d'",
+    "9**9**9",
+    "depth ** (9**9**9)",
+    "1 / 0",
+    "(-8) ** 0.5",
+    "1e999",
+    "9" * 400,
+    "9" * 5000,
+    "depth == '" + "x" * 1_000_000 + "'",
+    "(" * 3000 + "depth" + ")" * 3000,
+    "(" * 100_000,
+    "-" * 400 + "depth",
+    "+".join(["depth"] * 60),
+    "statement.str.fullmatch('(a+)+b')",
+    "statement.str.fullmatch('" + ".*a" * 30 + "')",
+    "statement.str.fullmatch('" + "(a)?" * 30 + "')",
+    "statement.str.contains('(a+)+b')",
+    "statement.str.fullmatch(statement)",
+    "depth\0",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40].replace("\0", "0"))
+@pytest.mark.filterwarnings("error")
+def test_whatever_else_is_refused_when_a_paper_is_read(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    fields = {
+        "quantity": {"quantity": text},
+        "target": {"target": text},
+        "where": {"where": ["depth > 0", text]},
+        "joins.where": {"joins": [{"prefix": "x", "on": ["depth"], "where": text}]},
+        "conditions.where": {"conditions": [{"where": text, "words": "never"}]},
+    }
+    claim = {"name": "a", "place": "p", "kind": "theory", "statement": "s", "table": "t"}
+    claim |= {"quantity": "value", "comparison": "<", "target": 8}
+    for key, values in fields.items():
+        with pytest.raises(ClaimError) as refused:
+            read_paper("p", {"title": "t", "citation": "c", "claims": [claim | values]})
+        message = str(refused.value)
+        assert message.startswith(f"claim a: {key}: ")
+        assert "\n" not in message
+        assert len(message) < 600
+    with pytest.raises(ExpressionError):
+        evaluate(text, ROWS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_refusal_names_the_part_and_what_is_allowed():
+    with pytest.raises(
+        ExpressionError, match=r"^'depth\.values' is not allowed; allowed are columns"
+    ):
+        parse("value / (1 + depth.values)")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("depht + 1", "'depht \\+ 1': there is no column depht"),
+        ("statement", "'statement': Unable to parse string"),
+        ("statement / 2", "'statement / 2': "),
+        ("depth.str.contains('a')", "Can only use .str accessor with string values"),
+        ("not value", "'not value': "),
+        ("value and depth", "'value and depth': "),
+    ],
+)
+def test_what_does_not_fit_the_rows_is_one_line(text: str, message: str):
+    parse(text)
+    with pytest.raises(ExpressionError, match=message) as refused:
+        evaluate(text, ROWS)
+    assert "\n" not in str(refused.value)

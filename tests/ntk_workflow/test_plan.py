@@ -1,0 +1,101 @@
+"""What one asks for is checked and planned, and nothing else stands in the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from ntk_workflow.plan import ConfigError
+from ntk_workflow.settings import to_options
+from tests.plans import Wildcards, plan_of
+
+FIG3 = Wildcards(experiment="fig3", dataset="digits", model="mlp", activation="relu", depth="2")
+
+
+def test_a_study_with_mistakes_stops_itself_alone():
+    plan = plan_of({"kernel_size": 5000, "linearity_study": {"samples": 5000, "expansions": 1}})
+    assert set(plan.mistakes) == {"grid", "linearity_study"}
+    with pytest.raises(ConfigError, match="a block of 5000 is larger than"):
+        plan.rows(Wildcards())
+    with pytest.raises(ConfigError, match=r"linearity_study\.samples: 5000 is more than"):
+        plan.width_rows(Wildcards(table="linearity"))
+    assert plan.width_rows(Wildcards(table="orthogonality"))
+    assert plan.trainings(Wildcards(experiment="fig3", table="training"))
+
+
+def test_studies_have_sizes_of_their_own():
+    plan = plan_of({"samples": 300, "kernel_size": 100, "depths": [1]})
+    assert plan.mistakes == {}
+    study = plan.study_blocks(Wildcards(dataset="digits_sphere"))
+    assert study[:4] == ["--blocks", "1", "--kernel-size", "512"]
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "figure"),
+    [
+        ("activation_study", "activation_study", "beyond/activations"),
+        ("bounds_study", "bounds", "agarwal2021deep/bounds_vs_exact"),
+        ("linearity_study", "linearity", "beyond/linearity_vs_width"),
+        ("precision_study", "precision", "beyond/precision"),
+        ("training", "training", "liu2023relu/fig3_training_curves"),
+        ("claim_experiments", "claim_experiments", "beyond/separation_limit"),
+    ],
+)
+def test_null_switches_a_study_off(key, table, figure):
+    plan = plan_of({key: None})
+    assert table in plan_of({}).tables
+    assert table not in plan.tables
+    assert figure not in plan.drawn_figures
+    assert "liu2023relu/fig2_conditioning_vs_depth" in plan.drawn_figures
+    with pytest.raises(ConfigError, match=f"{figure} needs {key}"):
+        plan.figure_tables(Wildcards(figure=figure))
+
+
+def test_a_figure_needs_its_own_experiments_alone():
+    tables = plan_of({}).figure_tables(Wildcards(figure="liu2023relu/fig3_training_curves"))
+    assert tables == [
+        f"results/demo/tables/{table}/{name}.parquet"
+        for table in ("training", "learning_rates")
+        for name in ("fig3", "fig3_code")
+    ]
+    plan = plan_of({"training": {"fig3_code": None, "fig3_mine": _mine()}})
+    tables = plan.figure_tables(Wildcards(figure="liu2023relu/fig3_training_curves"))
+    assert [path for path in tables if "/training/" in path] == [
+        "results/demo/tables/training/fig3.parquet",
+        "results/demo/tables/training/fig3_mine.parquet",
+    ]
+
+
+def _mine() -> dict:
+    return {
+        "datasets": ["digits"],
+        "activations": ["relu"],
+        "depths": [1],
+        "epochs": 3,
+        "learning_rates": "auto",
+    }
+
+
+def test_an_experiment_needs_five_keys():
+    plan = plan_of({"training": {"mine": _mine()}})
+    assert plan.mistakes == {}
+    w = Wildcards(experiment="mine", dataset="digits", model="mlp", activation="relu", depth="1")
+    options = plan.training_options(w)
+    assert options[options.index("--width") + 1] == "512"
+    assert "--relative-rates" in options
+    assert options[-1] == (
+        "--kernel=results/demo/training_kernels/mine/digits/mlp/relu/depth-1.parquet"
+    )
+
+
+def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
+    overrides = {"digits": {"epochs": 7, "batch_size": 50}, "mlp": {"batch_size": 60}}
+    plan = plan_of({"training": {"fig3": {"overrides": overrides}}})
+    settings = plan.training_settings(FIG3)
+    assert (settings.epochs, settings.batch_size) == (7, 60)
+    assert "--batch-size" in to_options(settings)
+
+
+def test_what_was_asked_for_is_refused_by_name():
+    plan = plan_of({})
+    with pytest.raises(ConfigError, match="no dataset 'digit'; did you mean 'digits'"):
+        plan.prepared_from(Wildcards(dataset="digit", draw="all"))

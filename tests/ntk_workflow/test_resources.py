@@ -1,0 +1,273 @@
+"""What jobs need, against counted operations, programs and measured times; what they ask for."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import compute_spectrum
+import compute_training_kernel
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from ntk_conditioning.angles import min_angle
+from ntk_conditioning.duals import quadrature, shifted_relu
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.trainer import Member, Part
+from ntk_workflow import resources
+from ntk_workflow.resources import ResourceEstimate
+
+RELU = activations.get("relu")
+MNIST: dict[str, Any] = {"n": 60000, "d": 784}
+BLOCKS: dict[str, Any] = {"blocks": 117, "kernel_size": 512}
+NETWORK = {"n": 200, "loaded": 200, "d": 64, "width": 1024, "depth": 4, "classes": 1}
+
+
+def network(*, d: int, depth: int, width: int):
+    chance = np.random.default_rng(0)
+    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=chance)
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_a_kernel_takes_the_operations_of_its_products(depth):
+    m, d, width = 512, 100, 128
+    with FlopCounterMode(display=False) as counter:
+        x = torch.ones(m, d, dtype=torch.float64)
+        empirical.ntk(network(d=d, depth=depth, width=width), x)
+    sizes = {"n": m, "d": d, "width": width, "seeds": 1, "blocks": 1, "kernel_size": m}
+    flops = resources.spectrum("relu", **sizes, depths=[depth]).flops
+    eigenvalues = 4 / 3 * m**3 * 4  # at a quarter of the pace
+    # Tiles of 256 rows compute 3/4 of all pairs, not a half.
+    assert 0.6 < (flops - eigenvalues) / counter.get_total_flops() < 1.1
+
+
+def operations(total, a, b, **_) -> int:
+    """Return the operations of a product from the shapes of its factors."""
+    return 2 * a[0] * a[1] * b[1]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_training_takes_the_operations_of_its_products(depth):
+    n, d, width, classes, epochs = 50, 300, 20, 10, 3
+    x = torch.from_numpy(generator(0, "data").standard_normal((n, d))).float()
+    cpu = torch.device("cpu")
+    loss = make_loss("cross_entropy", outputs="classes", classes=classes, dtype=x.dtype, device=cpu)
+    members, parts = [Member(1, 0.01), Member(1, 0.02)], {1: Part(x, torch.arange(n) % classes)}
+    shape = Architecture(depth, width, RELU)
+    ensemble = Ensemble(shape, loss, members, parts, course=Course(epochs=epochs, batch_size=10))
+    in_place = {torch.ops.aten.addmm_: operations}  # which torch does not count
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        while not ensemble.finished:
+            ensemble.advance()
+    sizes = {"n": n, "loaded": n, "d": d, "width": width, "depth": depth, "classes": classes}
+    estimate = resources.training("mlp", **sizes, seeds=1, rates=2, epochs=epochs, batch=10)
+    assert 2 * estimate.flops / counter.get_total_flops() == pytest.approx(1, rel=0.02)  # float32
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("m", [512, 20000])
+@pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
+def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kernel):
+    mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
+    args = SimpleNamespace(kernel=kernel, full_spectrum_below=2048, threads=threads, memory_gb=1.0)
+    needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
+    sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
+    sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads, "kernel": kernel}
+    estimate = resources.spectrum("relu", **sizes)
+    assert needed + 8 * m * 784 <= estimate.memory <= 2 * needed + 10**9
+
+
+def test_numbers_of_the_programs_are_theirs():
+    assert resources.GRADIENTS == min_angle.MEMORY
+    assert resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+
+
+@pytest.mark.parametrize("name", [*activations.names(), "leaky_relu-0.2"])
+@pytest.mark.parametrize("variant", ["", "normalized_"])
+def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
+    """Nothing for a linear one, an interpolated function where there is no closed form."""
+    activation = activations.get(variant + name)
+    sizes = {"n": 500, "d": 20, "depths": [3], "seeds": 2}
+    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
+    by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
+    bends = isinstance(dual(activation, np.ones(1)), by_quadrature)
+    alike = "tanh" if bends else "linear" if activation.name == "linear" else "relu"
+    expected = resources.infinite_spectrum(alike, **sizes, **blocks)
+    assert resources.infinite_spectrum(activation.name, **sizes, **blocks) == expected
+    alike = "relu" if activation.homogeneous else "tanh" if bends else "erf"
+    expected = resources.infinite_min_angle(alike, **sizes)
+    assert resources.infinite_min_angle(activation.name, **sizes) == expected
+
+
+# Peak memory in MB and seconds of a core: MNIST and the like, measured.
+MEASURED = [
+    ("spectrum", ["relu"], MNIST | BLOCKS | {"width": 512, "depths": [10], "seeds": 5}, 812, 146),
+    ("spectrum", ["linear"], MNIST | BLOCKS | {"width": 512, "depths": [10], "seeds": 5}, 878, 252),
+    ("infinite_spectrum", ["relu"], MNIST | BLOCKS | {"depths": [3], "seeds": 5}, 540, 41),
+    ("min_angle", ["relu"], MNIST | {"width": 512, "depths": [8], "seeds": 5}, 2944, 366),
+    ("min_angle", ["relu"], MNIST | {"width": 512, "depths": [0], "seeds": 5}, 932, 173),
+    ("infinite_min_angle", ["relu"], MNIST | {"depths": [7], "seeds": 1}, 683, 31),
+    ("training", ["mlp"], NETWORK | {"seeds": 1, "rates": 2, "epochs": 100, "batch": 200}, 442, 17),
+]
+
+
+@pytest.mark.parametrize(("kind", "names", "sizes", "megabytes", "seconds"), MEASURED)
+def test_rates_are_near_to_what_was_measured(kind, names, sizes, megabytes, seconds):
+    estimate = getattr(resources, kind)(*names, **sizes)
+    rule = "train_network" if kind == "training" else f"compute_{kind}"
+    assert 1.1e6 * megabytes < estimate.memory < 3e6 * megabytes + 1e9
+    assert 0.7 < resources.core_seconds(rule, estimate) / seconds < 1.4
+
+
+IMAGES = {"d": 3072, "image": (32, 32, 3), "classes": 10, "seeds": 1, "rates": 1, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "n_test", "depth", "width", "seconds"),
+    [
+        ("fc_layer_norm", 1600, 400, 32, 512, 2.5),
+        ("fc_batch_norm", 400, 100, 8, 2000, 2.6),
+        ("resnet_batch_norm", 1600, 400, 8, 4, 1.4),
+        ("resnet", 800, 100, 8, 8, 1.5),
+        ("resnet_batch_norm", 100, 100, 32, 16, 1.9),
+    ],
+)
+def test_modules_take_what_they_were_measured_to(model, n, n_test, depth, width, seconds):
+    sizes = {"n": n, "loaded": n, "n_test": n_test, "depth": depth, "width": width, "batch": 100}
+    flops = resources.training(model, **IMAGES, **sizes).flops
+    assert 0.5 < flops / resources.CORE["train_network"].rate / seconds < 2
+
+
+def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
+    sizes = {"n": 5000, "loaded": 5000, "d": 3072, "depth": 64, "classes": 10, "epochs": 3}
+
+    def fc(width: int, seeds: int) -> ResourceEstimate:
+        return resources.training("fc", **sizes, width=width, seeds=seeds, rates=2, batch=128)
+
+    assert fc(3000, 1).memory == fc(3000, 10).memory > 4 * 0.57e9 * 4 * 2
+    assert fc(3000, 10).flops == pytest.approx(10 * fc(3000, 1).flops)
+    assert fc(100, 1).memory < fc(100, 10).memory
+
+
+def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
+    def at(*depths: int) -> ResourceEstimate:
+        return resources.spectrum("relu", **MNIST, **BLOCKS, width=512, depths=depths, seeds=2)
+
+    assert at(1, 3).flops == pytest.approx(at(1).flops + at(3).flops)
+    assert at(1, 3).memory == at(3).memory > at(1).memory
+
+
+KINDS = [
+    (resources.preparation, []),
+    (resources.description, []),
+    *((resources.spectrum, [name]) for name in ("relu", "linear")),
+    *((resources.infinite_spectrum, [name]) for name in ("relu", "linear", "tanh")),
+    *((resources.min_angle, [name]) for name in ("relu", "linear")),
+    *((resources.infinite_min_angle, [name]) for name in ("relu", "tanh")),
+    *((resources.training, [name]) for name in ("mlp", "fc_layer_norm")),
+    (resources.training_kernel, ["relu"]),
+]
+FIXED = {"full_below": [0, 10**9], "dtype_bytes": [4, 8], "kernel": ["empirical_ntk"]}
+FIXED |= {"image": [None], "evaluate_every": [1, 3], "loaded": [5000]}
+
+
+@pytest.mark.parametrize(("kind", "names"), KINDS)
+@given(data=st.data())
+def test_more_of_anything_costs_no_less(kind, names, data):
+    sizes, more = {}, {}
+    parameters = [*inspect.signature(kind).parameters][len(names) :]
+    varied = data.draw(st.sampled_from([name for name in parameters if name not in FIXED]))
+    for name in parameters:
+        values = st.sampled_from(FIXED[name]) if name in FIXED else st.integers(1, 2000)
+        sizes[name] = more[name] = data.draw(values, label=name)
+        if name == varied:
+            more[name] += data.draw(st.integers(1, 2000), label="added")
+        if name == "depths":
+            # from 0 to 1 a kernel takes the place of a factor, and may cost less
+            sizes[name], more[name] = [sizes[name]], [more[name]]
+    less, greater = kind(*names, **sizes), kind(*names, **more)
+    assert less.flops <= greater.flops
+    assert less.memory <= greater.memory
+
+
+@pytest.mark.parametrize("study", ["orthogonality", "linearity"])
+def test_a_study_of_networks_asks_for_the_widest(study):
+    sizes = {"dense": False, "n": 10, "d": 3072, "loaded": 50000, "seeds": 2, "steps": 100}
+    sizes |= {"expansions": 2, "radii": 3, "directions": 10}
+    small, large = (
+        resources.feedforward_study(study, [[16] * 4, [widest] * 4], **sizes)
+        for widest in (1024, 4096)
+    )
+    weights = 8 * 3 * 4096**2  # of the layers between hidden ones, without the input's
+    assert large.memory - small.memory > 4 * weights
+    # products of a layer's size, and of vectors with its weights, of which linearity has no others
+    least, most = {"orthogonality": (16, 64), "linearity": (15, 17)}[study]
+    assert least < large.flops / small.flops < most
+
+
+@given(st.floats(0, 1e18), st.floats(0, 1e12), st.integers(1, 5))
+def test_requests_leave_room_and_grow_with_attempts_up_to_a_day(flops, size, attempt):
+    estimate, kind = ResourceEstimate(flops, size), "compute_spectrum"
+    asked, again = (resources.runtime(kind, estimate, tried) for tried in (attempt, attempt + 1))
+    least = 3 * resources.core_seconds(kind, estimate) / 60
+    assert min(24 * 60, max(10, least)) <= asked <= 24 * 60
+    assert again == min(24 * 60, 2 * asked)
+    assert resources.runtime(kind, estimate, attempt, threads=4) <= asked
+    asked, again = (resources.mem_mb(estimate, tried) for tried in (attempt, attempt + 1))
+    assert 1e6 * asked >= 1.25 * size + resources.SNAKEMAKE
+    assert again >= asked
+
+
+def test_a_gpu_counts_where_a_rule_can_use_one_and_threads_do_not_speed_it_up():
+    large = ResourceEstimate(1e16, 1e9)
+    on_core = resources.core_seconds("train_network", large)
+    assert resources.core_seconds("train_network", large, gpu=True) < on_core / 10
+    light = ("compute_infinite_spectrum", large)
+    assert resources.core_seconds(*light, gpu=True) == resources.core_seconds(*light)
+    on_gpu = ResourceEstimate(1e15, 1e9)
+    minutes = [resources.runtime("train_network", on_gpu, gpu=True, threads=t) for t in (1, 8)]
+    assert minutes[0] == minutes[1] > 10
+
+
+def test_nothing_heavy_is_imported():
+    program = "import sys, ntk_workflow.resources; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(resources.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"SLURM_MEM_PER_NODE": "3000"}, [3000 * 2**20 - 10**9]),  # less what Snakemake takes
+        ({"SLURM_MEM_PER_NODE": "1000"}, [500 * 2**20]),
+        ({"SLURM_MEM_PER_NODE": "0"}, []),  # no limit
+        ({"SLURM_MEM_PER_NODE": "much"}, []),
+        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, [600 * 2**20]),
+        ({"SLURM_MEM_PER_CPU": "300"}, []),
+        ({"SLURM_CPUS_ON_NODE": "4"}, []),
+    ],
+)
+def test_what_slurm_has_granted_counts(environ, expected):
+    assert resources.granted_bytes(environ) == expected

@@ -1,0 +1,41 @@
+"""Every undocumented attribute of Snakemake that the workflow touches, with the real Snakemake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src"
+SNAKEFILE = f"""
+import json, sys
+sys.path.insert(0, {str(SRC)!r})
+from ntk_workflow import snakemake_internals
+
+configfile: "config.yaml"
+
+layers = snakemake_internals.config_layers(workflow)
+seen = {{"layers": [[layer.name, layer.values] for layer in layers]}}
+seen["gpu"] = [snakemake_internals.gives_gpu(workflow, name) for name in ("one", "two", "three")]
+
+rule all:
+    params: seen=json.dumps(seen)
+    shell: "echo {{params.seen:q}}"
+"""
+
+
+def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    (tmp_path / "config.yaml").write_text("depths: [0]\nrun: demo\n")
+    (tmp_path / "mine.yaml").write_text("depths: [1]\n")
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", "mine.yaml"]
+    command += ["--config", "seeds=[1,32]", "--set-resources", "one:gpu=1", "two:gpu=0"]
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=True)
+    seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert seen["layers"] == [
+        ["config.yaml", {"depths": [0], "run": "demo"}],
+        [str(tmp_path / "mine.yaml"), {"depths": [1]}],
+        ["--config", {"seeds": [1, 32]}],
+    ]
+    assert seen["gpu"] == [True, False, False]

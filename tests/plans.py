@@ -1,0 +1,37 @@
+"""Plans of runs for tests: the demo's config with an overlay on top."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from ntk_workflow.config import Layer, read_yaml
+from ntk_workflow.plan import Plan
+
+ROOT = Path(__file__).parents[1]
+BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
+
+
+def merged(base: dict, overlay: dict) -> dict:
+    """Return a config with an overlay on top, as Snakemake merges them."""
+    config = copy.deepcopy(base)
+    for key, value in overlay.items():
+        both = isinstance(value, dict) and isinstance(config.get(key), dict)
+        config[key] = merged(config[key], value) if both else value
+    return config
+
+
+def plan_of(overlay: dict, *, base: dict = BASE) -> Plan:
+    """Return the plan of a config with an overlay, called mine.yaml."""
+    layers = [Layer("config.yaml", base), Layer("mine.yaml", overlay)]
+    return Plan.from_config(merged(base, overlay), layers=layers, source=ROOT)
+
+
+class Wildcards:
+    """A job's wildcards."""
+
+    def __init__(self, **values: str) -> None:
+        self.__dict__.update(values)
+
+    def get(self, name: str, default: str) -> str:
+        return self.__dict__.get(name, default)

@@ -1,0 +1,109 @@
+"""Rows become tables: one program for all of them, and one for condition numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aggregate_conditioning
+import aggregate_table
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import aggregation, memory
+from ntk_conditioning import files, tables
+from ntk_conditioning.tables import Table
+from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.registry import TABLES
+
+
+def row(table: Table, **values: object) -> dict[str, object]:
+    """Return a row of a table: what is not given is missing, or a plain value of its type."""
+    plain = {pa.string(): "x", pa.int64(): 1, pa.float64(): 1.5, pa.bool_(): False}
+    usual = {
+        column.name: None if column.nullable else plain.get(column.type, [])
+        for column in table.columns
+    }
+    return usual | values
+
+
+def write(path: Path, table: Table, *rows: dict[str, object]) -> str:
+    tables.write(path, table, tables.from_rows(table, [row(table, **values) for values in rows]))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_become_the_table_of_that_name(name, tmp_path):
+    table = TABLES[name]
+    key = table.keys[0]
+    values = "bca" if table.schema.field(key).type == pa.string() else (2, 3, 1)
+    rows = [write(tmp_path / f"{value}.parquet", table, {key: value}) for value in values]
+    output = tmp_path / f"{name}.parquet"
+    for given in (rows, []):
+        call = [f"--table={name}", f"--output={output}", "--rows", *given]
+        assert aggregate_table.main(call) == 0
+        expected = [row(table, **{key: value}) for value in sorted(values)] if given else []
+        assert tables.read(output, table).to_pylist() == expected
+
+
+def test_seeds_that_are_missing_come_last_and_pandas_reads_them(tmp_path):
+    table, output = TABLES["datasets"], tmp_path / "datasets.parquet"
+    whole = write(tmp_path / "all.parquet", table, {"seed": None})
+    drawn = write(tmp_path / "drawn.parquet", table, {"seed": 32}, {"seed": 1})
+    call = ["--table=datasets", f"--output={output}", "--rows"]
+    assert aggregate_table.main([*call, whole, drawn]) == 0
+    found = pd.read_parquet(output, dtype_backend="numpy_nullable")
+    assert found["seed"].tolist() == [1, 32, pd.NA]
+
+
+def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
+    spectra, output = TABLES["spectra"], tmp_path / "conditioning.parquet"
+    rows = []
+    for depth in (3, 1):
+        cells = ({"depth": depth, "seed": seed} for seed in (1, 2))
+        rows.append(write(tmp_path / f"{depth}.parquet", spectra, *cells))
+    for given, depths in ((rows, [1, 3]), ([], [])):
+        assert aggregate_conditioning.main([f"--output={output}", "--rows", *given]) == 0
+        found = tables.read(output, CONDITIONING)
+        assert found["depth"].to_pylist() == depths
+        assert found["seeds"].to_pylist() == [2] * len(depths)
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "problem"),
+    [
+        ("spectrums", [], "argument --table: invalid choice: 'spectrums'"),
+        ("spectra", ["absent.parquet"], "absent.parquet: no such table"),
+        ("spectra", ["datasets.parquet"], "not a spectra table of this version"),
+        ("datasets", ["datasets.parquet", "datasets.parquet"], "1 rows repeat the key"),
+    ],
+)
+def test_a_mistake_is_one_line(table, rows, problem, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "datasets.parquet", TABLES["datasets"], {})
+    call = [f"--table={table}", "--output=table.parquet", "--rows", *rows]
+    assert aggregate_table.main(call) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+    assert not (tmp_path / "table.parquet").exists()
+
+
+# Of the 13 kB that a cell adds to the peak, 8 are its eigenvalues, before and after sorting.
+MOST = 40_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells the peak")
+def test_memory_grows_little_with_the_number_of_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_flush", lambda path: None)  # waiting for the disk takes minutes
+    few, many = (
+        aggregation.write_rows(tmp_path / str(seeds), seeds=seeds, datasets=1) for seeds in (3, 7)
+    )
+    for program in aggregation.PROGRAMS:
+        table = tmp_path / f"{program}.parquet"
+        first, last = (aggregation.run(program, rows, table) for rows in (few, many))
+        assert last["peak"] - first["peak"] < (1400 - 600) * MOST
+        blocks, points = 1400 * aggregation.BLOCKS, 200
+        expected = blocks if program == "aggregate_table" else points
+        assert pq.read_metadata(table).num_rows == expected

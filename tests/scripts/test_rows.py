@@ -1,0 +1,300 @@
+"""The programs that compute rows: one file however it came about, mistakes in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import compute_bounds
+import compute_infinite_min_angle
+import compute_infinite_spectrum
+import compute_min_angle
+import compute_spectrum
+import measure_linearity
+import measure_orthogonality
+import numpy as np
+import pytest
+import torch
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.checkpoints import cells
+
+ROOT = Path(__file__).parents[2]
+STUDY = "--architecture deep --hidden m m --samples 4 --steps 3"
+# The programs with options of their own. Studies have rows over widths, others over depths.
+PROGRAMS = {
+    "spectrum": (compute_spectrum.main, "--width 8 --kernel-size 10"),
+    "infinite_spectrum": (
+        compute_infinite_spectrum.main,
+        "--activation relu --kernel nngp --kernel-size 10",
+    ),
+    "min_angle": (compute_min_angle.main, "--width 64"),
+    "infinite_min_angle": (compute_infinite_min_angle.main, "--activation relu"),
+    "orthogonality": (measure_orthogonality.main, STUDY),
+    "linearity": (measure_linearity.main, f"{STUDY} --radii 1 --directions 2"),
+}
+STUDIES = ("orthogonality", "linearity")
+
+
+def write_samples(path: Path, *, seed: int = 0, labels: bool = True) -> Path:
+    """Write 20 samples with 4 features, of three classes."""
+    x = np.random.default_rng(seed).standard_normal((20, 4))
+    save_prepared(path, PreparedSamples("tiny", x, np.arange(20) % 3 if labels else None, "none"))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_samples(tmp_path / "all.npz")
+    return tmp_path
+
+
+def arguments(folder: Path, program: str, options: str, *, values: str, seeds: str) -> list[str]:
+    """Return a command line that writes row.parquet in a folder."""
+    axis = "widths" if program in STUDIES else "depths"
+    given = f"--dataset tiny --activation tanh {PROGRAMS[program][1]} --output {folder}/row.parquet"
+    data = f"--data {folder}/all.npz --{axis} {values} --seeds {seeds}"
+    return f"{data} {given} {options}".split()
+
+
+@pytest.fixture
+def row(folder: Path, capsys) -> Callable[..., tuple[bytes, list[str], list[str]]]:
+    """Return a function that makes a row, and says which cells were computed and which kept."""
+
+    def make(program="spectrum", options="", *, values="1 3", seeds="1 32", kept=True):
+        options += f" --checkpoints {folder}/kept" if kept else ""
+        (folder / "row.parquet").unlink(missing_ok=True)  # as Snakemake does before a job
+        given = arguments(folder, program, options, values=values, seeds=seeds)
+        assert PROGRAMS[program][0](given) == 0
+        lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+        computed, reused = (
+            sorted(line.removesuffix(end) for line in lines if line.endswith(end))
+            for end in (": computed", ": kept")
+        )
+        return (folder / "row.parquet").read_bytes(), computed, reused
+
+    return make
+
+
+def names(axis: str, values: tuple[int, ...] = (1, 3), seeds: tuple[int, ...] = (1, 32)):
+    return sorted(f"{axis} {value}, seed {seed}" for value in values for seed in seeds)
+
+
+ALL = names("depth")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
+    axis = "width" if program in STUDIES else "depth"
+    whole, computed, reused = row(program, kept=False)
+    assert (computed, reused) == (names(axis), [])
+    assert row(program, values="3", seeds="32 1")[1:] == (names(axis, (3,)), [])
+    later, computed, reused = row(program, values="3 1", seeds="32 1")
+    assert (computed, reused) == (names(axis, (1,)), names(axis, (3,)))
+    again, *cells_of_it = row(program)
+    assert cells_of_it == [[], names(axis)]
+    assert whole == later == again
+    assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
+
+
+KILLED = """
+import os, signal, sys
+import compute_spectrum
+
+init = compute_spectrum.init_mlp
+def killed(*arguments, depth, **options):
+    if depth == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return init(*arguments, depth=depth, **options)
+compute_spectrum.init_mlp = killed
+compute_spectrum.main(sys.argv[1:])
+"""
+
+
+def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
+    whole, *_ = row(kept=False)
+    (folder / "row.parquet").unlink()
+    given = arguments(
+        folder, "spectrum", f"--checkpoints {folder}/kept", values="1 3", seeds="1 32"
+    )
+    path = os.pathsep.join(str(ROOT / name) for name in ("src", "scripts"))
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *given], env={**os.environ, "PYTHONPATH": path}, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not (folder / "row.parquet").exists()
+    assert row() == (whole, ALL[1:], ALL[:1])
+
+
+def test_a_depth_or_a_seed_more_computes_only_its_cells(row):
+    row()
+    assert row(values="1 2 3")[1:] == (names("depth", (2,)), ALL)
+    assert row(seeds="7 1 32")[1:] == (names("depth", seeds=(7,)), ALL)
+    assert row(values="3", seeds="32")[1:] == ([], ["depth 3, seed 32"])
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "kept"),
+    [
+        ("spectrum", "--width 9", False),
+        ("spectrum", "--blocks 2", False),
+        ("spectrum", "--full-spectrum-below 10", False),
+        ("spectrum", "--activation relu", False),
+        ("spectrum", "--memory-gb 50 --threads 2", True),
+        ("min_angle", "--exclude-duplicates", False),
+        ("min_angle", "--memory-gb 0.0001", True),
+        ("infinite_spectrum", "--eigenvalues none", False),
+        ("linearity", "--radii 2", False),
+    ],
+)
+def test_what_can_change_a_cell_computes_it_again_and_forgets_what_was(
+    program, options, kept, row, folder
+):
+    before, cells_of_it, _ = row(program)
+    after, *computed_and_kept = row(program, options)
+    assert computed_and_kept == ([[], cells_of_it] if kept else [cells_of_it, []])
+    assert after == before or not kept
+    assert len([*folder.glob("kept/*/*")]) == len(cells_of_it)
+
+
+PLUGIN = """
+from ntk_conditioning.networks.activations import Activation, register
+
+register(Activation("half", function=lambda z: z.tanh() / 2, derivative=DERIVATIVE
+))
+"""
+
+
+def test_code_and_versions_are_part_of_what_a_cell_depends_on(row, folder, monkeypatch):
+    plugin = folder / "half.py"
+
+    def computed(derivative: str) -> bool:
+        plugin.write_text(PLUGIN.replace("DERIVATIVE", derivative))
+        _, cells_of_it, _ = row(options=f"--activation half --activation-file {plugin}")
+        return len(cells_of_it) > 0
+
+    assert computed("lambda z: (1 - z.tanh() ** 2) / 2")
+    assert not computed("lambda z:  (1 - z.tanh()**2) / 2  # a remark")
+    edited = "lambda z: 0.5 * (1 - z.tanh() ** 2)"
+    assert computed(edited)
+    monkeypatch.setattr(cells.metadata, "version", lambda _: "0")
+    assert computed(edited)
+    digest = cells.source_digest
+    monkeypatch.setattr(cells, "source_digest", lambda *a, **o: digest(__file__, *a, **o))
+    assert computed(edited)
+
+
+def test_cells_of_drawn_samples_depend_on_the_draw_of_their_seed(row, folder):
+    draws = [write_samples(folder / f"{name}.npz", seed=name) for name in (1, 2)]
+    options = f"--data {draws[0]} {draws[1]}"
+    row(options=options)
+    write_samples(draws[1], seed=5)
+    assert row(options=options)[1:] == (names("depth", seeds=(32,)), names("depth", seeds=(1,)))
+
+
+def test_a_damaged_checkpoint_is_computed_again(row, folder):
+    before, *_ = row()
+    (damaged,) = folder.glob("kept/depth-3/seed-1-*")
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    assert row() == (before, ["depth 3, seed 1"], [ALL[0], ALL[1], ALL[3]])
+
+
+def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
+    assert row("infinite_min_angle", seeds="none")[1:] == (["depth 1", "depth 3"], [])
+    assert tables.read(folder / "row.parquet", ANGLES)["seed"].to_pylist() == [None, None]
+    assert row("infinite_min_angle", seeds="none")[1:] == ([], ["depth 1", "depth 3"])
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "resources"),
+    [
+        # whole spectra side by side, and extremes one by one
+        ("spectrum", "--kernel-size 5 --blocks all", "--threads 2"),
+        ("spectrum", "--kernel-size 5 --blocks all --full-spectrum-below 5", "--threads 2"),
+        ("infinite_spectrum", "--kernel-size 5 --blocks all", "--threads 2"),
+        ("spectrum", "--kernel-size all", "--memory-gb 0.31"),
+        ("min_angle", "--exclude-duplicates", "--memory-gb 0.0001"),
+    ],
+)
+def test_threads_and_memory_change_no_byte(program, options, resources, row):
+    usual, given = (row(program, f"{options} {more}", kept=False)[0] for more in ("", resources))
+    assert usual == given
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "problem"),
+    [
+        ("spectrum", "--depths 1 1", "a seed or a depth is given twice; give each once"),
+        ("linearity", "--seeds 1 1", "a seed or a width is given twice; give each once"),
+        ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
+        ("spectrum", "--data absent.npz", "absent.npz does not exist"),
+        ("spectrum", "--depths -1", "argument --depths: -1 is negative"),
+        ("spectrum", "--seeds none", "argument --seeds: 'none' is not a whole number"),
+        ("spectrum", "--memory-gb nan", "argument --memory-gb: nan is not a number above zero"),
+        ("spectrum", "--memory-gb 0.001", "at most 0 samples fit, or 0 in float32"),
+        ("spectrum", "--kernel-size 6 --blocks 4", "at most 3 fit"),
+        ("infinite_spectrum", "--memory-gb 0.001", "at most 0 samples fit: lower kernel_size"),
+        ("min_angle", "--device cuda", "--device cuda: torch sees no GPU here"),
+        ("orthogonality", "--classes 0 7", "are not two of its labels, which are 0 to 2"),
+        ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
+        ("orthogonality", "--activation tahn", "did you mean 'tanh'"),
+        ("orthogonality", "--hidden m k", "--hidden"),
+        ("orthogonality", "--rate 1e300 --steps 9", "diverged in step"),
+        ("linearity", "--data unlabelled.npz", "tiny has no labels"),
+    ],
+)
+@pytest.mark.parametrize("checkpoints", ["", "--checkpoints kept"])
+def test_a_mistake_is_one_line(program, options, problem, checkpoints, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    write_samples(folder / "unlabelled.npz", labels=False)
+    given = arguments(folder, program, f"{options} {checkpoints}", values="1 3", seeds="1 2")
+    assert PROGRAMS[program][0](given) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert problem in lines[-1]
+    assert sum("error" in line for line in lines) == 1
+    assert not [*folder.rglob("*.parquet")]
+
+
+def test_bounds_of_all_activations_are_one_file(folder, capsys):
+    def compute(options: str) -> bytes | None:
+        given = f"--data {folder}/all.npz --dataset tiny --activations relu erf --depths 1 4"
+        output = folder / "row.parquet"
+        output.unlink(missing_ok=True)
+        status = compute_bounds.main(f"{given} --output {output} {options}".split())
+        return None if status else output.read_bytes()
+
+    x = np.random.default_rng(0).standard_normal((20, 4))
+    save_prepared(folder / "all.npz", PreparedSamples("tiny", x, None, "unit_norm"))
+    first = compute("--samples 10")
+    rows = tables.read(folder / "row.parquet", compute_bounds.BOUNDS).to_pandas()
+    assert len(rows) == 2 * 2 * 2  # activations, kernels, depths
+    assert set(rows["n"]) == {10}
+    assert rows.query("activation == 'erf'")["l_0"].notna().all()
+    assert rows.query("activation == 'relu'")["l_0"].isna().all()
+    assert compute("--samples 10 --activations erf relu") == first
+    assert compute("--samples 10 --seed 2") != first
+    assert compute("--samples 31") is None
+    assert "larger than the dataset's 20 samples" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_angle_that_is_not_resolved_is_refused_in_one_line(tmp_path, capsys):
+    x = np.random.default_rng(0).standard_normal((12, 6))
+    x *= 1e5 / np.linalg.norm(x, axis=1)[:, None]
+    save_prepared(tmp_path / "large.npz", PreparedSamples("large", x, None, "none"))
+    output = tmp_path / "row.parquet"
+    given = ["--dataset=large", "--activation=tanh", "--depths=2", "--seeds=none"]
+    data = [f"--data={tmp_path}/large.npz", f"--output={output}"]
+    with warnings.catch_warnings(action="ignore"):
+        assert compute_infinite_min_angle.main([*given, *data]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("compute_infinite_min_angle: error: large: tanh at depth 2: ")
+    assert line.endswith("; scale the data to norms nearer 1")
+    assert not output.exists()
