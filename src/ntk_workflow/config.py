@@ -80,7 +80,8 @@ def typed(value: Any) -> Any:
 def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids."""
     found = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))
-    return [line for error in found for line in _explain(error, origin)]
+    # Each key that is missing is an error of its own, whose line names them all.
+    return list(dict.fromkeys(line for error in found for line in _explain(error, origin)))
 
 
 def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import logging
 import os
 import platform
 import struct
@@ -34,11 +35,14 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "out" / "data.npz"
         self.datasheet = folder / "out" / "data.json"
+        self.catalogue = folder / "catalogue.yaml"
 
     def arguments(self, name: str, entry: object, *options: str) -> list[str]:
-        text = entry if isinstance(entry, str) else json.dumps(entry)
+        """Return a command line for an entry of that name, or for the text of a catalogue."""
+        text = entry if isinstance(entry, str) else yaml.safe_dump({name: entry})
+        self.catalogue.write_text(text)
         files = ["--output", str(self.data), "--datasheet", str(self.datasheet)]
-        return ["--dataset", name, "--entry", text, *files, *options]
+        return ["--dataset", name, "--catalogues", str(self.catalogue), *files, *options]
 
     def __call__(self, name: str, entry: object, *options: str) -> int:
         return prepare_dataset.main(self.arguments(name, entry, *options))
@@ -205,11 +209,13 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("name", "entry", "options", "problem"),
         [
-            ("small", "{not JSON", [], "argument --entry: not JSON: "),
-            ("small", "[]", [], "argument --entry: not a JSON object: []"),
-            ("small", {}, [], "small: 'title' is a required property"),
+            ("small", "{not YAML", [], "catalogue.yaml: line 2 not valid YAML: "),
+            ("small", "[]", [], "catalogue.yaml: the file: [] is not a mapping"),
+            ("small", {}, [], "catalogue.yaml: small: missing title, reader, scaling"),
             ("small", GAUSSIAN | {"colour": 1}, [], "small: 'colour' is not one of"),
-            ("Small", GAUSSIAN, [], "'Small' does not match '^[a-z0-9_]+$'"),
+            ("Small", GAUSSIAN, [], "catalogue.yaml: the file: 'Small' does not fit; did you mean"),
+            ("small", yaml.safe_dump({"smal": GAUSSIAN}), [], "; did you mean 'smal'?"),
+            ("small", GAUSSIAN, ["--catalogues", "absent.yaml"], "absent.yaml: no such file"),
             (
                 "small",
                 GAUSSIAN,
@@ -246,7 +252,8 @@ class TestRefusal:
     )
     def test_each_mistake_is_one_line(self, program, capsys, name, entry, options, problem):
         assert program(name, entry, *options) == 2
-        assert problem in one_error(capsys, program)
+        line = one_error(capsys, program)
+        assert line.count(problem) == 1
 
     def test_a_message_of_several_lines_becomes_one(self, capsys):
         @cli.run_main
@@ -255,6 +262,21 @@ class TestRefusal:
 
         assert main([]) == 2
         assert capsys.readouterr().err == "test_prepare_dataset: error: first second\n"
+
+    def test_the_lines_of_both_packages_are_shown_during_the_call_only(self, capsys):
+        def speak() -> None:
+            for package in ("ntk_conditioning", "ntk_workflow"):
+                logging.getLogger(f"{package}.module").info("%s speaks", package)
+
+        @cli.run_main
+        def main(argv=None):
+            speak()
+            return 0
+
+        assert main([]) == 0
+        speak()
+        lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+        assert lines == ["ntk_conditioning speaks", "ntk_workflow speaks"]
 
     def test_a_job_says_on_what_kind_of_machine_it_runs(self, capsys, monkeypatch):
         @cli.run_main

@@ -24,7 +24,7 @@ import torch
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
-from ntk_workflow.checkpoints import cells
+from ntk_workflow.checkpoints import origin
 
 ROOT = Path(__file__).parents[2]
 STUDY = "--architecture deep --hidden m m --samples 4 --steps 3"
@@ -184,10 +184,10 @@ def test_code_and_versions_are_part_of_what_a_cell_depends_on(row, folder, monke
     assert not computed("lambda z:  (1 - z.tanh()**2) / 2  # a remark")
     edited = "lambda z: 0.5 * (1 - z.tanh() ** 2)"
     assert computed(edited)
-    monkeypatch.setattr(cells.metadata, "version", lambda _: "0")
+    monkeypatch.setattr(origin.metadata, "version", lambda _: "0")
     assert computed(edited)
-    digest = cells.source_digest
-    monkeypatch.setattr(cells, "source_digest", lambda *a, **o: digest(__file__, *a, **o))
+    digest = origin.source_digest
+    monkeypatch.setattr(origin, "source_digest", lambda *a, **o: digest(__file__, *a, **o))
     assert computed(edited)
 
 
@@ -246,7 +246,7 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
         ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
         ("orthogonality", "--activation tahn", "did you mean 'tanh'"),
         ("orthogonality", "--hidden m k", "--hidden"),
-        ("orthogonality", "--rate 1e300 --steps 9", "diverged in step"),
+        ("orthogonality", "--step-size 1e300 --steps 9", "diverged in step"),
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
     ],
 )
