@@ -40,8 +40,8 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
         ZeroGradientError: if a gradient is zero.
 
     >>> import numpy as np
-    >>> from ntk_conditioning import activations
-    >>> from ntk_conditioning.networks import init_mlp
+    >>> from ntk_conditioning.networks import activations
+    >>> from ntk_conditioning.networks.mlp import init_mlp
     >>> relu, generator = activations.get("relu"), np.random.default_rng(0)
     >>> model = init_mlp(2, depth=0, width=1, activation=relu, generator=generator)
     >>> x1 = torch.tensor([[1.0, 0.0]], dtype=torch.float64)

@@ -38,7 +38,7 @@ def fixed_point(activation: Activation) -> FixedPoint:
 
     It is 0 for a mean of 0, and 1 for a slope at 1 of at most 1.
 
-    >>> from ntk_conditioning import activations
+    >>> from ntk_conditioning.networks import activations
     >>> fixed_point(activations.get("relu")).rho, fixed_point(activations.get("erf")).rho
     (1.0, 0.0)
     """

@@ -84,7 +84,7 @@ def expand(
 def expansion(activation: Activation, *, count: int = 65) -> Expansion:
     """Return the Hermite expansion of an activation, without its gain.
 
-    >>> from ntk_conditioning import activations
+    >>> from ntk_conditioning.networks import activations
     >>> round(expansion(activations.get("normrelu")).non_linearity, 4)
     0.0156
     """

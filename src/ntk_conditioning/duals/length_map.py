@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 def length_map(activation: Activation, gamma: ArrayLike) -> Array:
     """Return σ̂_l(γ) = g² E σ(√γ z)², by quadrature, elementwise.
 
-    >>> from ntk_conditioning import activations
+    >>> from ntk_conditioning.networks import activations
     >>> length_map(activations.get("relu"), [0.5, 2.0]).round(12)
     array([0.5, 2. ])
     """

@@ -79,8 +79,8 @@ def ntk(
         ShapeError: if the inputs do not fit the network.
 
     >>> import numpy as np
-    >>> from ntk_conditioning import activations
-    >>> from ntk_conditioning.networks import init_mlp
+    >>> from ntk_conditioning.networks import activations
+    >>> from ntk_conditioning.networks.mlp import init_mlp
     >>> relu, generator = activations.get("relu"), np.random.default_rng(0)
     >>> model = init_mlp(2, depth=0, width=1, activation=relu, generator=generator)
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
@@ -105,7 +105,7 @@ def nngp(
     trained (agarwal2021deep, Section 3.1). Arguments and errors are those of `ntk`.
 
     >>> import numpy as np
-    >>> from ntk_conditioning.networks import init_mlp
+    >>> from ntk_conditioning.networks.mlp import init_mlp
     >>> model = init_mlp(2, depth=0, width=1, activation="relu", generator=np.random.default_rng(0))
     >>> nngp(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
     [[5.0, 2.0], [2.0, 1.0]]

@@ -35,7 +35,7 @@ def slope_bounds(activation: Activation) -> SlopeBounds:
     Both are largest values on a grid; σ'' is the difference quotient of σ', which is a value of σ''
     somewhere between. They fall short of the suprema by about the square of the grid's `STEP`.
 
-    >>> from ntk_conditioning import activations
+    >>> from ntk_conditioning.networks import activations
     >>> [round(bound, 6) for bound in slope_bounds(activations.get("sigmoid"))]
     [0.25, 0.096225]
     """
