@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.bundle import jobs
-from ntk_workflow.bundle.snakemake_records import Records
 from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.snakemake_internals import Records
 
 log = logger(__file__)
 

@@ -39,18 +39,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = from_arguments(TrainingSettings, args)
     settings = with_absolute_rates(settings, point.model, args.kernel)
     samples = labelled_samples(args.data, args.test, point.dataset, settings)
-    together = args.products == "together" if args.products else device.type == "cuda"
-    origins = {"device": device.type, "together": together} | asdict(point)
+    products = args.products or ("together" if device.type == "cuda" else "separate")
+    depends_on = {"device": device.type, "products": products} | asdict(point)
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     rows: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
     in_turn = turns(point, settings, samples)
     for turn in in_turn:
-        ensemble = make_ensemble(point, turn, samples, device=device, together=together)
+        ensemble = make_ensemble(point, turn, samples, device=device, products=products)
         checkpoints = None
         if folder := saving.checkpoints:
             folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
-            common = origin(__file__, args.activation_file, origins | asdict(turn))
+            common = origin(__file__, args.activation_file, depends_on | asdict(turn))
             checkpoints = TrainingCheckpoints(folder, saving, common | {"files": files})
             finished.append(checkpoints)
         stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,3 +32,12 @@ def assert_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+def train_and_exit(argv: Sequence[str], log: Path) -> None:
+    """Call the program in a process of its own, with its stderr in a file."""
+    import train_network
+
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    train_network.limit_threads(1)
+    sys.exit(train_network.main(argv))

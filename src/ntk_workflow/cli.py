@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
 def logger(file: str) -> logging.Logger:
     """Return the logger of a program, from its ``__file__``."""
-    return logging.getLogger(f"ntk_conditioning.{Path(file).stem}")
+    return logging.getLogger(f"ntk_workflow.{Path(file).stem}")
 
 
 log = logger(__file__)
@@ -201,15 +201,17 @@ def _integer(text: str) -> int:
 
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
-    """Send what the package and the programs log to stderr, for the time of one call only."""
-    package = logging.getLogger("ntk_conditioning")
+    """Send what the packages and the programs log to stderr, for the time of one call only."""
+    packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
+    levels = [package.level for package in packages]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    level = package.level
-    package.addHandler(handler)
-    package.setLevel(logging.INFO)
+    for package in packages:
+        package.addHandler(handler)
+        package.setLevel(logging.INFO)
     try:
         yield
     finally:
-        package.removeHandler(handler)
-        package.setLevel(level)
+        for package, level in zip(packages, levels, strict=True):
+            package.removeHandler(handler)
+            package.setLevel(level)

@@ -1,14 +1,23 @@
 """What the workflow needs of Snakemake and its documentation does not promise.
 
-Everything undocumented stands here, and tests/ntk_workflow/test_snakemake_internals.py touches each
-attribute, so that a new version of Snakemake fails there and not at a user's.
+Everything undocumented stands here, and tests/ntk_workflow/test_snakemake_internals.py and
+tests/scripts/test_bundle_run.py touch each attribute, so that a new version of Snakemake fails
+there and not at a user's.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+from snakemake.io import IOFile
+from snakemake.persistence.file import FilePersistence
+
+from ntk_workflow.bundle.jobs import Record
 from ntk_workflow.config import Layer, read_yaml, typed
+
+_DIGEST = re.compile(r"'([0-9a-f]{16})'")
 
 
 def config_layers(workflow: Any) -> list[Layer]:
@@ -26,3 +35,39 @@ def gives_gpu(workflow: Any, rule: str) -> bool:
     """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
     given = workflow.resource_settings.overwrite_resources.get(rule, {})
     return "gpu" in given and str(given["gpu"].raw) != "0"
+
+
+class Records:
+    """Snakemake's records of the files of a checkout; nothing is locked or changed."""
+
+    def __init__(self, checkout: Path) -> None:
+        folder = checkout / ".snakemake"
+        self._persistence = FilePersistence(nolock=True, path=folder) if folder.is_dir() else None
+
+    def __call__(self, path: str) -> Record | None:
+        """Return what is known of the job that wrote a file, if anything is."""
+        known = self._persistence.metadata(IOFile(path)) if self._persistence else None
+        if known is None or not known.rule:
+            return None
+        return Record(
+            rule=known.rule,
+            inputs=tuple(known.input or ()),
+            log=tuple(known.log or ()),
+            code=_code(known.params or [], known.shellcmd or ""),
+            start=known.starttime,
+            end=known.endtime,
+            checksums={
+                name: digest.removeprefix("sha256:")
+                for name, digest in (known.input_checksums or {}).items()
+            },
+        )
+
+
+def _code(parameters: list[str], command: str) -> str | None:
+    """Return the digest of a job's code, `params: code`, which no command contains.
+
+    Snakemake notes the values of parameters without their names.
+    """
+    matches = [match[1] for value in parameters if (match := _DIGEST.fullmatch(str(value)))]
+    digests = [digest for digest in matches if digest not in command]
+    return digests[0] if len(digests) == 1 else None

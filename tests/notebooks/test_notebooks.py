@@ -18,6 +18,9 @@ import nbformat
 import numpy as np
 import pytest
 import run_notebook
+
+from ntk_workflow.figures.parameters import from_words, to_words
+from tests.plans import Wildcards, plan_of
 import yaml
 from docutils.core import publish_parts
 from matplotlib.mathtext import MathTextParser
@@ -41,7 +44,6 @@ from tests import assemblies
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 FIGURES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "figures.yaml").read_text())
-CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "config.yaml").read_text())
 NOTEBOOKS = [str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("*/*.ipynb")]
 
 
@@ -104,13 +106,7 @@ def test_the_default_parameters_are_those_of_the_demo_run(figure: str) -> None:
     )
     found: dict[str, Any] = {}
     exec(cell.source, {}, found)
-    run = f"results/{CONFIG['run']}"
-    assert found == {
-        **{f"{name}_table": f"{run}/tables/{name}.parquet" for name in FIGURES[figure]["tables"]},
-        **{name: CONFIG[name] for name in FIGURES[figure].get("parameters", [])},
-        "pdf": f"{run}/figures/{figure}.pdf",
-        "png": f"{run}/figures/{figure}.png",
-    }
+    assert found == from_words(plan_of({}).figure_parameters(Wildcards(figure=figure)))
 
 
 # --- rendered -------------------------------------------------------------------------------------
@@ -485,7 +481,7 @@ def render(
     code = run_notebook.main(
         [
             str(FOLDER / f"{figure}.ipynb"),
-            *("--parameters", json.dumps(parameters)),
+            *("--parameters", *to_words(parameters)),
             *("--output", str(files["ipynb"])),
             *("--failed", str(folder / "failed.ipynb")),
             *("--outputs", str(files["pdf"]), str(files["png"])),

@@ -12,6 +12,9 @@ import nbformat
 import pytest
 import run_notebook
 
+from ntk_workflow.figures.parameters import from_words, to_words
+from tests.plans import Wildcards, plan_of
+
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
 DRAW = """\
 import sys, warnings
@@ -51,7 +54,7 @@ class Toy:
 
     def run(self) -> int:
         written = ["--output", str(self.output), "--failed", str(self.failed)]
-        parameters = ["--parameters", json.dumps(self.parameters)]
+        parameters = ["--parameters", *to_words(self.parameters)]
         outputs = ["--outputs", str(self.pdf)]
         return run_notebook.main([str(self.notebook), *parameters, *written, *outputs])
 

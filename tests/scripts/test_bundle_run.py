@@ -23,7 +23,7 @@ from PIL import Image
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import rerender
-from ntk_workflow.bundle.snakemake_records import Records
+from ntk_workflow.snakemake_internals import Records
 from tests.bundles import JOBS, RECORDS, TABLES, write_payload
 
 ROOT = Path(__file__).parents[2]

@@ -83,7 +83,7 @@ def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
 def test_more_frames_than_memory_are_refused(tree, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda _name: 1000)  # a million bytes
     assert run(tmp_path, tree, "--frames", "200") == 0
-    assert run(tmp_path / "all", tree, "--settings", '{"stack_left": 100}') == 2
+    assert run(tmp_path / "all", tree, "--settings", "stack_left=100") == 2
     problem = f"{FRAMES} vectors of 6848 numbers are 0 GB, more than the 0 GB of memory; lower"
     assert problem in last_line(capsys)
     assert not (tmp_path / "all").exists()
@@ -93,7 +93,7 @@ def test_more_frames_than_memory_are_refused(tree, tmp_path, capsys, monkeypatch
 def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys, offset, first):
     lines = "19-198-0000 1 0 0.5 AH1\n19-198-0000 1 0.5 1.465 T\n19-198-0001 1 0 1 T\n"
     (tmp_path / "all.ctm").write_text(lines)
-    settings = f'{{"label_offset_ms": {offset}}}'
+    settings = f"label_offset_ms={offset}"
     assert run(tmp_path, tree, "--alignments", str(tmp_path), "--settings", settings) == 0
     index = pd.read_parquet(tmp_path / "x.parquet")
     assert (index.label_name == np.where(index.frame < first, "AH", "T")).all()
@@ -107,7 +107,7 @@ def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys, of
     ("options", "problem"),
     [
         (["--frames", "100000"], f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
-        (["--settings", '{"bins": 3}'], "no setting is called bins; they are sample_rate"),
+        (["--settings", "bins=3"], "no setting is called bins; they are sample_rate"),
         (["--alignments", "."], "0 are shorter than a frame, 4 have no alignment"),
         (["--frames", "none"], "argument --frames: 'none' is not a whole number"),
     ],
@@ -158,7 +158,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
         archives.append(str(make_tar(tmp_path / str(count), tmp_path / f"{count}.tar.gz")))
     # The first run imports libraries, which hides its own peak.
     sources = [archives[0], *archives]
-    few = ["--frames", "200", "--settings", '{"frame_shift_ms": 1000}', "--threads", "2"]
+    few = ["--frames", "200", "--settings", "frame_shift_ms=1000", "--threads", "2"]
     command = [sys.executable, "-c", PEAKS, *sources, *arguments(tmp_path, *few)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     _, small, large = (int(line) / 1024 for line in done.stdout.splitlines())

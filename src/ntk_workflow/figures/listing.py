@@ -47,10 +47,10 @@ def title(wildcards: Any) -> str:
     number = re.search(r"\bfig(\d+)_", wildcards.figure)
     path = NOTEBOOKS / f"{wildcards.figure}.rst"
     caption = " ".join(path.read_text(encoding="utf-8").split())
-    found = re.match(r"\*\*(.+?)\.?\*\*", caption)
-    if not found:
+    bold = re.match(r"\*\*(.+?)\.?\*\*", caption)
+    if not bold:
         raise ValueError(f"{path}: begin with a title: **What against what.**")
-    return f"Figure {number[1]}: {found[1]}" if number else found[1]
+    return f"Figure {number[1]}: {bold[1]}" if number else bold[1]
 
 
 def category(wildcards: Any) -> str:

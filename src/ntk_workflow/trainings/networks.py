@@ -75,12 +75,13 @@ def make_ensemble(
     samples: LabelledSamples,
     *,
     device: torch.device,
-    together: bool,
+    products: str,
 ) -> Training[Any]:
     """Return the networks at initialisation, with their samples on the device.
 
-    ``together`` is for those of mlp, see `Ensemble`.
+    The ``products`` of mlp may be computed "together", see `Ensemble`.
     """
+    together = products == "together" and not MODELS[point.model].by_modules
     dtype = getattr(torch, settings.dtype)
     placed: dict[int, Part] = {}
 
@@ -119,7 +120,7 @@ def make_ensemble(
             outputs=loss.outputs,
             dtype=dtype,
         )
-        together, ensemble = False, ModuleEnsemble(make, *given, descent=settings.descent)
+        ensemble = ModuleEnsemble(make, *given, descent=settings.descent)
     else:
         architecture = Architecture(point.depth, settings.width, activation)
         ensemble = Ensemble(architecture, *given, course=settings.descent, together=together)

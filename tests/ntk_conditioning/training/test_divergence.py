@@ -11,21 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from ntk_conditioning import tables
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
-from ntk_conditioning.tables.training import (
-    POINT_KEYS,
-    TRAINING,
-    TRAINING_KERNELS,
-    curve_rows,
-    select_rates,
-)
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
@@ -213,49 +204,3 @@ def test_a_network_that_begins_with_equal_outputs_has_not_died():
     dead = finish(mlp([0.3], depth=1, width=2, seed=10))
     assert np.ptp(dead.metrics["train_loss"]) == 0
     assert dead.diverged.tolist() == [-1]
-
-
-# --- and selection --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("criterion", "healthy"),
-    [("final_loss", 0.01), ("epochs_to_loss", 0.1), ("test_accuracy", 0.01)],
-)
-def test_a_network_that_has_diverged_is_never_the_best(criterion, healthy, monkeypatch):
-    """Without the rules it would be: zero outputs mean class 4, that of all test samples."""
-    point = dict(zip(POINT_KEYS, ("fig3", "digits", "fc", "relu", 3), strict=True))
-
-    def best() -> float | None:
-        test = digits(np.flatnonzero(load_digits().target == 4))
-        ensemble = finish(mlp([DEAD, healthy], test=test))
-        labels = {
-            column.name: {pa.string(): "", pa.bool_(): False}.get(column.type, 0)
-            for column in TRAINING.columns
-            if not column.nullable
-        }
-        rows = [
-            row
-            for number, member in enumerate(ensemble.members)
-            for row in curve_rows(
-                labels | point,
-                seed=member.seed,
-                rate=member.rate,
-                steps_per_epoch=1,
-                metrics={name: values[:, number] for name, values in ensemble.metrics.items()},
-                diverged=int(ensemble.diverged[number]),
-                epochs=range(13),
-            )
-        ]
-        (row,) = select_rates(
-            tables.from_rows(TRAINING, rows),
-            tables.from_rows(TRAINING_KERNELS, []),
-            {"fig3": (criterion, 0.3)},
-        ).to_pylist()
-        return row["learning_rate"]
-
-    assert best() == healthy
-    monkeypatch.setattr(
-        Training, "_lost", lambda self: ~np.isfinite(self.metrics["train_loss"][self.epoch])
-    )
-    assert best() == DEAD

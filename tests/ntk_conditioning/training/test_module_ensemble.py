@@ -177,26 +177,6 @@ def test_members_do_not_feel_each_other():
             np.testing.assert_array_equal(values[:, 0], together.metrics[name][:, number])
 
 
-def test_one_that_diverges_stops_and_changes_no_other():
-    wild = (MEMBERS[0], Member(1, 1e9), MEMBERS[1])
-    options = {"loss": ("square", "classes"), "epochs": 5, "name": "fc"}
-    ensemble = make(members=wild, **options)
-    while ensemble.diverged[1] < 0:
-        ensemble.advance()
-    state = ensemble.state()
-    assert len(state["network.head.weight"]) == 2
-    again = make(members=wild, **options)
-    again.restore(state)
-    assert_same(finish(again).metrics, finish(ensemble).metrics)
-    assert ensemble.diverged.tolist()[::2] == [-1, -1]
-    lost = ensemble.diverged[1]
-    assert 0 < lost <= 5
-    usual = finish(make(members=MEMBERS[:2], **options))
-    for name, values in usual.metrics.items():
-        np.testing.assert_array_equal(values, ensemble.metrics[name][:, ::2])
-        assert np.isnan(ensemble.metrics[name][lost:, 1]).all()
-
-
 def test_a_state_of_other_networks_is_refused():
     with pytest.raises(StateError, match=r"network\.body\.1\.weight is not"):
         make(width=5).restore(make().state())

@@ -60,7 +60,7 @@ def mirror(tmp_path):
 
 @pytest.fixture
 def log(caplog):
-    caplog.set_level(logging.INFO, logger="ntk_conditioning")
+    caplog.set_level(logging.INFO, logger="ntk_workflow")
     return lambda: caplog.text
 
 

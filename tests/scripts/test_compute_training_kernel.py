@@ -1,0 +1,175 @@
+"""Kernels of trainings: those of the very networks and samples, and their critical rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import compute_training_kernel
+import numpy as np
+import pytest
+import torch
+import train_network
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
+from ntk_conditioning.training.learning_rates import around
+
+SEEDS = (1, 5)
+
+
+def write_samples(path: Path, *, n: int = 20, d: int = 4, labels: bool = True) -> Path:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(n) % 3 if labels else None
+    save_prepared(path, PreparedSamples("tiny", rng.standard_normal((n, d)), y, "none"))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_samples(tmp_path / "train.npz")
+    return tmp_path
+
+
+def arguments(given: Mapping[str, Any]) -> list[str]:
+    text = []
+    for name, value in given.items():
+        values = value if isinstance(value, tuple) else (value,)
+        text += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return text
+
+
+def network(folder: Path, options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that name a network and its samples."""
+    usual = {
+        "data": folder / "train.npz",
+        "experiment": "fig3",
+        "dataset": "tiny",
+        "activation": "relu",
+        "depth": 2,
+        "width": 16,
+        "seeds": SEEDS,
+        "output": folder / "kernel.parquet",
+    }
+    return arguments(usual | options)
+
+
+def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of a call that must succeed."""
+    assert compute_training_kernel.main(network(folder, options)) == 0
+    path = options.get("output", folder / "kernel.parquet")
+    return tables.read(path, TRAINING_KERNELS).to_pylist()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_kernel_is_the_ntk_of_the_networks_that_are_trained(folder, activation):
+    """All samples in another order: eigenvalues within 1e-12, thousands of roundings."""
+    x = torch.from_numpy(load_prepared(folder / "train.npz").x)
+    found = kernel(folder, activation=activation)
+    assert [row["seed"] for row in found] == [*SEEDS]
+    for row in found:
+        init = generator(row["seed"], "init")
+        mlp = init_mlp(4, depth=2, width=16, activation=activation, generator=init)
+        expected = conditioning.conditioning(empirical.ntk(mlp, x).numpy())
+        assert expected.kappa is not None
+        near = {"abs": 0, "rel": 1e-12}
+        assert row["lambda_max"] == pytest.approx(expected.lambda_max, **near)
+        # The smallest eigenvalue is known to so many digits fewer as kappa has.
+        assert row["kappa"] == pytest.approx(expected.kappa, abs=0, rel=1e-14 * expected.kappa)
+        assert row["lambda_min"] == pytest.approx(row["lambda_max"] / row["kappa"], **near)
+        assert row["critical_learning_rate"] == pytest.approx(40 / expected.lambda_max, **near)
+        assert (row["n"], row["n_train"], row["width"]) == (20, 20, 16)
+        assert (row["activation"], row["depth"], row["model"]) == (activation, 2, "mlp")
+
+
+@pytest.mark.parametrize("options", [{"depth": 0}, {"activation": "linear"}])
+def test_a_linear_network_of_more_samples_than_features_has_no_kappa(folder, options):
+    for row in kernel(folder, **options):
+        assert (row["kappa"], row["lambda_min"]) == (None, None)
+        assert row["critical_learning_rate"] == pytest.approx(40 / row["lambda_max"], rel=1e-14)
+
+
+def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
+    """Even a condition number whose kernel would have no digit of it."""
+    x = np.random.default_rng(1).standard_normal((6, 9))
+    x[5] = x[4] + 1e-9 * x[5]
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", x, np.arange(6), "none"))
+    (row,) = kernel(folder, depth=3, activation="linear", seeds=1)
+    init = generator(1, "init")
+    mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
+    expected = conditioning.conditioning_from_factor(
+        empirical.linear_factor(mlp, torch.from_numpy(x)).numpy()
+    )
+    assert row["kappa"] > 1e17
+    assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
+
+
+def test_of_many_samples_a_part_is_taken_by_rng(folder, monkeypatch):
+    whole = kernel(folder)
+    monkeypatch.setattr(compute_training_kernel, "MOST_SAMPLES", 8)
+    part = kernel(folder)
+    x = load_prepared(folder / "train.npz").x
+    for row, all_of_them in zip(part, whole, strict=True):
+        assert (row["n"], row["n_train"]) == (8, 20)
+        chosen = torch.from_numpy(x[generator(row["seed"], "blocks").permutation(20)[:8]])
+        init = generator(row["seed"], "init")
+        mlp = init_mlp(4, depth=2, width=16, activation="relu", generator=init)
+        largest = torch.linalg.eigvalsh(empirical.ntk(mlp, chosen))[-1].item()
+        assert row["critical_learning_rate"] == pytest.approx(16 / largest, rel=1e-12)
+        # An eigenvalue that grows like the number of samples leaves the rate as it is, roughly.
+        ratio = row["critical_learning_rate"] / all_of_them["critical_learning_rate"]
+        assert 0.5 < ratio < 2
+
+
+def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder):
+    """Of a linear model with full batches, whose kernel stays what it is."""
+    save_prepared(
+        folder / "train.npz",
+        PreparedSamples(
+            "tiny", np.random.default_rng(2).standard_normal((6, 9)), np.arange(6) % 2, "none"
+        ),
+    )
+    (row,) = kernel(folder, depth=0, seeds=1)
+    rates = tuple(around(row["critical_learning_rate"], (0.97, 1.04)))
+    train = {
+        "batch_size": "all",
+        "loss": "square",
+        "outputs": "scalar",
+        "dtype": "float64",
+        "epochs": 200,
+        "evaluate_every": 100,
+        "learning_rates": rates,
+        "output": folder / "curves.parquet",
+    }
+    assert train_network.main(network(folder, {"depth": 0, "seeds": 1} | train)) == 0
+    curves = tables.read(folder / "curves.parquet", TRAINING)
+    losses = curves["train_loss"].to_pylist()
+    assert losses[0] > losses[1] > losses[2]
+    assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"samples": 21}, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
+        ({"seeds": (1, 1)}, "--seeds gives a seed twice; give each once"),
+        ({"data": "absent.npz"}, "absent.npz does not exist"),
+        ({"activation": "rellu"}, "did you mean 'relu'?"),
+        ({"epochs": 3}, "unrecognized arguments: --epochs 3"),
+        ({}, "bare.npz has no labels, and training needs them"),
+    ],
+)
+def test_a_mistake_is_one_line(folder, capsys, options, problem):
+    write_samples(folder / "bare.npz", labels=False)
+    options = {**options, **({"data": folder / "bare.npz"} if "labels" in problem else {})}
+    assert compute_training_kernel.main(network(folder, options)) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("compute_training_kernel: error: ")
+    assert problem in line
+    assert not (folder / "kernel.parquet").exists()

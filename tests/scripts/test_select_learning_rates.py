@@ -1,0 +1,101 @@
+"""The best rate of every network is written, and what stands in the way is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import select_learning_rates
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS, curve_rows
+
+POINT = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
+RATES = (0.05, 0.2)
+#: Final losses at both rates, by depth.
+LOSSES = {0: (0.5, 0.75), 2: (0.5, 0.25)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the curves and kernels of two networks."""
+    kinds = {"string": "none", "bool": False, "int64": 1, "double": 1.0}
+    usual = {column.name: kinds[str(column.type)] for column in TRAINING.columns}
+    curves = [
+        row
+        for depth, losses in LOSSES.items()
+        for rate, loss in zip(RATES, losses, strict=True)
+        for row in curve_rows(
+            usual | POINT | {"depth": depth},
+            seed=1,
+            rate=rate,
+            steps_per_epoch=1,
+            metrics={"train_loss": [1.0, loss]},
+            diverged=-1,
+            epochs=range(2),
+        )
+    ]
+    usual = {column.name: kinds[str(column.type)] for column in TRAINING_KERNELS.columns}
+    kernels = [usual | POINT | {"depth": depth} for depth in LOSSES]
+    for table, rows in ((TRAINING, curves), (TRAINING_KERNELS, kernels)):
+        tables.write(tmp_path / f"{table.name}.parquet", table, tables.from_rows(table, rows))
+    return tmp_path
+
+
+def arguments(folder: Path, **options: Any) -> list[str]:
+    given: dict[str, Any] = {
+        "training": folder / "training.parquet",
+        "kernels": folder / "training_kernels.parquet",
+        "criterion": "final_loss",
+        "loss-level": 0.1,
+        "output": folder / "learning_rates.parquet",
+    }
+    return [word for name, value in (given | options).items() for word in (f"--{name}", str(value))]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "rates", "advice"),
+    [
+        (
+            "final_loss",
+            {0: 0.05, 2: 0.2},
+            {
+                0: "the best rate 0.05 is the lowest of its grid; widen it, or try "
+                "learning_rates: auto",
+                2: "the best rate 0.2 is the highest of its grid; widen it, or try "
+                "learning_rates: auto",
+            },
+        ),
+        (
+            "epochs_to_loss",
+            {0: None, 2: None},
+            dict.fromkeys((0, 2), "no rate is good; try lower ones or more epochs"),
+        ),
+    ],
+)
+def test_best_rates_are_written_and_edges_are_logged(folder, capsys, criterion, rates, advice):
+    assert select_learning_rates.main(arguments(folder, criterion=criterion)) == 0
+    logged = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    found = tables.read(folder / "learning_rates.parquet", LEARNING_RATES).to_pylist()
+    assert {row["depth"]: row["learning_rate"] for row in found} == rates
+    place = "fig3/tiny/mlp/relu/depth"
+    assert logged == [f"{place}-{depth}: {line}" for depth, line in advice.items()]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"training": "absent.parquet"}, "absent.parquet: no such table"),
+        ({"kernels": "absent.parquet"}, "absent.parquet: no such table"),
+        ({"criterion": "speed"}, "argument --criterion: invalid choice: 'speed'"),
+        ({"loss-level": 0}, "argument --loss-level: 0 is not a number above zero"),
+        ({"criterion": "test_accuracy"}, "fig3/tiny/mlp/relu/0: no test samples"),
+    ],
+)
+def test_a_mistake_is_one_line(folder, capsys, options, problem):
+    assert select_learning_rates.main(arguments(folder, **options)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("select_learning_rates: error: ")
+    assert problem in line
+    assert not (folder / "learning_rates.parquet").exists()
