@@ -44,10 +44,10 @@ def require_sha256(path: Path, accepted: Collection[str]) -> None:
     Raises:
         MissingFileError: if there is no such file.
     """
-    found = sha256(path)
-    if found not in accepted:
+    checksum = sha256(path)
+    if checksum not in accepted:
         raise ChecksumError(
-            f"{path} has sha256 {found}, not {' or '.join(accepted)}; "
+            f"{path} has sha256 {checksum}, not {' or '.join(accepted)}; "
             "it is damaged or another file: delete it and fetch it again"
         )
 

@@ -70,8 +70,8 @@ def closest_pair(
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [1e9, 1.0]])
-    >>> found = closest_pair(x, lambda w, theta: w, opposite=False)
-    >>> found.i, found.j, found.distance
+    >>> pair = closest_pair(x, lambda w, theta: w, opposite=False)
+    >>> pair.i, pair.j, pair.distance
     (0, 2, 5e-19)
     """
     n, d = x.shape
@@ -147,16 +147,16 @@ class _Search:
             return
         first = np.divmod([int(np.argmax(product))], product.shape[1])
         self._compute(*first, rows, columns)
-        found = self._within(product, screen)
+        mask = self._within(product, screen)
         if diagonal:
-            found = np.triu(found, 1)
-        if np.count_nonzero(found) > max(1, CROWDED * found.size):
+            mask = np.triu(mask, 1)
+        if np.count_nonzero(mask) > max(1, CROWDED * mask.size):
             screen = _Screen(np.concatenate([self._x[rows], self._x[columns]]), mean, np.float64)
             split = len(product)
             product = screen.product(slice(0, split), slice(split, None))
-            found &= self._within(product, screen)
-        found[first] = False
-        i, j = np.nonzero(found)
+            mask &= self._within(product, screen)
+        mask[first] = False
+        i, j = np.nonzero(mask)
         nearness = product[i, j]
         order = np.argsort(-nearness, kind="stable")
         step = max(1, GATHERED // self._x.shape[1])
@@ -169,11 +169,11 @@ class _Search:
     def _within(self, product: Real, screen: _Screen) -> Mask:
         limit = screen.limit(self.reach * (1 + NEARLY_EQUAL))
         # rounded outwards in float32
-        found: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
+        mask: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
         if self._opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
             beyond = limit + screen.loss + 4 * screen.chord_error - 2
-            found |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
-        return found
+            mask |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
+        return mask
 
     def _compute(
         self, i: NDArray[np.intp], j: NDArray[np.intp], rows: slice, columns: slice
@@ -185,9 +185,9 @@ class _Search:
         w = 2 * np.sin(theta / 2) ** 2
         self.candidates += len(w)
         self.reach = min(self.reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
-        found = self._distance(w, theta)
-        least = float(found.min())
-        for at in np.flatnonzero(found == least):
+        distances = self._distance(w, theta)
+        least = float(distances.min())
+        for at in np.flatnonzero(distances == least):
             best = min((self.distance, *self.pair), (least, int(i[at]), int(j[at])))
             self.distance, self.pair = best[0], best[1:]
 

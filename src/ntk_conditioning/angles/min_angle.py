@@ -141,8 +141,9 @@ class _UnitGradients:
     @property
     def row_bytes(self) -> int:
         """What one sample takes in float32."""
-        own = self.mlp.dim * torch.float32.itemsize
-        return own if self._map is not None else own + factor_bytes(self.mlp, torch.float32)
+        inputs = self.mlp.dim * torch.float32.itemsize
+        factors = factor_bytes(self.mlp, torch.float32) if self._map is None else 0
+        return inputs + factors
 
     def rounding(self, dtype: torch.dtype) -> float:
         """Return how far a cosine may be off that is computed from factors of this type.
@@ -189,10 +190,10 @@ class _UnitGradients:
             self.rest[:-1, rows] = after.sqrt().float()
             if result is None:
                 result = unit.empty(span.stop - span.start, torch.float32)
-            for rounded, own in zip(
+            for rounded, exact_rows in zip(
                 (*result.alphas, *result.deltas), (*unit.alphas, *unit.deltas), strict=True
             ):
-                rounded[here] = own
+                rounded[here] = exact_rows
         assert result is not None
         return result
 
@@ -258,21 +259,21 @@ class _Search:
             possible = bound >= self._floor - self._single
             if remaining and GATHERING * int(possible.count_nonzero()) > remaining * bound.numel():
                 continue
-            found = torch.nonzero(possible)
+            pairs = torch.nonzero(possible)
             if not remaining:
-                self._keep(found, total[found[:, 0], found[:, 1]], r, c)
+                self._keep(pairs, total[pairs[:, 0], pairs[:, 1]], r, c)
                 return
-            for part in _parts(found):
+            for part in _parts(pairs):
                 self._keep(part, cosines(rows, columns, part), r, c)
             return
 
-    def _keep(self, found: Tensor, cosine: Tensor, r: slice, c: slice) -> None:
-        """Let the pairs ``found`` of a tile wait, with their cosines in float32."""
-        if not len(found):
+    def _keep(self, in_tile: Tensor, cosine: Tensor, r: slice, c: slice) -> None:
+        """Let the pairs ``in_tile`` of a tile wait, with their cosines in float32."""
+        if not len(in_tile):
             return
         self._floor = max(self._floor, float(cosine.max()) - self._single)
         possible = cosine >= self._floor - self._single
-        pairs = found[possible] + found.new_tensor([r.start, c.start])
+        pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
         self._waiting.append((pairs, cosine[possible]))
         if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
             self.refine()

@@ -63,8 +63,8 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     sorting all rows of a large dataset takes long and copies it.
 
     >>> import numpy as np
-    >>> found = find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-    >>> found.first.tolist(), found.pairs, found.example
+    >>> duplicates = find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    >>> duplicates.first.tolist(), duplicates.pairs, duplicates.example
     ([0, 1], 1, (0, 2))
     """
     # 0.0 is added because -0.0 equals it, with other bytes.

@@ -51,10 +51,10 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
         NonFiniteGradientError: if an entry is not finite, or a norm overflows.
 
     >>> import numpy as np
-    >>> found = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
-    >>> found.norm_min, found.norm_median, found.norm_max, found.gram_rank
+    >>> sheet = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
+    >>> sheet.norm_min, sheet.norm_median, sheet.norm_max, sheet.gram_rank
     (1.0, 3.5, 5.0, 2)
-    >>> found.duplicates, found.min_angle, found.i, found.j
+    >>> sheet.duplicates, sheet.min_angle, sheet.i, sheet.j
     (1, 0.0, 1, 3)
     """
     norms = np.linalg.norm(x, axis=1)
@@ -63,8 +63,8 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
     duplicates = len(x) * (len(x) - 1) // 2
     if not constant.all():
         model = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
-        found = empirical.min_angle(model, torch.from_numpy(x), exclude_duplicates=True)
-        duplicates, angle, i, j = found.duplicates, found.degrees, found.i, found.j
+        closest = empirical.min_angle(model, torch.from_numpy(x), exclude_duplicates=True)
+        duplicates, angle, i, j = closest.duplicates, closest.degrees, closest.i, closest.j
     return Geometry(
         norm_min=float(norms.min()),
         norm_median=float(np.median(norms)),

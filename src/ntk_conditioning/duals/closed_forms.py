@@ -190,9 +190,9 @@ class ErfDual:
         fall = -_arcsine_step(middle, -middle * w, cosine, np.sqrt(cosine**2 + middle**2 * sine2))
         next_w = np.maximum(radial, 0) + fall / norm
 
-        own = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
-        excess = 4 * (q - q2) ** 2 / (total + own) + 4 * q * q2 * sine2
-        return next_w, excess / (own + excess + np.sqrt(own) * np.sqrt(own + excess))
+        product = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
+        excess = 4 * (q - q2) ** 2 / (total + product) + 4 * q * q2 * sine2
+        return next_w, excess / (product + excess + np.sqrt(product) * np.sqrt(product + excess))
 
 
 def _cosine(q: Array) -> Array:

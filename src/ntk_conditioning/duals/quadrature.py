@@ -193,11 +193,11 @@ class QuadratureDual:
             theta = np.full((len(s), len(s)), angle)
             w = 2 * np.sin(theta / 2) ** 2
             found_w, found_h = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
-            for found, true in zip(
+            for value, true in zip(
                 (found_w, found_h), self._plane.cosine_distances(at, angle), strict=True
             ):
-                errors.append(largest(np.abs(found - true)))
-                relative.append(largest_ratio(np.abs(found - true), true))
+                errors.append(largest(np.abs(value - true)))
+                relative.append(largest_ratio(np.abs(value - true), true))
         return max(errors), max(relative)
 
 
@@ -270,7 +270,7 @@ class _Plane:
         u, weights = self._rule(theta, math.ceil(1.4 * self._order))
         points = np.multiply.outer(np.exp(at.s / 2), u)
         scale = self._activation.gain * np.sqrt(weights)
-        found = []
+        distances = []
         for values, norm in (
             (self._activation.values(points), at.value),
             (self._activation.slopes(points), at.slope),
@@ -278,8 +278,8 @@ class _Plane:
             left = scale * values / norm[:, None, None, None, None]
             right = scale * _swapped(values) / norm[:, None, None, None, None]
             flat, flat2 = left.reshape(len(norm), -1), right.reshape(len(norm), -1)
-            found.append(_squared_distances(flat, flat2) / 2)
-        return found[0], found[1]
+            distances.append(_squared_distances(flat, flat2) / 2)
+        return distances[0], distances[1]
 
     def mean_over_cosines(self, theta: Array) -> Array:
         """Return the matrix from f at `angles` to the mean of f over cosines from cos θ to 1.

@@ -116,9 +116,9 @@ class ShiftedReLUDual:
                 plain, finer = (
                     self._cosine_distances(*at, w, theta, finer=each) for each in (False, True)
                 )
-                for found, true in zip(plain, finer, strict=True):
-                    errors.append(largest(np.abs(found - true)))
-                    relative.append(largest_ratio(np.abs(found - true), true))
+                for value, true in zip(plain, finer, strict=True):
+                    errors.append(largest(np.abs(value - true)))
+                    relative.append(largest_ratio(np.abs(value - true), true))
         return max(errors), max(relative)
 
 

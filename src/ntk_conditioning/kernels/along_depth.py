@@ -57,8 +57,8 @@ class Correlations:
 
         So they keep their digits where the kernel approaches the identity.
         """
-        found = scipy.linalg.eigvalsh(squareform(self.pairs), check_finite=False)
-        return float(found[0]), float(found[-1])
+        eigenvalues = scipy.linalg.eigvalsh(squareform(self.pairs), check_finite=False)
+        return float(eigenvalues[0]), float(eigenvalues[-1])
 
     @property
     def eigenvalue_error(self) -> float:
@@ -95,8 +95,8 @@ def along_depth(
             negative.
         ZeroRowError, UnknownActivationError: as `infinite.layer_at`.
 
-    >>> [found] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
-    >>> (found.nngp.pairs * np.pi).round(12)
+    >>> [layer] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
+    >>> (layer.nngp.pairs * np.pi).round(12)
     array([1.])
     """
     sigma = activations.get(activation) if isinstance(activation, str) else activation
@@ -133,16 +133,16 @@ class _Walk:
         self._q = float(self._layer.variances[0])
         below = float(self._layer.slopes[0]) * q / self._q
         share = self._share = self._share / (self._share + below)
-        closest, own = self.w[-1], ROUNDING + self._layer.error
+        closest, added = self.w[-1], ROUNDING + self._layer.error
         for part in (slice(top, top + PART) for top in range(0, len(self.w), PART)):
             w, e = self.w[part], self.e[part]
             self.w[part], h = pair_cosine_distances(self._layer, w)
             self.e[part] = share * self.w[part] + (1 - share) * (e + h - e * h)
         near, far = float(h[-1]), float(self.e[-1])
-        error = min(1.0, below * (1 - near)) * self._error + own
+        error = min(1.0, below * (1 - near)) * self._error + added
         shrunk = (1 - near) * self._ntk_error + (1 - far) * self._error / max(closest, EPS)
         self._ntk_error = (
-            min(max(self._ntk_error, error), share * error + (1 - share) * shrunk) + own
+            min(max(self._ntk_error, error), share * error + (1 - share) * shrunk) + added
         )
         self._error = error
 

@@ -178,8 +178,8 @@ def min_angle(
         UnresolvedKernelError: as `layer_at`, or if cosines are not known to `RESOLVED`, or if the
             error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
 
-    >>> found = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
-    >>> found.i, found.j, round(found.degrees, 6)
+    >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
+    >>> closest.i, closest.j, round(closest.degrees, 6)
     (1, 2, 36.869898)
     """
     rows = _samples(x)
@@ -196,19 +196,21 @@ def min_angle(
     if norm is None:
         layer = layer_at(distinct, depth=depth, activation=sigma)
         layer.require_resolved()
-        found = _lowest_pair(layer, tile or TILE)
-        at = found.i, found.j
+        closest = _lowest_pair(layer, tile or TILE)
+        at = closest.i, closest.j
     else:
         layer = layer_at([[norm]], depth=depth, activation=sigma)
         layer.require_resolved()
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        found = closest_pair(
+        closest = closest_pair(
             distinct, layer.cosine_distances_at_norm, opposite=not monotone, tile=tile
         )
         at = 0, 0
-    theta = angles_between(scaled(distinct[[found.i]]), scaled(distinct[[found.j]]))
+    theta = angles_between(scaled(distinct[[closest.i]]), scaled(distinct[[closest.j]]))
     off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
-    angle, *ends = angle_of(found.distance + np.array([0, -min(off, found.distance), off])).tolist()
+    angle, *ends = angle_of(
+        closest.distance + np.array([0, -min(off, closest.distance), off])
+    ).tolist()
     error = max(abs(end - angle) for end in ends) + ROUNDING * angle
     if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
         error += depth * max(EQUAL_NORMS, rows.shape[1] * float(np.finfo(np.float64).eps))
@@ -218,10 +220,10 @@ def min_angle(
     )
     return MinAngle(
         angle,
-        int(kept[found.i]),
-        int(kept[found.j]),
+        int(kept[closest.i]),
+        int(kept[closest.j]),
         duplicates=duplicates.pairs,
-        candidates=found.candidates,
+        candidates=closest.candidates,
         error=error,
     )
 
@@ -293,15 +295,15 @@ class Layer:
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
         self.require(in_range.all(), "squared norms leave float64's range")
         self._units = x / np.sqrt(q)[:, None]
-        own = q  # the diagonal of Θ
+        diagonal = q  # the diagonal of Θ
         self._layers: list[tuple[Dual, Array, Array]] = []
         for _ in range(depth):
             with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
                 layer = dual(activation, q)
-            q, below = layer.variances, own * layer.slopes
-            own = q + below
-            self._layers.append((layer, np.sqrt(q / own), np.sqrt(below / own)))
-        self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(own)
+            q, below = layer.variances, diagonal * layer.slopes
+            diagonal = q + below
+            self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
+        self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
 
     @cached_property

@@ -110,12 +110,12 @@ def sizes(
     def convolve(into: int) -> int:
         """Count a convolution of 3 x 3 and return its multiply-adds."""
         nonlocal channels, weights, products, units
-        own = 9 * channels * into
-        weights += own
-        products += own * height * breadth
+        kernel_size = 9 * channels * into
+        weights += kernel_size
+        products += kernel_size * height * breadth
         units += into * height * breadth
         channels = into
-        return own * height * breadth
+        return kernel_size * height * breadth
 
     first = convolve(width)
     for stage in range(STAGES):

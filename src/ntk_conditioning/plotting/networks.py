@@ -38,8 +38,8 @@ def network_label(network: Network) -> str:
     ('batch norm, ReLU', 'SELU')
     """
     remedy = _remedy(network)
-    own = activation_label(network[1])
-    return f"{_REMEDIES[remedy]}, {own}" if remedy else own
+    label = activation_label(network[1])
+    return f"{_REMEDIES[remedy]}, {label}" if remedy else label
 
 
 def network_color(network: Network) -> str:
@@ -55,8 +55,8 @@ def _remedy(network: Network) -> str:
 
 def networks_of(curves: pd.DataFrame) -> list[Network]:
     """Return the networks of a table of training curves: those with a normalisation first."""
-    found = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
-    return sorted(found, key=lambda network: (not _remedy(network), network))
+    networks = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
+    return sorted(networks, key=lambda network: (not _remedy(network), network))
 
 
 def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, *, color: str, **line: Any) -> None:
@@ -96,9 +96,9 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
         here = curves[(curves["dataset"] == dataset) & (curves["depth"] == depth)]
         for ax, part in ((left, "train"), (right, "test")):
             for network in networks:
-                own = here[(here["model"] == network[0]) & (here["activation"] == network[1])]
-                if len(own):
-                    draw_metric(ax, own, f"{part}_accuracy", color=network_color(network))
+                curve = here[(here["model"] == network[0]) & (here["activation"] == network[1])]
+                if len(curve):
+                    draw_metric(ax, curve, f"{part}_accuracy", color=network_color(network))
             epoch_axis(ax, here)
             ax.set_title(f"{dataset_label(dataset)}, depth {depth}: {part}")
             ax.set_ylim(0, 1.02)

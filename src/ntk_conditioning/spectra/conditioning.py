@@ -141,8 +141,8 @@ def conditioning(
         UnresolvedError: if ``entry_error`` is 1/n or more.
 
     >>> import numpy as np
-    >>> found = conditioning(np.diag([4.0, 2.0, 1.0]))
-    >>> found.kappa, found.numerical_rank
+    >>> numbers = conditioning(np.diag([4.0, 2.0, 1.0]))
+    >>> numbers.kappa, numbers.numerical_rank
     (4.0, 3)
     >>> deficient = conditioning(np.ones((2, 2)))
     >>> deficient.kappa is None, deficient.numerical_rank, round(deficient.kappa_nonzero, 6)
@@ -184,8 +184,8 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
         ZeroKernelError: if ``f`` is zero.
 
     >>> import numpy as np
-    >>> found = conditioning_from_factor(np.diag([1.0, 1e-9]))
-    >>> round(found.kappa / 1e18, 6)
+    >>> numbers = conditioning_from_factor(np.diag([1.0, 1e-9]))
+    >>> round(numbers.kappa / 1e18, 6)
     1.0
     """
     precision = _checked_precision(f, None)

@@ -72,9 +72,9 @@ def extreme_conditioning(
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((30, 40))
-    >>> found = extreme_conditioning(x @ x.T)
+    >>> numbers = extreme_conditioning(x @ x.T)
     >>> whole = np.linalg.cond(x) ** 2
-    >>> found.numerical_rank, bool(abs(found.kappa / whole - 1) < 1e-9)
+    >>> numbers.numerical_rank, bool(abs(numbers.kappa / whole - 1) < 1e-9)
     (30, True)
     """
     if not isinstance(k, np.ndarray) and k.device.type == "cpu":
@@ -88,9 +88,11 @@ def extreme_conditioning(
 
     if not (k.max().isfinite() and k.min().isfinite()):
         raise NotFiniteError(f"some of the kernel's {k.numel()} entries are not finite")
-    own = np.dtype(str(k.dtype).removeprefix("torch."))
+    given = np.dtype(str(k.dtype).removeprefix("torch."))
     with full_precision():
-        return _condition(PanelMatrix(k, overwrite=overwrite), np.dtype(dtype or own), entry_error)
+        return _condition(
+            PanelMatrix(k, overwrite=overwrite), np.dtype(dtype or given), entry_error
+        )
 
 
 def _condition(

@@ -71,10 +71,10 @@ class PanelMatrix:
             panel = self._k[below, c]
             panel.copy_(torch.linalg.solve_triangular(root.mT, panel, upper=True, left=False))
             for other in self._panels[number + 1 :]:
-                own = self._k[other, c]
-                _set_lower(self._k[other, other], self._k[other, other] - own @ own.mT)
+                block = self._k[other, c]
+                _set_lower(self._k[other, other], self._k[other, other] - block @ block.mT)
                 under = slice(other.stop, self.n)
-                self._k[under, other].addmm_(self._k[under, c], own.mT, alpha=-1)
+                self._k[under, other].addmm_(self._k[under, c], block.mT, alpha=-1)
         return True
 
     def solve(self, v: Vector) -> Vector:

@@ -340,13 +340,13 @@ def _kernel(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.flo
     return kernel
 
 
-def _guarded(found: Conditioning) -> Estimate:
+def _guarded(conditioned: Conditioning) -> Estimate:
     """Return what the package reports, for comparison also where it reports nothing."""
-    smallest = 0.0 if found.lambda_min is None else found.lambda_min
+    smallest = 0.0 if conditioned.lambda_min is None else conditioned.lambda_min
     return Estimate(
-        ratio=_ratio(found.lambda_max, smallest),
-        resolved=found.kappa is not None,
-        floor_kappa=found.lambda_max / found.resolution_floor,
+        ratio=_ratio(conditioned.lambda_max, smallest),
+        resolved=conditioned.kappa is not None,
+        floor_kappa=conditioned.lambda_max / conditioned.resolution_floor,
     )
 
 

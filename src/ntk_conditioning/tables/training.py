@@ -264,20 +264,20 @@ def _selected(
     means = {rate: float(np.mean(values)) for rate, values in scores.items()}
     grid = sorted(means)
     best = min(grid, key=lambda rate: means[rate])
-    found = math.isfinite(means[best])
+    converged = math.isfinite(means[best])
     return {
         **dict(zip(POINT_KEYS, point, strict=True)),
-        "learning_rate": best if found else None,
+        "learning_rate": best if converged else None,
         "criterion": criterion,
-        "score": abs(means[best]) if found else None,
+        "score": abs(means[best]) if converged else None,
         "loss_level": level,
-        "edge": _edge(best, grid) if found else "none",
+        "edge": _edge(best, grid) if converged else "none",
         "rates": len(grid),
         "lowest_rate": grid[0],
         "highest_rate": grid[-1],
         "diverged_rates": sum(not np.isfinite(values).all() for values in final.values()),
         "seeds": len(final[best]),
-        **_spread(final[best] if found else []),
+        **_spread(final[best] if converged else []),
         "critical_learning_rate": _mean([k["critical_learning_rate"] for k in kernels]),
         "kappa": _geometric_mean([k["kappa"] for k in kernels]),
     }

@@ -125,9 +125,9 @@ def compare(
     sigma = activations.get(activation) if isinstance(activation, str) else activation
     setting = _Setting(x, sigma)
     shallower: dict[str, Comparison] = {}
-    for found in along_depth(x, depths=depths, activation=sigma):
-        for kernel, correlations in (("nngp", found.nngp), ("infinite_ntk", found.ntk)):
-            row = setting.row(kernel, found.depth, correlations)
+    for kernels in along_depth(x, depths=depths, activation=sigma):
+        for kernel, correlations in (("nngp", kernels.nngp), ("infinite_ntk", kernels.ntk)):
+            row = setting.row(kernel, kernels.depth, correlations)
             yield row.after(shallower.get(kernel))
             shallower[kernel] = row
 
@@ -148,16 +148,16 @@ class _Setting:
             raise NotOnSphereError("two samples are equal or opposite; the theorems ask for none")
         gram = conditioning_from_factor(x)
         self.delta_b = gram.lambda_min if gram.kappa is not None else None
-        found = expansion(activation, count=2)
-        mean = float(abs(found.coefficients[0]))
-        self.mean = mean * activation.gain if mean > found.errors[0] else 0.0
-        affine = found.non_linearity <= found.error  # which the theorems refuse
-        self.mu, self.mu_tilde = 0.0 if affine else found.non_linearity, found.non_affinity
+        series = expansion(activation, count=2)
+        mean = float(abs(series.coefficients[0]))
+        self.mean = mean * activation.gain if mean > series.errors[0] else 0.0
+        affine = series.non_linearity <= series.error  # which the theorems refuse
+        self.mu, self.mu_tilde = 0.0 if affine else series.non_linearity, series.non_affinity
         self.fixed = fixed_point(activation)
 
-    def row(self, kernel: str, depth: int, found: Correlations) -> Comparison:
-        low, high = found.eigenvalues
-        excess = found.excess
+    def row(self, kernel: str, depth: int, correlations: Correlations) -> Comparison:
+        low, high = correlations.eigenvalues
+        excess = correlations.excess
         return Comparison(
             kernel=kernel,
             depth=depth,
@@ -170,16 +170,16 @@ class _Setting:
             mu_tilde=self.mu_tilde,
             dual_slope=self.fixed.slope_at_one,
             fixed_point=self.fixed.rho,
-            correlation_max=found.largest,
-            correlation_error=found.error,
+            correlation_max=correlations.largest,
+            correlation_error=correlations.error,
             lambda_min=1 + low,
             lambda_max=1 + high,
-            lambda_error=found.eigenvalue_error,
+            lambda_error=correlations.eigenvalue_error,
             kappa=1 + excess[0] if excess else None,
             excess=excess[0] if excess else None,
             excess_error=excess[1] if excess else None,
             **self._normalised(kernel, depth),
-            **self._uncentred(kernel, depth, found),
+            **self._uncentred(kernel, depth, correlations),
         )
 
     def _normalised(self, kernel: str, depth: int) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class _Setting:
             }
         return bounds
 
-    def _uncentred(self, kernel: str, depth: int, found: Correlations) -> dict[str, Any]:
+    def _uncentred(self, kernel: str, depth: int, correlations: Correlations) -> dict[str, Any]:
         """Return the distance from the fixed point and its bound, Section 3.4, of K̄ alone."""
         if kernel != "nngp":
             return dict.fromkeys(("distance", "distance_error", "distance_bound"))
@@ -228,8 +228,8 @@ class _Setting:
                     dual_at_0=self.mean**2,
                 )
             )
-        distance = float(np.abs(found.pairs - self.fixed.rho).max())
-        error = found.error + self.fixed.error
+        distance = float(np.abs(correlations.pairs - self.fixed.rho).max())
+        error = correlations.error + self.fixed.error
         return {"distance": distance, "distance_error": error, "distance_bound": bound}
 
 

@@ -135,7 +135,7 @@ class Ensemble(Training[_Group]):
     def _descend(
         self, group: _Group, batches: Mapping[int, Sequence[Tensor | slice]], step: int
     ) -> None:
-        x, y = self._gather(group, self._train, {s: own[step] for s, own in batches.items()})
+        x, y = self._gather(group, self._train, {s: batch[step] for s, batch in batches.items()})
         rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
         pace = (-rates / x.shape[-2]).to(x)
         if not group.alone:

@@ -136,7 +136,7 @@ class ModuleEnsemble(Training[_Trained]):
         """Return the samples of each of this epoch's steps, and how they are moved, if at all."""
         rows = super()._batches(seed)
         if self._descent.augmentation == "none":
-            return [(own, None) for own in rows]
+            return [(row, None) for row in rows]
         moves = torch.from_numpy(draw_moves(seed, self.epoch, self._n)).to(self._like.device)
         return [*zip(rows, torch.split(moves, self._batch), strict=True)]
 
@@ -147,8 +147,8 @@ class ModuleEnsemble(Training[_Trained]):
         x, y = part.x[rows], part.y[rows]
         if moves is not None:
             x = crop_flip(x, moves)
-        for own in group.optimizer.param_groups:
-            own["lr"] = own["factor"] * member.rate * self.rate_factor()
+        for parameters in group.optimizer.param_groups:
+            parameters["lr"] = parameters["factor"] * member.rate * self.rate_factor()
         f, _ = self._forward(group, x)
         self._watch_step(group, f.detach(), y)
         torch.autograd.backward(f, self._loss.gradient(f.detach(), y) / len(y))
@@ -193,12 +193,12 @@ class ModuleEnsemble(Training[_Trained]):
             if name == "train":
                 self._varies[group.number] = varies.item()
             n = len(part.x)
-            found = {f"{name}_loss": loss.item() / n, f"{name}_accuracy": correct.item() / n}
+            metrics = {f"{name}_loss": loss.item() / n, f"{name}_accuracy": correct.item() / n}
             if name == "test" and n > 1:
                 # The sum over i and j of u_i · u_j is |Σ u_i|², of which |u_i|² are for i = j.
                 pairs = total.square().sum() - squares
-                found["test_dot_product"] = pairs.item() / (n * (n - 1))
-            for metric, value in found.items():
+                metrics["test_dot_product"] = pairs.item() / (n * (n - 1))
+            for metric, value in metrics.items():
                 self.metrics[metric][self.epoch, group.number] = value
         group.network.train()
 

@@ -62,8 +62,8 @@ def _products(
     # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
     # the first layer share no weights, and pairs of them need no look.
     pair = [net] if other is None else [net, other]
-    found = [layers(each, x[None]) for each in pair]
-    (inputs, sums), (inputs2, sums2) = found[0], found[-1]
+    passes = [layers(each, x[None]) for each in pair]
+    (inputs, sums), (inputs2, sums2) = passes[0], passes[-1]
     slope = net.activation.derivative
     within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(net.weights)):
@@ -98,11 +98,11 @@ def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
     m = len(a)
     if m < 2 * TILE:
         return product(a, b, scale)
-    found = a.new_empty(m, m)
+    matrix = a.new_empty(m, m)
     for rows, columns in tiles(slice(m), slice(m), (TILE, m), upper=True):
-        found[rows, columns] = product(a[rows], b[:, columns], scale)
-        found[rows.stop :, rows] = found[rows, rows.stop :].T
-    return found
+        matrix[rows, columns] = product(a[rows], b[:, columns], scale)
+        matrix[rows.stop :, rows] = matrix[rows, rows.stop :].T
+    return matrix
 
 
 @dataclass(frozen=True)
@@ -150,19 +150,19 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
                     "not vanish"
                 )
             if len(products) > 1:
-                own = _norms(products, slopes[layer][0]) if k == 0 else None
+                matrix_norms = _norms(products, slopes[layer][0]) if k == 0 else None
                 samples[layer].append(_angles(products, level))
-                norms += [own] if own else []
-    measured = [(layer, found) for layer, found in enumerate(samples) if found]
+                norms += [matrix_norms] if matrix_norms else []
+    measured = [(layer, cosines) for layer, cosines in enumerate(samples) if cosines]
     return [
         LayerAngles(
             layer + 1,
             net.hidden[layer],
             net.fan_ins[layer],
-            **{key: _over_samples(key, [one[key] for one in found]) for key in found[0]},
-            **own,
+            **{key: _over_samples(key, [one[key] for one in cosines]) for key in cosines[0]},
+            **matrix_norms,
         )
-        for (layer, found), own in zip(measured, norms, strict=True)
+        for (layer, cosines), matrix_norms in zip(measured, norms, strict=True)
     ]
 
 

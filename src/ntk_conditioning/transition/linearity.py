@@ -112,6 +112,6 @@ def _largest(at_samples: Sequence[Linearity]) -> Linearity:
     """Return the largest of every value; a bound that one sample lacks is missing."""
     largest: dict[str, Any] = {}
     for field in fields(Linearity):
-        values = [getattr(found, field.name) for found in at_samples]
+        values = [getattr(terms, field.name) for terms in at_samples]
         largest[field.name] = None if None in values else max(values)
     return Linearity(**largest)

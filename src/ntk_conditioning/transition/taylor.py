@@ -180,9 +180,9 @@ def largest_terms(
         "gradient": [expansion.gradient, -expansion.gradient],
         "eigenvector": [eigenvector, -eigenvector],
     }
-    found = {kind: _best(expansion, vectors, radius) for kind, vectors in starts.items()}
-    climbed = max(_climb(expansion, change, radius) for _, change in found.values())
-    return LargestTerms(ascent=climbed, **{kind: value for kind, (value, _) in found.items()})
+    best = {kind: _best(expansion, vectors, radius) for kind, vectors in starts.items()}
+    climbed = max(_climb(expansion, change, radius) for _, change in best.values())
+    return LargestTerms(ascent=climbed, **{kind: value for kind, (value, _) in best.items()})
 
 
 def _best(expansion: Expansion, vectors: Iterable[Tensor], radius: float) -> tuple[float, Tensor]:

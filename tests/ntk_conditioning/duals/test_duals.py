@@ -135,8 +135,10 @@ def shifted_relu_distances(c, b, q, theta):
 
 
 @pytest.mark.parametrize("theta", [1e-8, 0.4, 2.9])
-@pytest.mark.parametrize("q", [(1.0, 1.0), (0.5, 2.0), (1.0, 1.0009765625), (9.0, 0.25)])
-@pytest.mark.parametrize("kink", [-1.5975, -0.25, 2.0])
+@pytest.mark.parametrize(
+    ("kink", "q"),
+    [(-1.5975, (0.5, 2.0)), (-0.25, (1.0, 1.0)), (2.0, (1.0, 1.0009765625)), (2.0, (9.0, 0.25))],
+)
 def test_shifted_relus_are_their_integral(kink, q, theta):
     sigma = activations.normrelu(kink)
     found = dual(sigma, np.array(q))

@@ -80,13 +80,13 @@ SERIES_CORRECTED = {
 def closed_forms(setting: Setting) -> Iterator[Measurement]:
     """Measure duals, their coefficients and μ of the functions in Appendix C.4."""
     for name, row in C4.items():
-        found = expand(row.function)
-        yield Measurement("non_linearity", found.non_linearity, printed=row.mu, activation=name)
+        series = expand(row.function)
+        yield Measurement("non_linearity", series.non_linearity, printed=row.mu, activation=name)
         for rho in COSINES:
             right = row.corrected or row.dual
             yield Measurement(
                 "dual_activation",
-                float(found.dual(rho)),
+                float(series.dual(rho)),
                 printed=row.dual(rho),
                 corrected=right(rho),
                 activation=name,
@@ -95,7 +95,7 @@ def closed_forms(setting: Setting) -> Iterator[Measurement]:
         for k, printed in enumerate(SERIES.get(name, ())):
             yield Measurement(
                 "dual_coefficient",
-                float(found.coefficients[k] ** 2),
+                float(series.coefficients[k] ** 2),
                 printed=float(printed),
                 corrected=float(SERIES_CORRECTED[name][k]),
                 activation=name,
@@ -122,23 +122,23 @@ def non_linearity(setting: Setting) -> Iterator[Measurement]:
 def normrelu(setting: Setting) -> Iterator[Measurement]:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
     for kink in KINKS:
-        formula, found = NormReLU(kink), expansion(_shifted_relu(kink))
-        scale = 1 / math.sqrt(found.bend + found.coefficients[1] ** 2)
+        formula, series = NormReLU(kink), expansion(_shifted_relu(kink))
+        scale = 1 / math.sqrt(series.bend + series.coefficients[1] ** 2)
         for statement, value, printed in (
             ("normrelu_scale", scale, formula.scale),
-            ("normrelu_offset", -float(found.coefficients[0]), formula.offset),
-            ("normrelu_non_linearity", found.non_linearity, formula.non_linearity),
+            ("normrelu_offset", -float(series.coefficients[0]), formula.offset),
+            ("normrelu_non_linearity", series.non_linearity, formula.non_linearity),
         ):
             yield Measurement(statement, value, printed=printed, at=kink)
-    found = expansion(_shifted_relu(CHOSEN))
-    scale = 1 / math.sqrt(found.bend + found.coefficients[1] ** 2)
+    series = expansion(_shifted_relu(CHOSEN))
+    scale = 1 / math.sqrt(series.bend + series.coefficients[1] ** 2)
     selu = activations.get("selu").slopes(np.ones(1)).item()
     for statement, value, printed in (
         ("chosen_scale", scale, 1.05),
         ("chosen_scale_over_selus", scale / selu, 1.0),
-        ("chosen_offset", -float(found.coefficients[0]), -1.6209),
-        ("chosen_mass_below", 1 - float(found.coefficients[1]), 0.0551),  # E z σ = E σ' = 1 - Φ
-        ("chosen_non_linearity", found.non_linearity, 0.0156),
+        ("chosen_offset", -float(series.coefficients[0]), -1.6209),
+        ("chosen_mass_below", 1 - float(series.coefficients[1]), 0.0551),  # E z σ = E σ' = 1 - Φ
+        ("chosen_non_linearity", series.non_linearity, 0.0156),
     ):
         yield Measurement(statement, value, printed=printed, at=CHOSEN)
 

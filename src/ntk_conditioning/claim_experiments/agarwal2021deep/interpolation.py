@@ -88,10 +88,10 @@ def excess_risk(setting: Setting) -> Iterator[Measurement]:
         yield Measurement(
             "interpolation_bound_over_zero", math.log(n / GAMMA) / n * norm / SIGNAL**2, **common
         )
-        found = []
+        risks = []
         for seed in setting.seeds:
             linear, noise, least, _ = _excess_risks(layer, seed, n, depth)
-            found.append(noise)
+            risks.append(noise)
             yield Measurement("interpolation_lambda_min", least, seed=seed, **common)
             for name, value, size in (("linear", linear, norm), ("noise", noise, 0.0)):
                 yield Measurement(
@@ -108,7 +108,7 @@ def excess_risk(setting: Setting) -> Iterator[Measurement]:
                 linear, _, _, bound = _excess_risks(layer, seed, n, less)
                 yield Measurement("less_deep_over_zero", linear / SIGNAL**2, **other)
                 yield Measurement("lemma_55_over_bound", linear / bound, **other)
-        excesses.append(np.mean(found))
+        excesses.append(np.mean(risks))
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, printed=-1.0, activation=ACTIVATION)
 

@@ -86,11 +86,11 @@ def neural_tangent(setting: Setting) -> Iterator[Measurement]:
         for depth in sorted(setting.depths)[:3]:
             for rho in (-0.5, 0.3, 0.9):
                 x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
-                found = infinite.ntk(x, depth=depth, activation=name)
+                kernel = infinite.ntk(x, depth=depth, activation=name)
                 common: dict[str, Any] = {"activation": name, "depth": depth, "at": rho}
                 yield Measurement(
                     "ntk",
-                    float(found[0, 1]),
+                    float(kernel[0, 1]),
                     printed=_equation_7(layer, rho, depth, late=1),
                     corrected=_equation_7(layer, rho, depth, late=0),
                     **common,
@@ -98,7 +98,7 @@ def neural_tangent(setting: Setting) -> Iterator[Measurement]:
             slope = layer.slope_at_one
             geometric = sum(slope**k for k in range(depth + 1))
             yield Measurement(
-                "ntk_diagonal", float(found[0, 0]), printed=geometric, activation=name, depth=depth
+                "ntk_diagonal", float(kernel[0, 0]), printed=geometric, activation=name, depth=depth
             )
 
 

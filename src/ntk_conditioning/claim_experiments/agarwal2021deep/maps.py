@@ -77,10 +77,10 @@ def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike)
     mass = np.outer(weights, weights) / (2 * np.pi)
     near = mass.ravel() > 1e-17  # corners that weigh nothing
     u, v, mass = u.ravel()[near], v.ravel()[near], mass.ravel()[near]
-    found = []
+    correlations = []
     for first, second, cosine in np.broadcast(q, q2, rho):
         one = sigma.values(np.sqrt(first) * u)
         two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
         squares = (one**2 @ mass) * (two**2 @ mass)
-        found.append((one * two) @ mass / np.sqrt(squares))
-    return np.array(found)
+        correlations.append((one * two) @ mass / np.sqrt(squares))
+    return np.array(correlations)

@@ -32,18 +32,18 @@ def smallest_eigenvalue(setting: Setting) -> Iterator[Measurement]:
     """
     layer = CorrelationMap("relu")
     for count in (2, 3):
-        found = []
+        smallest = []
         for delta in DELTAS:
-            found.append(_least(layer, count, math.acos(1 - delta)))
-            ratio = found[-1] / (delta**1.5 / count**3)
+            smallest.append(_least(layer, count, math.acos(1 - delta)))
+            ratio = smallest[-1] / (delta**1.5 / count**3)
             yield Measurement("features_over_bound", ratio, activation="relu", n=count, at=delta)
-        power = exponent(DELTAS, found)
+        power = exponent(DELTAS, smallest)
         yield Measurement("features_delta_exponent", power, printed=1.5, n=count)
-    found = [_least(layer, count, SPACING) for count in SIZES]
-    for count, value in zip(SIZES, found, strict=True):
+    smallest = [_least(layer, count, SPACING) for count in SIZES]
+    for count, value in zip(SIZES, smallest, strict=True):
         ratio = value / ((1 - math.cos(SPACING)) ** 1.5 / count**3)
         yield Measurement("features_over_bound", ratio, n=count, activation="relu", at=SPACING)
-    yield Measurement("features_n_exponent", exponent(SIZES, found), printed=-3.0, at=SPACING)
+    yield Measurement("features_n_exponent", exponent(SIZES, smallest), printed=-3.0, at=SPACING)
 
 
 def _least(layer: CorrelationMap, count: int, spacing: float) -> float:

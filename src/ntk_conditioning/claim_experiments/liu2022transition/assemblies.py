@@ -47,11 +47,11 @@ def theorem_1(setting: Setting) -> Iterator[Measurement]:
         rng = generator(seed, "init")
         for name in SMOOTH:
             sigma = activations.get(name)
-            found = {
+            over_bounds = {
                 kind: [_over_bound(sigma, kind, rng) for _ in range(DRAWS)]
                 for kind in ("ones", "signs", "free")
             }
-            for kind, pairs in found.items():
+            for kind, pairs in over_bounds.items():
                 ratios, evenness = np.array(pairs).T
                 common: dict[str, Any] = {"activation": name, "n": DRAWS, "seed": seed}
                 yield Measurement(f"theorem_1_{kind}", float(ratios.max()), **common)
@@ -107,14 +107,14 @@ def tightness(setting: Setting) -> Iterator[Measurement]:
         norms = _block_norm(second, first)
         k = int(np.argmax(norms))
         _, vectors = np.linalg.eigh([[second[k], first[k]], [first[k], 0]])
-        found = []
+        terms = []
         for move in SMALL * vectors.T:
             for sign in (-1, 1):
                 dz, dv = sign * move
                 changes = _alone(dz, dv)
-                found.append(abs(quadratic_term(sigma, *_alone(GRID[k], 1.0), *changes)))
+                terms.append(abs(quadratic_term(sigma, *_alone(GRID[k], 1.0), *changes)))
         bound = assembly_bound(two_layer_smoothness(sigma, 1.0, 1.0 + SMALL), SMALL, 1.0)
-        yield Measurement("theorem_1_tightness_free", max(found) / bound, activation=name, at=SMALL)
+        yield Measurement("theorem_1_tightness_free", max(terms) / bound, activation=name, at=SMALL)
 
 
 def _alone(z: float, v: float) -> tuple[Array, Array]:

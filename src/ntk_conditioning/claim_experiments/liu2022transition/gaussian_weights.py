@@ -60,9 +60,9 @@ def hessian(setting: Setting) -> Iterator[Measurement]:
             step = 1e-4
             bend = (sigma.slopes(z + step) - sigma.slopes(z - step)) / (2 * step) / D
             exact = np.abs(network.weights[1].numpy() * bend).max() / math.sqrt(width)
-            found = hessian_norm(Expansion(network, x, last_fixed=True)).norm
+            norm = hessian_norm(Expansion(network, x, last_fixed=True)).norm
             yield Measurement(
-                "gaussian_hessian", found, corrected=float(exact), activation=name, width=width, d=D
+                "gaussian_hessian", norm, corrected=float(exact), activation=name, width=width, d=D
             )
 
 

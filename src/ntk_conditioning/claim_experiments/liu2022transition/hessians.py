@@ -36,14 +36,14 @@ def _network(
 ) -> tuple[FeedforwardNet, torch.Tensor]:
     x = math.sqrt(D) * on_sphere(generator(seed, "data"), 1, D)[0]
     hidden = {"two_layer": [width], "narrow": [width, 4, width], "sequential": [FIRST, width]}
-    found = draw_network(
+    net = draw_network(
         D,
         hidden.get(kind, [width, width]),
         activation=activation,
         generator=generator(seed, "init"),
         dense=kind == "dense",
     )
-    return found, torch.from_numpy(x)
+    return net, torch.from_numpy(x)
 
 
 def theorem_4(setting: Setting) -> Iterator[Measurement]:
@@ -56,23 +56,23 @@ def theorem_4(setting: Setting) -> Iterator[Measurement]:
     for kind in ("two_layer", "deep", "sequential"):
         for name in ("tanh", "softplus"):
             for width in (16,) if kind == "sequential" else WIDTHS[:2]:
-                found = [_over_bounds(kind, width, name, seed) for seed in setting.seeds[:3]]
+                ratios = [_over_bounds(kind, width, name, seed) for seed in setting.seeds[:3]]
                 for k, radius in enumerate(RADII):
                     common: dict[str, Any] = {"activation": name, "width": width, "at": radius}
-                    printed, corrected = np.array(found)[:, k].max(axis=0)
+                    printed, corrected = np.array(ratios)[:, k].max(axis=0)
                     yield Measurement(f"theorem_4_printed_{kind}", float(printed), **common)
                     yield Measurement(f"theorem_4_{kind}", float(corrected), **common)
 
 
 def _over_bounds(kind: str, width: int, activation: str, seed: int) -> list[tuple[float, float]]:
     """Return the quadratic term over the printed bound and over that with R², for all radii."""
-    found, x = _network(kind, width, activation, seed)
+    net, x = _network(kind, width, activation, seed)
     x *= INPUT
-    expansion = Expansion(found, x, last_fixed=True)
+    expansion = Expansion(net, x, last_fixed=True)
     vector = hessian_norm(expansion).eigenvector
-    squared = layer_angles(found, x[None])[-1].gradient_max
-    beta = neuron_smoothness(found.activation, squared)
-    largest = float(found.weights[-1].abs().max())
+    squared = layer_angles(net, x[None])[-1].gradient_max
+    beta = neuron_smoothness(net.activation, squared)
+    largest = float(net.weights[-1].abs().max())
     ratios = []
     for radius in RADII:
         term = largest_terms(

@@ -47,10 +47,10 @@ def lemma_3(setting: Setting) -> Iterator[Measurement]:
         slope = slope_bounds(activations.get(name)).first
         norms: dict[int, list[float]] = {1: [], 2: [], 3: []}
         for width in WIDTHS:
-            found, x = network([width] * 3, name, seed)
-            inputs, _ = layers(found, x[None])
+            net, x = network([width] * 3, name, seed)
+            inputs, _ = layers(net, x[None])
             size = max(float(each.square().mean()) for each in inputs)
-            for angles in layer_angles(found, x[None]):
+            for angles in layer_angles(net, x[None]):
                 layer, value = angles.layer, angles.jacobian_norm
                 norms[layer].append(value)
                 yield Measurement(
@@ -76,12 +76,12 @@ def lemma_4(setting: Setting) -> Iterator[Measurement]:
     for statement, columns in (("lemma_4", 0), ("lemma_4_long_inputs", INPUTS)):
         for m in COUNTS[:-1]:
             trials = DRAWS // m
-            found = np.linalg.norm(
+            matrix_norms = np.linalg.norm(
                 rng.standard_normal((trials, m, columns or m)), ord=2, axis=(1, 2)
             )
             yield Measurement(
                 statement,
-                float(np.mean(found > matrix_norm_bound(m))),
+                float(np.mean(matrix_norms > matrix_norm_bound(m))),
                 printed=1 - matrix_norm_probability(m),
                 width=m,
                 n=trials,
@@ -107,14 +107,14 @@ def cross_term(setting: Setting) -> Iterator[Measurement]:
     for seed in setting.seeds[:2]:
         for name in ("tanh", "softplus"):
             rng = generator(seed, "init")
-            found = draw_network(3, [SMALL, SMALL], activation=name, generator=rng)
+            net = draw_network(3, [SMALL, SMALL], activation=name, generator=rng)
             x = torch.from_numpy(rng.standard_normal(3))
-            expansion = Expansion(found, x)
+            expansion = Expansion(net, x)
             columns = torch.eye(expansion.size, dtype=torch.float64)
             hessian = torch.stack([expansion.hessian_product(column) for column in columns])
             mixed = float(torch.linalg.matrix_norm(hessian[-SMALL:, :-SMALL], 2)) / 2
-            own = float(hessian[-SMALL:, -SMALL:].abs().max())
-            norm = layer_angles(found, x[None])[-1].jacobian_norm
+            last_block = float(hessian[-SMALL:, -SMALL:].abs().max())
+            norm = layer_angles(net, x[None])[-1].jacobian_norm
             bound = cross_term_bound(norm, 1.0, SMALL)
             yield Measurement("cross_term", mixed / bound, activation=name, width=SMALL, seed=seed)
-            yield Measurement("own_term", own, activation=name, width=SMALL, seed=seed)
+            yield Measurement("own_term", last_block, activation=name, width=SMALL, seed=seed)

@@ -40,21 +40,21 @@ def network(
     """Return a network at its start, and a sample (d,) of norm sqrt(d)."""
     x = math.sqrt(D) * on_sphere(generator(seed, "data"), 1, D)[0]
     rng = generator(seed, "init")
-    found = draw_network(D, hidden, activation=activation, generator=rng, dense=dense)
-    return found, torch.from_numpy(x)
+    net = draw_network(D, hidden, activation=activation, generator=rng, dense=dense)
+    return net, torch.from_numpy(x)
 
 
 def _angles(hidden: list[int], activation: str, seed: int) -> list[LayerAngles]:
-    found, x = network(hidden, activation, seed)
-    return layer_angles(found, x[None], level=LEVEL)
+    net, x = network(hidden, activation, seed)
+    return layer_angles(net, x[None], level=LEVEL)
 
 
 def remark_4(setting: Setting) -> Iterator[Measurement]:
     """Measure the largest |cos| between normals of a two-layer network, by explicit gradients."""
     for width in (4, 32):
-        found, x = network([width], "tanh", setting.seeds[0])
-        first = found.weights[0].clone().requires_grad_()
-        _, sums = layers(found.with_weights([first, found.weights[1]]), x[None])
+        net, x = network([width], "tanh", setting.seeds[0])
+        first = net.weights[0].clone().requires_grad_()
+        _, sums = layers(net.with_weights([first, net.weights[1]]), x[None])
         rows = [torch.autograd.grad(z, first, retain_graph=True)[0].flatten() for z in sums[0][0]]
         gradients = torch.nn.functional.normalize(torch.stack(rows))
         cosines = (gradients @ gradients.T).fill_diagonal_(0)
@@ -80,10 +80,10 @@ def theorem_3(setting: Setting) -> Iterator[Measurement]:
     for name in ACTIVATIONS:
         means: dict[int, list[float]] = {2: [], 3: []}
         for width in WIDTHS:
-            found = [_angles([width] * 3, name, seed) for seed in seeds]
+            by_seed = [_angles([width] * 3, name, seed) for seed in seeds]
             for layer, each in means.items():
                 common: dict[str, Any] = {"activation": name, "depth": layer, "width": width}
-                angles = [one[layer - 1] for one in found]
+                angles = [one[layer - 1] for one in by_seed]
                 each.append(float(np.mean([one.cos_mean for one in angles])))
                 above = float(np.mean([one.cos_above for one in angles]))
                 yield Measurement("cos_mean", each[-1], **common)
@@ -97,10 +97,10 @@ def theorem_3(setting: Setting) -> Iterator[Measurement]:
 
 
 def _variance_over_bound(width: int, name: str, seed: int, layer: int) -> float:
-    found, x = network([width] * 3, name, seed)
-    products = list(gradient_products(found, x))[layer - 1]
+    net, x = network([width] * 3, name, seed)
+    products = list(gradient_products(net, x))[layer - 1]
     pairs = products[~torch.eye(width, dtype=torch.bool)]
-    below = layer_angles(found, x[None])[layer - 2].jacobian_norm
+    below = layer_angles(net, x[None])[layer - 2].jacobian_norm
     return float(pairs.square().mean()) / product_variance_bound(below, width)
 
 
@@ -110,12 +110,12 @@ def bottleneck(setting: Setting) -> Iterator[Measurement]:
     In the bottleneck, whose normals the width before makes orthogonal, and in the layer after.
     """
     for name in ACTIVATIONS:
-        found = [
+        by_width = [
             [_angles([OUTER, width, OUTER], name, seed) for seed in setting.seeds[:2]]
             for width in BOTTLENECKS
         ]
         for layer in (2, 3):
-            means = [float(np.mean([one[layer - 1].cos_mean for one in each])) for each in found]
+            means = [float(np.mean([one[layer - 1].cos_mean for one in each])) for each in by_width]
             common: dict[str, Any] = {"activation": name, "depth": layer}
             yield Measurement("bottleneck_exponent", exponent(BOTTLENECKS, means), **common)
             for width, mean in zip(BOTTLENECKS, means, strict=True):
@@ -134,11 +134,11 @@ def equation_18(setting: Setting) -> Iterator[Measurement]:
         for layer in (2, 3):
             common: dict[str, Any] = {"activation": "tanh", "depth": layer, "width": width}
             yield Measurement("equation_18", angles[layer - 1].cos_norm, **common)
-        found, x = network([width] * 2, "tanh", seed)
-        slopes = found.activation.derivative(layers(found, x[None])[1][1][0])
-        products = list(gradient_products(found, x))[1]
+        net, x = network([width] * 2, "tanh", seed)
+        slopes = net.activation.derivative(layers(net, x[None])[1][1][0])
+        products = list(gradient_products(net, x))[1]
         lengths = products.diagonal().sqrt()
-        a = found.weights[2][0] * slopes * lengths
+        a = net.weights[2][0] * slopes * lengths
         cosines = products / lengths / lengths[:, None]
         along = float((cosines @ a).square().sum() / (a @ cosines @ a))
         yield Measurement("equation_18_gradient", along, activation="tanh", width=width)
@@ -155,8 +155,8 @@ def equation_22(setting: Setting) -> Iterator[Measurement]:
     The largest over all pairs of cos_ij/cos_ji less 1; an angle has none.
     """
     for width in WIDTHS[:2]:
-        found, x = network([width] * 2, "tanh", setting.seeds[0])
-        squares = list(gradient_products(found, x))[1].diagonal()
+        net, x = network([width] * 2, "tanh", setting.seeds[0])
+        squares = list(gradient_products(net, x))[1].diagonal()
         value = float(squares.max() / squares.min() - 1)
         yield Measurement("equation_22", value, corrected=0.0, activation="tanh", width=width)
 
@@ -171,22 +171,22 @@ def corollary_2(setting: Setting) -> Iterator[Measurement]:
         for width in WIDTHS[:3]:
             pairs = [network([width] * 3, name, seed) for seed in setting.seeds[:3]]
             each = np.mean([_turns(one, _moved(one, x), x) for one, x in pairs], axis=0)
-            for layer, found in turns.items():
-                found.append(float(each[layer - 1]))
+            for layer, means in turns.items():
+                means.append(float(each[layer - 1]))
                 common: dict[str, Any] = {"activation": name, "depth": layer, "width": width}
-                yield Measurement("normals_turn", found[-1], at=RADIUS, **common)
+                yield Measurement("normals_turn", means[-1], at=RADIUS, **common)
         for layer in (2, 3):
             power = exponent(WIDTHS[:3], turns[layer])
             yield Measurement("normals_turn_exponent", power, activation=name, depth=layer)
 
 
-def _turns(found: FeedforwardNet, moved: FeedforwardNet, x: torch.Tensor) -> list[float]:
+def _turns(net: FeedforwardNet, moved: FeedforwardNet, x: torch.Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
     means = []
     for here, there, across in zip(
-        gradient_products(found, x),
+        gradient_products(net, x),
         gradient_products(moved, x),
-        gradient_products(found, x, moved),
+        gradient_products(net, x, moved),
         strict=True,
     ):
         ends = here.diagonal() * there.diagonal()
@@ -194,10 +194,10 @@ def _turns(found: FeedforwardNet, moved: FeedforwardNet, x: torch.Tensor) -> lis
     return means
 
 
-def _moved(found: FeedforwardNet, x: torch.Tensor) -> FeedforwardNet:
-    gradient = Expansion(found, x).gradient
+def _moved(net: FeedforwardNet, x: torch.Tensor) -> FeedforwardNet:
+    gradient = Expansion(net, x).gradient
     change = RADIUS * gradient / torch.linalg.vector_norm(gradient)
-    parts = torch.split(change, [weight.numel() for weight in found.weights])
-    return found.with_weights(
-        [weight + part.view_as(weight) for weight, part in zip(found.weights, parts, strict=True)]
+    parts = torch.split(change, [weight.numel() for weight in net.weights])
+    return net.with_weights(
+        [weight + part.view_as(weight) for weight, part in zip(net.weights, parts, strict=True)]
     )

@@ -101,12 +101,12 @@ def inputs(setting: Setting) -> Iterator[Measurement]:
 def _dimensions(setting: Setting, seed: int) -> Iterator[Measurement]:
     """Compare ReLU networks with the Gram matrix as inputs on the sphere become orthogonal."""
     common: dict[str, Any] = {"activation": "relu", "n": N, "seed": seed}
-    found: dict[int, list[float]] = {depth: [] for depth in setting.depths}
+    ratios: dict[int, list[float]] = {depth: [] for depth in setting.depths}
     for ratio in RATIOS:
         x = _rows(seed, N, int(ratio * N))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         gram = conditioning_from_factor(x).kappa
-        for depth, values in found.items():
+        for depth, values in ratios.items():
             low, high = _extremes(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
             # with more samples than dimensions the Gram matrix is singular, and the ratio 0
             values.append(high / low / gram if gram is not None else 0.0)
@@ -118,7 +118,7 @@ def _dimensions(setting: Setting, seed: int) -> Iterator[Measurement]:
                 at=ratio,
                 **common,
             )
-    for depth, values in found.items():
+    for depth, values in ratios.items():
         resolved = np.array(values) > 0
         logs = np.log(np.array(values)[resolved])
         flip = np.interp(0.0, logs, np.log(np.array(RATIOS)[resolved]))
@@ -177,15 +177,15 @@ def _rank(seed: int) -> Measurement:
     )  # fmt: skip
 
 
-def _extremes(found: Conditioning) -> tuple[float, float]:
+def _extremes(conditioned: Conditioning) -> tuple[float, float]:
     """Return the smallest and the largest eigenvalue of a kernel that is resolved.
 
     Raises:
         UnresolvedError: if it is not.
     """
-    if found.kappa is None:
+    if conditioned.kappa is None:
         raise UnresolvedError("the smallest eigenvalue of an experiment's kernel is not resolved")
-    return found.lambda_max / found.kappa, found.lambda_max
+    return conditioned.lambda_max / conditioned.kappa, conditioned.lambda_max
 
 
 def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:

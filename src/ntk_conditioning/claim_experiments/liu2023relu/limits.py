@@ -33,12 +33,12 @@ DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 
 def networks(setting: Setting) -> Iterator[Measurement]:
     """Measure norms, angles and kernels of linear and ReLU networks at every width."""
-    found = {width: list(_networks(setting, width)) for width in setting.widths}
+    networks = {width: list(_networks(setting, width)) for width in setting.widths}
     for activation in ("linear", "relu"):
         for depth in setting.depths:
             rows = {
                 width: [each for key, each in pairs if key == (activation, depth)]
-                for width, pairs in found.items()
+                for width, pairs in networks.items()
             }
             yield from _deviations(activation, depth, rows)
             if activation == "relu":
@@ -73,13 +73,13 @@ def _deviations(
     """Yield each quantity's root mean square at every width, and how deviations fall with it."""
     common: dict[str, Any] = {"activation": activation, "depth": depth, "d": D}
     for name, (printed, corrected) in _expected(depth).items():
-        for width, found in rows.items():
-            value = rms([each[name] for each in found])
+        for width, deviations in rows.items():
+            value = rms([each[name] for each in deviations])
             yield Measurement(
                 f"{activation}_{name}", value, printed, corrected, width=width, **common
             )
     for name in DEVIATIONS:
-        values = [rms([each[name] for each in found]) for found in rows.values()]
+        values = [rms([each[name] for each in deviations]) for deviations in rows.values()]
         for width, value in zip(rows, values, strict=True):
             yield Measurement(f"{activation}_{name}", value, width=width, **common)
         falls = exponent(list(rows), values)
@@ -108,7 +108,7 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
     phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
     gram = x @ x.T
-    found = {
+    deviations = {
         "embedding_norm": rms(np.linalg.norm(embedding, axis=1) / norms - 1),
         "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
         "gradient_angle": rms(_angles(k) - phi),
@@ -120,8 +120,8 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     }
     if not linear:
         first = factors.deltas[0].numpy()
-        found["delta_product"] = float((first[0] * first[1]).sum())
-    return found
+        deviations["delta_product"] = float((first[0] * first[1]).sum())
+    return deviations
 
 
 def _delta_products(
@@ -134,10 +134,10 @@ def _delta_products(
     """
     angles = [float(theory.embedding_angle(ANGLES[0], layer)) for layer in range(depth + 2)]
     factors = 1 - np.array(angles) / np.pi
-    for width, found in rows.items():
+    for width, deviations in rows.items():
         yield Measurement(
             "delta_product",
-            float(np.mean([each["delta_product"] for each in found])),
+            float(np.mean([each["delta_product"] for each in deviations])),
             printed=float(np.prod(factors)),
             corrected=float(np.prod(factors[:depth])),
             activation="relu",

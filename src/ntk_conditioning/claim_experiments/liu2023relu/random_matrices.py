@@ -28,11 +28,11 @@ def gaussian_gram(setting: Setting) -> Iterator[Measurement]:
     """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry."""
     deviations = []
     for m in SIZES:
-        found = []
+        grams = []
         for rng in _generators(setting):
             a = rng.standard_normal((m, 16))
-            found.append(a.T @ a / m - np.eye(16))
-        entries = np.array(found)
+            grams.append(a.T @ a / m - np.eye(16))
+        entries = np.array(grams)
         off = ~np.eye(16, dtype=bool)
         deviations.append(rms(entries))
         yield Measurement("gaussian_gram", deviations[-1], width=m, d=16)
@@ -80,19 +80,19 @@ def lemmas(setting: Setting) -> Iterator[Measurement]:
         }
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
-            found: dict[str, list[float]] = {name: [] for name in limits}
+            drawn: dict[str, list[float]] = {name: [] for name in limits}
             for rng in _generators(setting):
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
-                found["lemma_d1"].append(float(both.mean()))
-                found["lemma_d2"].append(float(2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)))
-                found["lemma_d3"].append(float(np.trace(2 / q * (u * both) @ u.T) / 4))
+                drawn["lemma_d1"].append(float(both.mean()))
+                drawn["lemma_d2"].append(float(2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)))
+                drawn["lemma_d3"].append(float(np.trace(2 / q * (u * both) @ u.T) / 4))
             for name, limit in limits.items():
-                deviations[name].append(rms(np.array(found[name]) - limit))
+                deviations[name].append(rms(np.array(drawn[name]) - limit))
                 yield Measurement(
                     name,
-                    float(np.mean(found[name])),
+                    float(np.mean(drawn[name])),
                     printed=limit,
                     width=q,
                     at=degrees,

@@ -47,23 +47,23 @@ def close_pairs(setting: Setting) -> Iterator[Measurement]:
         for seed in setting.seeds:
             samples = {float(at): _samples(seed, float(at)) for at in ANGLES}
             common: dict[str, Any] = {"n": N, "d": D, "seed": seed, "depth": depth}
-            found: list[Measurement] = []
+            measurements: list[Measurement] = []
             for at, x in samples.items():
                 kernel = infinite.ntk(x, depth=depth, activation="relu")
                 yield from _kappa("gram_kappa", conditioning_from_factor(x), at=at, **common)
-                found += _kappa("separation_kappa", conditioning(kernel), at=at, **common)
-            yield from found
-            yield from _exponent(found, largest=1e-2)
+                measurements += _kappa("separation_kappa", conditioning(kernel), at=at, **common)
+            yield from measurements
+            yield from _exponent(measurements, largest=1e-2)
             for width in setting.widths:
                 init = generator(seed, "init")
                 mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
-                found = [
+                measurements = [
                     each
                     for at, x in samples.items()
                     for each in _finite(mlp, torch.from_numpy(x), at, common)
                 ]
-                yield from found
-                yield from _exponent(found, largest=0.05 / (width * depth))
+                yield from measurements
+                yield from _exponent(measurements, largest=0.05 / (width * depth))
 
 
 def _finite(mlp: MLP, x: Tensor, at: float, common: Mapping[str, Any]) -> Iterator[Measurement]:
@@ -79,17 +79,17 @@ def _finite(mlp: MLP, x: Tensor, at: float, common: Mapping[str, Any]) -> Iterat
     yield from _kappa("separation_kappa", conditioning(ntk(mlp, x).numpy()), **more)
 
 
-def _kappa(name: str, found: Conditioning, **common: Any) -> Iterator[Measurement]:
+def _kappa(name: str, conditioned: Conditioning, **common: Any) -> Iterator[Measurement]:
     """Yield a condition number if it is resolved."""
-    if found.kappa is not None:
-        yield Measurement(name, found.kappa, activation="relu", **common)
+    if conditioned.kappa is not None:
+        yield Measurement(name, conditioned.kappa, activation="relu", **common)
 
 
-def _exponent(found: list[Measurement], *, largest: float) -> Iterator[Measurement]:
+def _exponent(measurements: list[Measurement], *, largest: float) -> Iterator[Measurement]:
     """Yield the exponent with which kappa grows as the angle falls, below the ``largest``."""
     kappas = {
         each.at: each
-        for each in found
+        for each in measurements
         if each.statement == "separation_kappa" and each.at and each.at < largest
     }
     if len(kappas) > 2:

@@ -51,14 +51,14 @@ def read_cifar10(
         ContentError: if a batch is missing, or a class has no image.
     """
     wanted = BATCHES[split]
-    found = _from_folder(path, wanted) if path.is_dir() else _from_archive(path, wanted)
-    missing = [name for name in wanted if name not in found]
+    by_name = _from_folder(path, wanted) if path.is_dir() else _from_archive(path, wanted)
+    missing = [name for name in wanted if name not in by_name]
     if missing:
         raise ContentError(
             f"{path} has no {missing[0]}; take cifar-10-binary.tar.gz, or the folder {FOLDER} "
             "that it holds"
         )
-    batches = [found[name] for name in wanted]
+    batches = [by_name[name] for name in wanted]
     samples = RawSamples(
         np.concatenate([images for images, _ in batches]),
         np.concatenate([labels for _, labels in batches]),
@@ -77,29 +77,29 @@ def _from_folder(folder: Path, wanted: Sequence[str]) -> dict[str, _Batch]:
         folder = inner
     for name in sorted(file.name for file in folder.iterdir()):
         _require_binary(name, folder)
-    found = {}
+    batches = {}
     for name in wanted:
         path = folder / name
         if path.exists():
             require_file(path)
             _require_records(path.stat().st_size, str(path))
-            found[name] = _batch(path.read_bytes(), str(path))
-    return found
+            batches[name] = _batch(path.read_bytes(), str(path))
+    return batches
 
 
 def _from_archive(archive: Path, wanted: Sequence[str]) -> dict[str, _Batch]:
-    found: dict[str, _Batch] = {}
+    batches: dict[str, _Batch] = {}
     for member in tar_members(archive):
         name = PurePosixPath(member.name).name
         _require_binary(name, archive)
         if name not in wanted:
             continue
         source = f"{archive}, member {member.name}"
-        if name in found:
+        if name in batches:
             raise CifarError(f"{source}: a second batch of that name; take the original archive")
         _require_records(member.size, source)
-        found[name] = _batch(member.read(), source)
-    return found
+        batches[name] = _batch(member.read(), source)
+    return batches
 
 
 def _require_binary(name: str, path: Path) -> None:

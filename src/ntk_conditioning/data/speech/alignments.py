@@ -174,11 +174,11 @@ class Alignments:
             return self._read[utterance]
         return read_textgrid(self._textgrids[utterance])
 
-    def _add(self, known: dict[str, _T], found: Mapping[str, _T], path: Path) -> None:
-        repeated = sorted(name for name in found if name in self)
+    def _add(self, known: dict[str, _T], added: Mapping[str, _T], path: Path) -> None:
+        repeated = sorted(name for name in added if name in self)
         if repeated:
             raise AlignmentError(f"{path}: {repeated[0]} has another alignment in {self.folder}")
-        known.update(found)
+        known.update(added)
 
 
 def _is_phones(tier: str) -> bool:

@@ -58,10 +58,10 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
             folder of another speaker or chapter.
         TarError: if the archive is damaged.
     """
-    found = False
+    any_speech = False
     files = _from_tree(source, subset) if source.is_dir() else _from_tar(source, subset)
     for path, head, load in files:
-        found = True
+        any_speech = True
         match, folder = _FLAC.fullmatch(path.name), path.parent
         shown = f"{source}: {path}"
         if match is None:
@@ -70,7 +70,7 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
         if (folder.parent.name, folder.name) != (speaker, chapter):
             raise CorpusError(f"{shown} is not in the folder {speaker}/{chapter}")
         yield Utterance(int(speaker), int(chapter), int(utterance), path.stem, shown, head, load)
-    if not found:
+    if not any_speech:
         raise CorpusError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
 
@@ -110,8 +110,8 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
         raise AudioError(
             f"{source}: ends after {len(waveform)} of {header.samples} samples; fetch it again"
         )
-    found = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
-    if header.md5 and found != header.md5:
+    digest = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
+    if header.md5 and digest != header.md5:
         raise AudioError(f"{source}: the samples have not the MD5 in the header; fetch it again")
     return waveform
 

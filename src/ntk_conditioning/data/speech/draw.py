@@ -32,8 +32,8 @@ def draw_frames(
     for utterance in sorted(available):
         speakers.setdefault(utterance.speaker, []).append(utterance)
     counts = {
-        speaker: np.array([available[utterance] for utterance in own])
-        for speaker, own in speakers.items()
+        speaker: np.array([available[utterance] for utterance in utterances])
+        for speaker, utterances in speakers.items()
     }
     shares = equal_shares([int(count.sum()) for count in counts.values()], n, generator=generator)
     drawn: dict[Utterance, NDArray[np.int64]] = {}
