@@ -15,6 +15,7 @@ import compute_spectrum
 import numpy as np
 import pytest
 import torch
+import train_network
 
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_workflow import cli
@@ -194,26 +195,44 @@ def test_named_or_single_gpus_need_not_be_counted(machine, monkeypatch, gpus, na
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def digests(device: str, folder: Path) -> tuple[str, str]:
-    """Return what cells and trainings of a device depend on, as their checkpoints are called."""
-    args = resolved(device)
-    args.activation_file, args.checkpoints = [], folder
-    args.data = args.test = args.kernel = None
-    program = compute_spectrum.__file__
-    cells = cell_checkpoints.Checkpoints(folder, program=program, options=vars(args))
-    cell = cell_checkpoints.Cell("depth", 1, seed=1, data=Path(__file__))
-    training = trainings.TrainingCheckpoints(args, program=program)
-    return cells.path(cell).name, training._digest
+@pytest.fixture
+def digests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], tuple[str, str]]:
+    """Return a function that tells how checkpoints of cells and trainings on a device are called.
+
+    The training stops before it begins: there is no GPU for its network.
+    """
+    x = np.random.default_rng(0).standard_normal((20, 4))
+    save_prepared(tmp_path / "all.npz", PreparedSamples("tiny", x, np.arange(20) % 2, "none"))
+    kept: list[trainings.TrainingCheckpoints] = []
+    monkeypatch.setattr(train_network, "make_ensemble", lambda *_, **options: None)
+    monkeypatch.setattr(train_network, "train", lambda _, own, **options: kept.append(own) or 2)
+    point = ("--experiment=fig3", "--dataset=tiny", "--activation=relu", "--depth=1")
+    arguments = [
+        *(*point, "--epochs=1", "--learning-rates", "0.1", "--products=together"),
+        f"--data={tmp_path}/all.npz",
+        *(f"--checkpoints={tmp_path}/kept", f"--output={tmp_path}/out.parquet"),
+    ]
+
+    def called(device: str) -> tuple[str, str]:
+        args = resolved(device)
+        cells = cell_checkpoints.Checkpoints(
+            tmp_path, program=compute_spectrum.__file__, options=vars(args)
+        )
+        cell = cell_checkpoints.Cell("depth", 1, seed=1, data=Path(__file__))
+        assert train_network.main([*arguments, f"--device={device}"]) == 130
+        return cells.path(cell).name, kept[-1]._digest
+
+    return called
 
 
-def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, tmp_path):
+def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, digests):
     machine(0)
-    cpu = digests("cpu", tmp_path)
-    assert digests("auto", tmp_path) == cpu
+    cpu = digests("cpu")
+    assert digests("auto") == cpu
     machine(2)
-    gpu = digests("cuda", tmp_path)
-    assert digests("auto", tmp_path) == gpu
-    assert digests("cpu", tmp_path) == cpu
+    gpu = digests("cuda")
+    assert digests("auto") == gpu
+    assert digests("cpu") == cpu
     assert all(one != other for one, other in zip(cpu, gpu, strict=True))
 
 

@@ -5,6 +5,7 @@ Locks are files with the names of GPUs, so that real processes can hold them whe
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -24,12 +25,11 @@ JOB = """
 import logging, sys, time
 from pathlib import Path
 
-sys.path[:0] = sys.argv[1].split(":")
-import gpu_lock
+from ntk_workflow.devices import gpu_lock
 
 gpu_lock.PAUSE = 0.01
 logging.basicConfig(level="INFO", format="%(message)s")
-place, report, devices = Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
+place, report, devices = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
 device = gpu_lock.hold_one(devices, place / "locks", report=report)
 used = place / f"used-{device.replace('/', '_')}"
 used.open("x").close()
@@ -46,12 +46,11 @@ Start = Callable[..., subprocess.Popen[str]]
 def start(tmp_path: Path) -> Iterator[Start]:
     """Return a function that starts a job on some GPUs; none outlives the test."""
     jobs: list[subprocess.Popen[str]] = []
-    scripts = Path(gpu_lock.__file__).parent
-    paths = f"{scripts}:{scripts.parent / 'src'}"
+    environ = os.environ | {"PYTHONPATH": str(Path(gpu_lock.__file__).parents[2])}
 
     def started(*devices: str, report: float = 60) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", JOB, paths, str(tmp_path), str(report), *devices]
-        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        command = [sys.executable, "-c", JOB, str(tmp_path), str(report), *devices]
+        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ))
         return jobs[-1]
 
     yield started

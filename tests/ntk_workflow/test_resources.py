@@ -6,10 +6,8 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import compute_spectrum
 import compute_training_kernel
 import numpy as np
 import pytest
@@ -25,6 +23,8 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.block_kernels import MemoryBudget
+from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
@@ -85,8 +85,7 @@ def test_a_training_takes_the_operations_of_its_products(depth):
 @pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
 def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kernel):
     mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
-    args = SimpleNamespace(kernel=kernel, full_spectrum_below=2048, threads=threads, memory_gb=1.0)
-    needed = compute_spectrum.Room(args, mlp).needed(m, itemsize)
+    needed = EmpiricalKernel(mlp, kernel, MemoryBudget(10**9, 2048, threads)).needed(m, itemsize)
     sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
     sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads, "kernel": kernel}
     estimate = resources.spectrum("relu", **sizes)
