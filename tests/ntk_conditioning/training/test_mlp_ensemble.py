@@ -162,22 +162,24 @@ def norm(gradient: Iterable[Tensor]) -> float:
 
 @every_loss
 @pytest.mark.parametrize(
-    ("activation", "depth"),  # the square explodes in deeper networks
-    [(sigma, k) for sigma in ACTIVATIONS for k in (0, 1, 2 if sigma is HALF_SQUARE else 3)],
+    ("activation", "depth"),
+    [(sigma, k) for sigma in ACTIVATIONS for k in (0, 1, 3)],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_a_step_goes_along_the_gradient_of_autograd(activation, depth, kind):
-    """Both steps of an epoch, of four samples and of the three that are left, at rate 1.
+    """Both steps of an epoch, of four samples and of the three that are left.
 
+    The rate is low, for a network of squares explodes, and a power of 2, which rounds nothing.
     The difference is below 1e-12 of the gradient: thousands of roundings in float64.
     """
-    ensemble = make([Member(1, 1.0)], n=7, depth=depth, activation=activation, loss=kind, epochs=1)
+    rate = 2**-4
+    ensemble = make([Member(1, rate)], n=7, depth=depth, activation=activation, loss=kind, epochs=1)
     data, order = part(1, 7), generator(1, "batch", 1).permutation(7)
     assert ensemble.advance()
     for here in (order[:4], order[4:]):
         before = [w[0] for w in weights(ensemble)]
         assert ensemble.advance(after(1)) == (len(here) == 3)
-        moved = [b - w[0] for b, w in zip(before, weights(ensemble), strict=True)]
+        moved = [(b - w[0]) / rate for b, w in zip(before, weights(ensemble), strict=True)]
         expected = plain_gradient(Plain(activation, before), kind, data, here)
         assert [g.shape for g in moved] == [g.shape for g in expected]
         differences = [g - h for g, h in zip(moved, expected, strict=True)]
