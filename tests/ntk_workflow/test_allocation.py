@@ -101,14 +101,16 @@ def test_threads_that_are_none_are_refused(given):
         threads(f"--threads={given}")
 
 
-@pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
-def test_no_program_takes_threads_in_another_way(path):
-    """What they are given is limited in one place, and pools have no other size than that."""
+@pytest.mark.parametrize(
+    "path", sorted([*SCRIPTS.glob("*.py"), *SRC.rglob("*.py")]), ids=lambda path: path.name
+)
+def test_threads_are_taken_in_one_way(path):
+    """What programs are given is limited in one place, and pools have no other size than that."""
     source = path.read_text(encoding="utf-8")
-    assert source.count('"--threads"') == (path.name == "cli.py")
+    assert source.count('"--threads"') == (path == Path(cli.__file__))
     pools = [
         ast.unparse(node.args[0])
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and re.search("PoolExecutor$", ast.unparse(node.func))
     ]
-    assert set(pools) <= {"args.threads"}
+    assert set(pools) <= {"threads"}
