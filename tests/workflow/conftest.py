@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
     All workers share one, which the first that needs it makes.
     """
-    shared = tmp_path_factory.getbasetemp().parent / "finished"
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():
             shutil.rmtree(shared, ignore_errors=True)
