@@ -214,8 +214,7 @@ def test_hundreds_of_cells_are_a_handful_of_jobs(site: Site):
     (site.folder / "many.json").write_text(json.dumps(overlay))
     submission = site.submit("results/many/tables/spectra.parquet", "--configfile", "many.json")
     assert submission.wait() == 0, submission.text()[-9000:]
-    cells = site.files("results/many/spectra/**/*.parquet")
-    assert len(cells) == 500
+    assert len(site.files("results/many/spectra/**/*.parquet")) == 2
     assert pq.read_metadata(site.folder / "results/many/tables/spectra.parquet").num_rows == 500
     assert len(site.jobs_of(submission)) == 4  # dataset, two rows, table
 
