@@ -83,7 +83,7 @@ def test_jobs_run_through_another_engine_with_the_same_resources(clone):
     (clone.folder / "submit.sh").write_text(
         '#!/bin/sh\necho "$@" >> asked.txt\nbash "$4" >/dev/null 2>&1 &\necho $!\n'
     )
-    target = "results/ci/training/gradient_descent/digits_sphere/mlp/relu/depth-1.parquet"
+    target = "results/ci/tables/training/gradient_descent.parquet"
     clone.run(
         *(target, "--configfile", "config/ci.yaml", "--executor", "cluster-generic", "--jobs", "2"),
         "--cluster-generic-submit-cmd",
@@ -92,7 +92,7 @@ def test_jobs_run_through_another_engine_with_the_same_resources(clone):
     )
     assert (clone.folder / target).exists()
     asked = [line.split()[:3] for line in (clone.folder / "asked.txt").read_text().splitlines()]
-    assert len(asked) == 3  # dataset, kernel, training
+    assert len(asked) == 4  # dataset, kernel, training, and a table, which asks for nothing itself
     assert ["1", "1500", "20"] in asked
     assert all(int(mb) >= 1500 and int(minutes) >= 10 for _, mb, minutes in asked)
 
