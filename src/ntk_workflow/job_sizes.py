@@ -11,7 +11,7 @@ import numpy as np
 
 from ntk_conditioning.kernels import EMPIRICAL
 from ntk_workflow import catalogue, resources
-from ntk_workflow.plan import Plan
+from ntk_workflow.plan import JobWildcards, Plan
 from ntk_workflow.resources import ResourceEstimate
 
 #: Samples and features of a dataset of which nothing is known before its files are read.
@@ -55,7 +55,7 @@ class JobSizes:
 
     @cache  # noqa: B019 one for each start of Snakemake
     def _of(self, rule: str, wildcards: tuple[tuple[str, str], ...]) -> ResourceEstimate:
-        w = _Wildcards(dict(wildcards))
+        w = JobWildcards(**dict(wildcards))
         n, d = self._samples(w.dataset)
         match rule:
             case "prepare_dataset":
@@ -89,7 +89,7 @@ class JobSizes:
                 )
         return self._row(rule, w, d=d)
 
-    def _row(self, rule: str, w: _Wildcards, *, d: int) -> ResourceEstimate:
+    def _row(self, rule: str, w: JobWildcards, *, d: int) -> ResourceEstimate:
         """Return the size of a row of the main grid."""
         config, n = self.plan.config, self._drawn(w.dataset)
         depths, seeds = self.plan.depths(w), len(config["seeds"])
@@ -115,7 +115,7 @@ class JobSizes:
             kernel=getattr(w, "kernel", EMPIRICAL),
         )
 
-    def _width_study(self, study: str, w: _Wildcards, *, loaded: int, d: int) -> ResourceEstimate:
+    def _width_study(self, study: str, w: JobWildcards, *, loaded: int, d: int) -> ResourceEstimate:
         values = self.plan.config[f"{study}_study"]
         architecture = self.plan.config["architectures"][w.architecture]
         return resources.feedforward_study(
@@ -132,7 +132,7 @@ class JobSizes:
             directions=values.get("directions", 0),
         )
 
-    def _training(self, rule: str, w: _Wildcards, *, loaded: int, d: int) -> ResourceEstimate:
+    def _training(self, rule: str, w: JobWildcards, *, loaded: int, d: int) -> ResourceEstimate:
         settings, depth = self.plan.training_settings(w), int(w.depth)
         n = loaded if settings.samples == "all" else settings.samples
         seeds = len(settings.seeds)
@@ -171,13 +171,3 @@ class JobSizes:
     def _blocks(n: int, size: Any, blocks: Any) -> Sequence[int]:
         size = n if size == "all" else size
         return size, max(1, n // size) if blocks == "all" else blocks
-
-
-class _Wildcards:
-    """A job's wildcards as attributes."""
-
-    def __init__(self, values: dict[str, str]) -> None:
-        self.__dict__.update(values)
-
-    def __getattr__(self, name: str) -> str:
-        raise AttributeError(name)

@@ -653,7 +653,7 @@ class Plan:
         for table in ("orthogonality", "linearity"):
             found += self.width_rows(w, table) if self._is_on(f"{table}_study") else []
         for name, table in product(self.experiments, ("training", "training_kernels")):
-            found += self.trainings(_Wildcards(experiment=name, table=table))
+            found += self.trainings(JobWildcards(experiment=name, table=table))
         return found
 
     def own_files(self, key: str) -> list[str]:
@@ -681,8 +681,8 @@ _SCHEMAS = ("config", "datasets")
 _BUILT_IN = frozenset(activations.names())
 
 
-class _Wildcards:
-    """Wildcards of a job that is not Snakemake's."""
+class JobWildcards:
+    """Wildcards of a job as attributes, where Snakemake gives none."""
 
     def __init__(self, **values: str) -> None:
         self.__dict__.update(values)
