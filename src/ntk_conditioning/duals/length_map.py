@@ -22,12 +22,12 @@ def length_map(activation: Activation, gamma: ArrayLike) -> Array:
     >>> length_map(activations.get("relu"), [0.5, 2.0]).round(12)
     array([0.5, 2. ])
     """
-    return activation.gain**2 * _moments(activation, gamma)[0]
+    return np.asarray(activation.gain**2 * _moments(activation, gamma)[0])
 
 
 def length_map_slope(activation: Activation, gamma: ArrayLike) -> Array:
     """Return the derivative of `length_map`, g² E z σ(√γ z) σ'(√γ z) / √γ."""
-    return activation.gain**2 * _moments(activation, gamma)[2]
+    return np.asarray(activation.gain**2 * _moments(activation, gamma)[2])
 
 
 def bias(activation: Activation, gamma: ArrayLike) -> Array:

@@ -35,14 +35,14 @@ def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
     >>> largest_errors([(np.array([0.0, 5.0]), np.array([0.0, 4.0]))])
     (1.0, 0.25)
     """
-    largest = 0.0, 0.0
+    largest = []
     for value, true in pairs:
         error = np.abs(value - true)
         with np.errstate(divide="ignore"):
             ratio = np.divide(error, true, out=np.zeros_like(error), where=error != 0)
-        known = (np.nan_to_num(each, nan=math.inf, posinf=math.inf) for each in (error, ratio))
-        largest = tuple(map(max, largest, (float(each.max()) for each in known)))
-    return largest
+        largest.append((error.max(), ratio.max()))
+    absolute, relative = np.nan_to_num(largest, nan=math.inf, posinf=math.inf).max(axis=0)
+    return float(absolute), float(relative)
 
 
 class InaccurateDualWarning(UserWarning):
@@ -73,7 +73,7 @@ class QuadratureDual:
             self._high = self._low
             self._s = np.full_like(self._s, self._low)
         self._plane = _Plane(activation, math.exp(self._high))
-        self._tabulate(angles=self._angles_needed(), count=self._variances_needed())
+        self._tabulate()
         self.error, self.relative_error = self._measured_errors()
         if self.error > WARN_ABOVE:
             away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
@@ -95,27 +95,24 @@ class QuadratureDual:
         half = (self._high - self._low) / 2
         return self._low + half * (_chebyshev_points(count) + 1)
 
-    def _angles_needed(self) -> int:
+    def _last_angles(self, count: int) -> Array:
+        """Return the last coefficients of ``count`` angles."""
         ends = np.unique([self._low, self._high])
+        return _coefficients(self._plane.falls(ends, self._plane.angles(count)), axes=[0])[-2:]
 
-        def last_coefficients(count: int) -> Array:
-            falls = self._plane.falls(ends, self._plane.angles(count))
-            return _coefficients(falls, axes=[0])[-2:]
+    def _last_variances(self, count: int) -> Array:
+        """Return the last coefficients of ``count`` variances."""
+        s = self._points(count)
+        at = _Features(self._activation, s)
+        products = at.values @ at.values.T, at.slopes @ at.slopes.T
+        tables = [*self._plane.falls(s, PROBES), *products]
+        return np.stack([_coefficients(table)[-1] for table in tables])
 
-        return _count_needed(24, MAX_ANGLES, last_coefficients)
-
-    def _variances_needed(self) -> int:
-        def last_coefficients(count: int) -> Array:
-            s = self._points(count)
-            at = _Features(self._activation, s)
-            products = at.values @ at.values.T, at.slopes @ at.slopes.T
-            tables = [*self._plane.falls(s, PROBES), *products]
-            return np.stack([_coefficients(table)[-1] for table in tables])
-
-        return 1 if self._low == self._high else _count_needed(6, MAX_VARIANCES, last_coefficients)
-
-    def _tabulate(self, *, angles: int, count: int) -> None:
+    def _tabulate(self) -> None:
         """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
+        angles = _count_needed(24, MAX_ANGLES, self._last_angles)
+        apart = self._low < self._high
+        count = _count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
         s, theta = self._points(count), self._plane.angles(angles)
         slopes = _Features(self._activation, s).slopes
         falls = self._plane.falls(s, theta)
@@ -123,7 +120,7 @@ class QuadratureDual:
         self._b = _coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         self._d = _coefficients(falls / theta[:, None, None])
         self._a, self._c = np.zeros((2, 1, 1))
-        if count > 1:  # count × (count + 1) points, where s and s' are nowhere equal
+        if apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (_Features(self._activation, self._points(n)) for n in (count, count + 1))
             gap2 = 2 * (one.s[:, None] - two.s) ** 2
             self._a = _coefficients(_squared_distances(one.values, two.values) / gap2)
@@ -145,11 +142,9 @@ class QuadratureDual:
             b += (left_b[k] @ right) * now
             d += (left_d[k] @ right) * now
             before, now = now, twice * now - before
-        gap2 = (s[:, None] - s2) ** 2
-        rows, columns = self._a.shape
-        radial, radial_slopes = (
-            gap2 * (basis[:, :rows] @ table @ basis2[:, :columns].T) for table in (self._a, self._c)
-        )
+        gap2, (rows, columns) = (s[:, None] - s2) ** 2, self._a.shape
+        left, right = basis[:, :rows], basis2[:, :columns].T
+        radial, radial_slopes = (gap2 * (left @ table @ right) for table in (self._a, self._c))
         # both are squared distances; only rounding makes one negative
         return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + theta * d, 0)
 
@@ -221,8 +216,8 @@ class _Plane:
 
     def position(self, theta: Array) -> Array:
         """Return the point of [-1, 1] that `angles` moves to ``theta``."""
-        x = np.arctanh((theta * (2 / math.pi) - 1) * math.tanh(self._grade)) / self._grade
-        return np.asarray(x)
+        x = (theta * (2 / math.pi) - 1) * math.tanh(self._grade)
+        return np.asarray(np.arctanh(x) / self._grade)
 
     def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
         """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
@@ -246,11 +241,8 @@ class _Plane:
         scale = self._activation.gain * np.sqrt(weights)
 
         def distances(values: Array, norm: Array) -> Array:
-            unit, swapped = (
-                (scale * each).reshape(len(norm), -1) / norm[:, None]
-                for each in (values, _swapped(values))
-            )
-            return _squared_distances(unit, swapped) / 2
+            flat = [(scale * each).reshape(len(norm), -1) for each in (values, _swapped(values))]
+            return _squared_distances(*(each / norm[:, None] for each in flat)) / 2
 
         values, slopes = self._activation.values(points), self._activation.slopes(points)
         return distances(values, at.value), distances(slopes, at.slope)
@@ -323,11 +315,9 @@ def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
     return _graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
 
 
-def _second_moments(
-    activation: Activation, q: Array, rule: tuple[Array, Array] | None = None
-) -> Array:
+def _second_moments(activation: Activation, q: Array, **options: int) -> Array:
     """Return g² E σ(√q z)² and g² E σ'(√q z)² (2, n) for variances ``q`` (n,)."""
-    z, weights = rule or gaussian_rule()
+    z, weights = gaussian_rule(**options)
     moments = np.empty((2, len(q)))
     for start in range(0, len(q), 1024):  # bounds the memory
         part = slice(start, start + 1024)
@@ -340,13 +330,13 @@ def _second_moments(
 def _moment_error(activation: Activation, q: Array) -> float:
     """Return the largest relative error of `_second_moments`, by a rule that fits steeper σ."""
     halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
-    finer = _second_moments(activation, q, gaussian_rule(order=36, halvings=halvings))
+    finer = _second_moments(activation, q, order=36, halvings=halvings)
     return largest_errors([(_second_moments(activation, q), finer)])[1]
 
 
 def _count_needed(count: int, most: int, last_coefficients: Callable[[int], Array]) -> int:
     """Return how many points make the last Chebyshev coefficients negligible, or ``most``."""
-    while count < most and np.abs(last_coefficients(count)).max() > TOLERANCE:
+    while count < most and not (np.abs(last_coefficients(count)) <= TOLERANCE).all():
         count = math.ceil(1.25 * count)
     return count
 

@@ -250,8 +250,9 @@ def get(name: str) -> Activation:
     if name in _REGISTRY:
         return _REGISTRY[name]
     family, parameter = name.split("-", maxsplit=1)
-    make = {_LEAKY: leaky_relu, _NORMRELU: normrelu}[family]
-    return make(float(parameter), name=name)
+    if family == _LEAKY:
+        return leaky_relu(float(parameter), name=name)
+    return normrelu(float(parameter), name=name)
 
 
 def normalized(activation: Activation) -> Activation:
@@ -331,11 +332,9 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    if not key.is_file():
-        raise ActivationError(f"{path}: no such file; give a Python file that calls register()")
-    spec = importlib.util.spec_from_file_location(key.stem, key)
+    spec = importlib.util.spec_from_file_location(key.stem, key) if key.is_file() else None
     if spec is None or spec.loader is None:
-        raise ActivationError(f"{path}: not a Python file; its name ends in .py")
+        raise ActivationError(f"{path}: no such Python file; give one (.py) that calls register()")
     before = dict(_REGISTRY)
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
@@ -379,10 +378,6 @@ def _erf_derivative(z: Tensor) -> Tensor:
     return (-z.square()).exp() * (2 / math.sqrt(math.pi))
 
 
-def _softplus(z: Tensor) -> Tensor:
-    return z.clamp(min=0) + (-z.abs()).exp().log1p()
-
-
 _ERF_GAIN = math.sqrt(math.pi / 2 / math.asin(2 / 3))
 _RELU, _LINEAR = leaky_relu(0, name="relu"), leaky_relu(1, name="linear")
 for _activation in (
@@ -394,7 +389,7 @@ for _activation in (
     Activation("gelu", _gelu, _gelu_derivative),
     Activation("selu", _selu, _selu_derivative, kinks=(0.0,)),
     Activation("sigmoid", lambda z: z.sigmoid(), lambda z: z.sigmoid() * (-z).sigmoid()),
-    Activation("softplus", _softplus, lambda z: z.sigmoid()),
+    Activation("softplus", lambda z: z.clamp(0) + (-z.abs()).exp().log1p(), lambda z: z.sigmoid()),
     normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
 ):
     register(_activation)

@@ -125,10 +125,9 @@ def sizes(
 
 
 def seeds_in_turn(weights: float) -> int:
-    """Return how many seeds, of so many weights each, train side by side.
+    """Return how many seeds, of so many weights each, train side by side while the others wait.
 
-    The others wait, so that even the largest networks fit into a GPU: 2^29 weights in training
-    take 4 GB in float32 with momentum.
+    So even the largest networks fit into a GPU: 2^29 weights take 4 GB in float32 with momentum.
 
     >>> seeds_in_turn(10 * 461872), seeds_in_turn(288_000_000), seeds_in_turn(10**9)
     (116, 1, 1)

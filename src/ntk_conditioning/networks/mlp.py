@@ -108,10 +108,6 @@ def init_mlp(
 
     ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
     every device, and the same first layers whatever the depth, see `draw_weights`.
-
-    >>> mlp = init_mlp(3, depth=2, width=4, activation="relu", generator=np.random.default_rng(0))
-    >>> mlp.depth, mlp.width, mlp.dim
-    (2, 4, 3)
     """
     if isinstance(activation, str):
         activation = activations.get(activation)

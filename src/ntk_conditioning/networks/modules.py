@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from torch.nn.utils import skip_init
 
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import MODELS, STAGES, Model, blocks
+
+Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+_without_weights: Any = skip_init  # torch would draw them
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
 SCALAR_RATE = 0.1
@@ -112,7 +115,7 @@ class _Builder:
         layout = [*blocks(width, depth)]
         first, second = (1 / len(layout), 0.0) if fixup else (1.0, 1.0)  # factors of variances
 
-        def scalar(combine: Callable[[Any, Any], Any], value: float) -> list[nn.Module]:
+        def scalar(combine: Combine, value: float) -> list[nn.Module]:
             return [Scalar(combine, value, self._dtype)] if fixup else []
 
         def bias() -> list[nn.Module]:
@@ -134,23 +137,21 @@ class _Builder:
             branch = [*bias(), *convolve(inputs, channels, stride, first), *bias(), sigma()]
             branch += [*bias(), *convolve(channels, channels, factor=second)]
             branch += [*scalar(operator.mul, 1.0), *bias()]
-            body.append(Block(Shortcut(channels - inputs, stride), branch, sigma()))
+            body.append(Block(branch, sigma(), added=channels - inputs, stride=stride))
         top = width << (STAGES - 1)
         head = self._layer(nn.Linear, top, outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, Pool(), *bias()], head)
 
-    def _layer(self, kind: Any, *shape: int, variance: float, **options: Any) -> nn.Module:
+    def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
         """Return a layer whose weights have the given variance."""
-        make: Any = skip_init  # torch draws no weights
-        layer: Any = make(kind, *shape, dtype=self._dtype, **options)
+        layer = _without_weights(kind, *shape, dtype=self._dtype, **options)
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.zero_()
             if variance:
                 weights = self._rng.standard_normal(layer.weight.shape)
                 layer.weight.copy_(torch.from_numpy(weights * math.sqrt(variance)))
-        made: nn.Module = layer
-        return made
+        return layer
 
     def _normalization(self, units: int, *, images: bool) -> nn.Module:
         """Return a normalisation of so many units or channels, with scale 1 and shift 0.
@@ -158,14 +159,13 @@ class _Builder:
         Layer normalisation of images is over channels, rows and columns, with a scale and a shift
         for each channel: torch's GroupNorm of a single group.
         """
-        match self.model.normalization, images:
-            case "batch", _:
-                norm = nn.BatchNorm2d if images else nn.BatchNorm1d
-                return norm(units, dtype=self._dtype)
-            case "layer", True:
+        if self.model.normalization == "batch":
+            norm = nn.BatchNorm2d if images else nn.BatchNorm1d
+            return norm(units, dtype=self._dtype)
+        if self.model.normalization == "layer":
+            if images:
                 return nn.GroupNorm(1, units, dtype=self._dtype)
-            case "layer", False:
-                return nn.LayerNorm(units, dtype=self._dtype)
+            return nn.LayerNorm(units, dtype=self._dtype)
         return nn.Identity()
 
 
@@ -180,45 +180,36 @@ class Pool(nn.Module):
 
 
 class Block(nn.Module):
-    """σ(shortcut(x) + branch(x)), with two convolutions in the branch (He et al. 2016)."""
+    """σ(shortcut(x) + branch(x)), with two convolutions in the branch (He et al. 2016).
 
-    def __init__(self, shortcut: nn.Module, branch: Iterable[nn.Module], sigma: nn.Module) -> None:
-        super().__init__()
-        self.shortcut, self.branch, self.sigma = shortcut, nn.Sequential(*branch), sigma
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.sigma(self.shortcut(x) + self.branch(x))
-        return out
-
-
-class Shortcut(nn.Module):
-    """The identity, or every second row and column with zeros for the channels that are added.
-
-    Option A of He et al. (2016), which has no weights.
+    The shortcut is the identity, or every second row and column with zeros for the channels that
+    are ``added`` (option A).
     """
 
-    def __init__(self, added: int, stride: int) -> None:
+    def __init__(
+        self, branch: Iterable[nn.Module], sigma: nn.Module, *, added: int, stride: int
+    ) -> None:
         super().__init__()
+        self.branch, self.sigma = nn.Sequential(*branch), sigma
         self._added, self._stride = added, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._stride > 1:
-            x = x[:, :, :: self._stride, :: self._stride]
-        return functional.pad(x, (0, 0, 0, 0, 0, self._added)) if self._added else x
+        shortcut = x[:, :, :: self._stride, :: self._stride]
+        if self._added:
+            shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self._added))
+        out: Tensor = self.sigma(shortcut + self.branch(x))
+        return out
 
 
 class Scalar(nn.Module):
     """A number that is learnt, and added to everything or multiplied with it."""
 
-    def __init__(
-        self, combine: Callable[[Any, Any], Any], value: float, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, combine: Combine, value: float, dtype: torch.dtype) -> None:
         super().__init__()
         self._combine, self.value = combine, nn.Parameter(torch.full((), value, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        combined: Tensor = self._combine(x, self.value)
-        return combined
+        return self._combine(x, self.value)
 
 
 class Elementwise(nn.Module):
