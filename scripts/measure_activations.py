@@ -12,7 +12,7 @@ from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import NORMALIZED, Activation
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_workflow.cli import Parser, logger, run_main
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
@@ -31,36 +31,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     load_activation_files(args)
-    names = dict.fromkeys([*args.activations, *map(activations.normalized_name, args.activations)])
-    found = [activations.get(name) for name in names]
-    log.info("device cpu, float64, %d activations", len(found))
-    rows = [row(sigma) for sigma in found]
+    plain = [name.removeprefix(NORMALIZED) for name in args.activations]
+    names = dict.fromkeys([*args.activations, *(NORMALIZED + name for name in plain)])
+    sigmas = [activations.get(name) for name in names]
+    log.info("device cpu, float64, %d activations", len(sigmas))
+    rows = [row(sigma) for sigma in sigmas]
     tables.write(args.output, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
     return 0
 
 
 def row(sigma: Activation) -> dict[str, Any]:
-    """Return a row of the table."""
-    found, point, gain = expansion(sigma), fixed_point(sigma), sigma.gain
-    mean = float(found.coefficients[0])
+    """Return an activation's row of the table."""
+    series, point, gain = expansion(sigma), fixed_point(sigma), sigma.gain
+    scale, kink, offset = sigma.shifted_relu or (None, None, None)
+    mean, slope = series.coefficients[:2].tolist()
     return {
         "activation": sigma.name,
-        "base": activations.plain_name(sigma.name),
-        "normalized": sigma.name != activations.plain_name(sigma.name),
+        "base": sigma.name.removeprefix(NORMALIZED),
+        "normalized": sigma.name.startswith(NORMALIZED),
         "mean": mean,
         "gain": gain,
-        "deviation": (found.bend + float(found.coefficients[1]) ** 2) ** 0.5,
+        "deviation": (series.bend + slope**2) ** 0.5,
         "kinks": list(sigma.kinks),
-        "kink": sigma.shifted_relu and sigma.shifted_relu.kink,
-        "scale": sigma.shifted_relu and sigma.shifted_relu.scale,
-        "offset": sigma.shifted_relu and sigma.shifted_relu.offset,
-        "coefficients": (gain * found.coefficients).tolist(),
-        "coefficient_error": float(gain * found.errors.max()),
-        "tail": found.tail,
-        "a_1": float(gain * found.coefficients[1]),
-        "non_linearity": found.non_linearity,
-        "non_affinity": found.non_affinity,
-        "non_linearity_error": found.error,
+        "kink": kink,
+        "scale": scale,
+        "offset": offset,
+        "coefficients": (gain * series.coefficients).tolist(),
+        "coefficient_error": float(gain * series.errors.max()),
+        "tail": series.tail,
+        "a_1": gain * slope,
+        "non_linearity": series.non_linearity,
+        "non_affinity": series.non_affinity,
+        "non_linearity_error": series.error,
         "fixed_point": point.rho,
         "fixed_point_error": point.error,
         "slope_at_fixed_point": point.slope,

@@ -30,6 +30,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def activation_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo what a test registers."""
+    from ntk_conditioning.networks import activations
+
+    monkeypatch.setattr(activations, "_REGISTRY", dict(activations._REGISTRY))
+    monkeypatch.setattr(activations, "_PLUGINS", set())
+    yield
+    activations.get.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reach the servers on loopback directly, whatever the machine's proxy is."""

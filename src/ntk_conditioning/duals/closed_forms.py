@@ -82,27 +82,8 @@ def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:
     return after.reshape(w.shape), slopes.reshape(w.shape)
 
 
-def dual_error(activation: Activation | str, *, q: Array | float) -> float:
-    """Return the largest error of the dual's cosines seen for samples of variances ``q``.
-
-    It is absolute, of quantities between 0 and 2, and found by comparing quadrature and
-    interpolation with a finer quadrature at other points. Closed forms, right to rounding, have 0.
-
-    >>> dual_error("relu", q=1.0), dual_error("gelu", q=1.0) < 1e-13
-    (0.0, True)
-    """
-    if isinstance(activation, str):
-        activation = activations.get(activation)
-    return dual(activation, np.atleast_1d(np.asarray(q, dtype=np.float64))).error
-
-
 def angle_of(cosine_distance: Array) -> Array:
-    """Return the angle whose cosine is 1 - ``cosine_distance``.
-
-    >>> import numpy as np
-    >>> angle_of(np.array([0.0, 1.0, 2.0])) / np.pi
-    array([0. , 0.5, 1. ])
-    """
+    """Return the angle whose cosine is 1 - ``cosine_distance``."""
     # rounding may put a cosine distance one step above 2
     return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(cosine_distance / 2, 1))))
 
@@ -117,8 +98,7 @@ class LeakyReLUDual:
     error = relative_error = 0.0
 
     def __init__(self, q: Array, *, negative_slope: float) -> None:
-        self.variances = q
-        self.slopes = np.ones_like(q)
+        self.variances, self.slopes = q, np.ones_like(q)
         self.bend = (1 - negative_slope) ** 2 / (1 + negative_slope**2)
 
     def cosine_distances(
@@ -130,24 +110,17 @@ class LeakyReLUDual:
 def leaky_relu_step(w: Array, theta: Array, *, bend: float) -> tuple[Array, Array]:
     """Return w' and h of `LeakyReLUDual`, c = ``bend``; right to rounding at any angle.
 
-    >>> import numpy as np
-    >>> theta = np.array([np.pi / 2])
-    >>> leaky_relu_step(np.ones(1), theta, bend=1.0)[0]  # 1 - 1/π
+    >>> leaky_relu_step(np.ones(1), np.array([np.pi / 2]), bend=1.0)[0]  # 1 - 1/π
     array([0.68169011])
     """
     if bend == 0:  # the identity
         return w, np.zeros_like(w)
-    return w - bend / math.pi * _sine_less_tangent_line(w, theta), bend / math.pi * theta
-
-
-def _sine_less_tangent_line(w: Array, theta: Array) -> Array:
-    """Return sin θ - θ cos θ."""
-    difference: Array = np.sin(theta) - theta * (1 - w)
+    difference: Array = np.sin(theta) - theta * (1 - w)  # sin θ - θ cos θ
     small = theta < SERIES_BELOW
     t2 = theta[small] ** 2
     series = 1 - t2 / 10 * (1 - t2 / 28 * (1 - t2 / 54 * (1 - t2 / 88 * (1 - t2 / 130))))
     difference[small] = theta[small] * t2 / 3 * series
-    return difference
+    return w - bend / math.pi * difference, bend / math.pi * theta
 
 
 class ErfDual:
@@ -161,8 +134,7 @@ class ErfDual:
 
     def __init__(self, q: Array) -> None:
         gain2 = activations.get("erf").gain ** 2
-        self._q = q
-        self._root = np.sqrt(2 * q / (1 + 2 * q))
+        self._q, self._root = q, np.sqrt(2 * q / (1 + 2 * q))
         self._arc = np.arctan2(2 * q, np.sqrt(1 + 4 * q))
         self.variances = gain2 * 2 / math.pi * self._arc
         self.slopes = gain2 * 4 / math.pi / np.sqrt(1 + 4 * q)

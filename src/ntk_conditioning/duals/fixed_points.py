@@ -16,7 +16,7 @@ from ntk_conditioning.duals.closed_forms import Dual, dual, pair_cosine_distance
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks.activations import Activation
 
-# A slope at 1 that is as near to 1 is 1, as of every leaky ReLU.
+# A slope at 1 that is this near to 1 is 1, as of every leaky ReLU.
 SLOPE_ONE = 1e-12
 
 
@@ -34,9 +34,7 @@ class FixedPoint:
 
 
 def fixed_point(activation: Activation) -> FixedPoint:
-    """Return the smallest fixed point of an activation's dual in [0, 1].
-
-    It is 0 for a mean of 0, and 1 for a slope at 1 of at most 1.
+    """Return the smallest fixed point: 0 for a mean of 0, and 1 for a slope at 1 of at most 1.
 
     >>> from ntk_conditioning.networks import activations
     >>> fixed_point(activations.get("relu")).rho, fixed_point(activations.get("erf")).rho

@@ -29,9 +29,8 @@ EPS = float(np.finfo(np.float64).eps)
 class Expansion:
     """The Hermite expansion of a function under N(0, 1).
 
-    ``coefficients`` (k,) are a_0, a_1, …, right to ``errors`` (k,). ``square`` is E σ² and ``bend``
-    is E (σ - a_0 - a_1 z)², what no affine function has. ``error`` bounds those of both measures of
-    it below.
+    ``coefficients`` (k,) are a_0, a_1, …, right to ``errors`` (k,). ``square`` is E σ², ``bend`` is
+    E (σ - a_0 - a_1 z)², and ``error`` bounds the errors of `non_linearity` and `non_affinity`.
     """
 
     coefficients: Array
@@ -56,7 +55,7 @@ class Expansion:
         return (self.bend - float(np.sum(self.coefficients[2:] ** 2))) / self.square
 
     def dual(self, rho: Array | float) -> Array:
-        """Return Σ a_k² ρ^k, of the coefficients that there are and not divided by E σ²."""
+        """Return Σ a_k² ρ^k, not divided by E σ²."""
         return np.asarray(np.polynomial.polynomial.polyval(rho, self.coefficients**2))
 
 
@@ -68,26 +67,17 @@ def expand(
     It is smooth between 0 and ``kinks``, where it may also jump. Errors are the difference of two
     orders of quadrature and a bound on rounding.
 
-    >>> import numpy as np
     >>> np.abs(expand(lambda z: z**2 - 1, count=4).coefficients).round(12)
     array([0.        , 0.        , 1.41421356, 0.        ])
     """
     coarse, fine = (_expand(function, kinks, count, order) for order in ORDERS)
-    change = max(
-        abs(coarse.non_linearity - fine.non_linearity),
-        abs(coarse.non_affinity - fine.non_affinity),
-    )
+    changes = coarse.non_linearity - fine.non_linearity, coarse.non_affinity - fine.non_affinity
     errors = np.abs(coarse.coefficients - fine.coefficients) + fine.errors
-    return replace(fine, errors=errors, error=change + 8 * EPS)
+    return replace(fine, errors=errors, error=max(map(abs, changes)) + 8 * EPS)
 
 
 def expansion(activation: Activation, *, count: int = 65) -> Expansion:
-    """Return the Hermite expansion of an activation, without its gain.
-
-    >>> from ntk_conditioning.networks import activations
-    >>> round(expansion(activations.get("normrelu")).non_linearity, 4)
-    0.0156
-    """
+    """Return the Hermite expansion of an activation, without its gain."""
     return expand(activation.values, kinks=activation.kinks, count=count)
 
 
@@ -105,6 +95,5 @@ def _expand(
         rounding[k] = (20 + 2 * k) * EPS * np.abs(terms).sum()
         before, now = now, (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
     rest = values - coefficients[0] - coefficients[1] * z
-    return Expansion(
-        coefficients, rounding, math.fsum(weights * values**2), math.fsum(weights * rest**2)
-    )
+    square, bend = (math.fsum(weights * each**2) for each in (values, rest))
+    return Expansion(coefficients, rounding, square, bend)

@@ -7,8 +7,6 @@ it that the mean has, is what the cosine of two independent inputs gains (Append
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -24,14 +22,12 @@ def length_map(activation: Activation, gamma: ArrayLike) -> Array:
     >>> length_map(activations.get("relu"), [0.5, 2.0]).round(12)
     array([0.5, 2. ])
     """
-    square, _, _ = _moments(activation, gamma)
-    return activation.gain**2 * square
+    return np.asarray(activation.gain**2 * _moments(activation, gamma)[0])
 
 
 def length_map_slope(activation: Activation, gamma: ArrayLike) -> Array:
     """Return the derivative of `length_map`, g² E z σ(√γ z) σ'(√γ z) / √γ."""
-    _, _, change = _moments(activation, gamma)
-    return activation.gain**2 * change
+    return np.asarray(activation.gain**2 * _moments(activation, gamma)[2])
 
 
 def bias(activation: Activation, gamma: ArrayLike) -> Array:
@@ -40,18 +36,13 @@ def bias(activation: Activation, gamma: ArrayLike) -> Array:
     return np.asarray(mean**2 / square)
 
 
-def _moments(activation: Activation, gamma: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return E σ², E σ and the derivative of E σ² by γ, in the shape of ``gamma``."""
+def _moments(activation: Activation, gamma: ArrayLike) -> Array:
+    """Return E σ², E σ and the derivative of E σ² by γ, each in the shape of ``gamma``."""
     gammas = np.asarray(gamma, dtype=np.float64)
     moments = np.empty((3, gammas.size))
-    for k, each in enumerate(gammas.flat):
-        root = math.sqrt(each)
+    for k, root in enumerate(np.sqrt(gammas.flat)):
         z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
         values, slopes = activation.values(root * z), activation.slopes(root * z)
-        moments[:, k] = (
-            weights @ values**2,
-            weights @ values,
-            weights @ (z * values * slopes) / root,
-        )
-    square, mean, change = moments.reshape(3, *gammas.shape)
-    return square, mean, change
+        change = weights @ (z * values * slopes) / root
+        moments[:, k] = weights @ values**2, weights @ values, change
+    return moments.reshape(3, *gammas.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -13,12 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from ntk_conditioning.networks.activations import (
-    Activation,
-    gaussian_mean,
-    gaussian_nodes,
-    gaussian_rule,
-)
+from ntk_conditioning.networks.activations import Activation, gaussian_rule
 
 Array = NDArray[np.float64]
 
@@ -32,19 +27,22 @@ MAX_ANGLES, MAX_VARIANCES = 200, 50
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 
 
-def largest(errors: Array) -> float:
-    """Return the largest error, infinite if one is not a number."""
-    return float(np.nan_to_num(errors, nan=math.inf, posinf=math.inf).max())
+def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
+    """Return the largest absolute and relative error of values, each beside what is right.
 
+    They are infinite where one is not a number; no error of 0 is none.
 
-def largest_ratio(errors: Array, values: Array) -> float:
-    """Return the largest error relative to its value; no error of 0 is none.
-
-    >>> largest_ratio(np.array([0.0, 1.0]), np.array([0.0, 4.0]))
-    0.25
+    >>> largest_errors([(np.array([0.0, 5.0]), np.array([0.0, 4.0]))])
+    (1.0, 0.25)
     """
-    with np.errstate(divide="ignore"):
-        return largest(np.divide(errors, values, out=np.zeros_like(errors), where=errors != 0))
+    largest = []
+    for value, true in pairs:
+        error = np.abs(value - true)
+        with np.errstate(divide="ignore"):
+            ratio = np.divide(error, true, out=np.zeros_like(error), where=error != 0)
+        largest.append((error.max(), ratio.max()))
+    absolute, relative = np.nan_to_num(largest, nan=math.inf, posinf=math.inf).max(axis=0)
+    return float(absolute), float(relative)
 
 
 class InaccurateDualWarning(UserWarning):
@@ -75,7 +73,7 @@ class QuadratureDual:
             self._high = self._low
             self._s = np.full_like(self._s, self._low)
         self._plane = _Plane(activation, math.exp(self._high))
-        self._tabulate(angles=self._angles_needed(), count=self._variances_needed())
+        self._tabulate()
         self.error, self.relative_error = self._measured_errors()
         if self.error > WARN_ABOVE:
             away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
@@ -90,7 +88,6 @@ class QuadratureDual:
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
-        """Return w' and h, see `duals.Dual`."""
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
 
@@ -98,45 +95,24 @@ class QuadratureDual:
         half = (self._high - self._low) / 2
         return self._low + half * (_chebyshev_points(count) + 1)
 
-    def _angles_needed(self) -> int:
+    def _last_angles(self, count: int) -> Array:
+        """Return the last coefficients of ``count`` angles."""
         ends = np.unique([self._low, self._high])
-        count = 24
-        while count < MAX_ANGLES:
-            falls = self._plane.falls(ends, self._plane.angles(count))
-            size = np.abs(_coefficients(falls, axes=[0]))
-            if size[-2:].max() <= TOLERANCE:
-                break
-            count = math.ceil(1.25 * count)
-        return count
+        return _coefficients(self._plane.falls(ends, self._plane.angles(count)), axes=[0])[-2:]
 
-    def _variances_needed(self) -> int:
-        count = 1 if self._low == self._high else 6
-        while 1 < count < MAX_VARIANCES:
-            s = self._points(count)
-            at = _Features(self._activation, s)
-            tables = [
-                *self._plane.falls(s, PROBES),
-                at.values @ at.values.T,
-                at.slopes @ at.slopes.T,
-            ]
-            sizes = [np.abs(_coefficients(table)) for table in tables]
-            if all(size[-1].max() <= TOLERANCE for size in sizes):
-                break
-            count = math.ceil(1.25 * count)
-        return count
+    def _last_variances(self, count: int) -> Array:
+        """Return the last coefficients of ``count`` variances."""
+        s = self._points(count)
+        at = _Features(self._activation, s)
+        products = at.values @ at.values.T, at.slopes @ at.slopes.T
+        tables = [*self._plane.falls(s, PROBES), *products]
+        return np.stack([_coefficients(table)[-1] for table in tables])
 
-    def _at_zero(self, count: int) -> tuple[Array, Array]:
-        """Return A and C at count × (count + 1) points, where s and s' are nowhere equal."""
-        one = _Features(self._activation, self._points(count))
-        two = _Features(self._activation, self._points(count + 1))
-        gap2 = 2 * (one.s[:, None] - two.s) ** 2
-        return (
-            _squared_distances(one.values, two.values) / gap2,
-            _squared_distances(one.slopes, two.slopes) / gap2,
-        )
-
-    def _tabulate(self, *, angles: int, count: int) -> None:
+    def _tabulate(self) -> None:
         """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
+        angles = _count_needed(24, MAX_ANGLES, self._last_angles)
+        apart = self._low < self._high
+        count = _count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
         s, theta = self._points(count), self._plane.angles(angles)
         slopes = _Features(self._activation, s).slopes
         falls = self._plane.falls(s, theta)
@@ -144,8 +120,11 @@ class QuadratureDual:
         self._b = _coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         self._d = _coefficients(falls / theta[:, None, None])
         self._a, self._c = np.zeros((2, 1, 1))
-        if count > 1:
-            self._a, self._c = (_coefficients(table) for table in self._at_zero(count))
+        if apart:  # count × (count + 1) points, where s and s' are nowhere equal
+            one, two = (_Features(self._activation, self._points(n)) for n in (count, count + 1))
+            gap2 = 2 * (one.s[:, None] - two.s) ** 2
+            self._a = _coefficients(_squared_distances(one.values, two.values) / gap2)
+            self._c = _coefficients(_squared_distances(one.slopes, two.slopes) / gap2)
 
     def _interpolate(
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
@@ -163,11 +142,9 @@ class QuadratureDual:
             b += (left_b[k] @ right) * now
             d += (left_d[k] @ right) * now
             before, now = now, twice * now - before
-        gap2 = (s[:, None] - s2) ** 2
-        rows, columns = self._a.shape
-        radial, radial_slopes = (
-            gap2 * (basis[:, :rows] @ table @ basis2[:, :columns].T) for table in (self._a, self._c)
-        )
+        gap2, (rows, columns) = (s[:, None] - s2) ** 2, self._a.shape
+        left, right = basis[:, :rows], basis2[:, :columns].T
+        radial, radial_slopes = (gap2 * (left @ table @ right) for table in (self._a, self._c))
         # both are squared distances; only rounding makes one negative
         return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + theta * d, 0)
 
@@ -186,19 +163,16 @@ class QuadratureDual:
         s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
         at = _Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
-        moments = _moment_error(self._activation, np.exp([self._low, self._high]))
-        errors, relative = [moments], [moments]
+        pairs: list[tuple[Array, Array]] = []
         # steep activations change within 1/√q
         for angle in (min(0.01, math.exp(-self._high / 2)), 0.02, 0.7, 1.9, 3.1):
             theta = np.full((len(s), len(s)), angle)
             w = 2 * np.sin(theta / 2) ** 2
-            found_w, found_h = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
-            for value, true in zip(
-                (found_w, found_h), self._plane.cosine_distances(at, angle), strict=True
-            ):
-                errors.append(largest(np.abs(value - true)))
-                relative.append(largest_ratio(np.abs(value - true), true))
-        return max(errors), max(relative)
+            distances = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
+            pairs += zip(distances, self._plane.cosine_distances(at, angle), strict=True)
+        error, relative = largest_errors(pairs)
+        moments = _moment_error(self._activation, np.exp([self._low, self._high]))
+        return max(moments, error), max(moments, relative)
 
 
 class _Features:
@@ -210,16 +184,11 @@ class _Features:
 
     def __init__(self, activation: Activation, s: Array) -> None:
         z, weights = gaussian_rule()
-        self.s = s
         points, scale = np.exp(s / 2)[:, None] * z, activation.gain * np.sqrt(weights)
-        self.values, self.slopes = (
-            scale * activation.values(points),
-            scale * activation.slopes(points),
-        )
-        self.value = np.linalg.norm(self.values, axis=1)
-        self.slope = np.linalg.norm(self.slopes, axis=1)
-        self.values /= self.value[:, None]
-        self.slopes /= self.slope[:, None]
+        values, slopes = scale * activation.values(points), scale * activation.slopes(points)
+        self.s = s
+        self.value, self.slope = (np.linalg.norm(each, axis=1) for each in (values, slopes))
+        self.values, self.slopes = values / self.value[:, None], slopes / self.slope[:, None]
 
 
 class _Plane:
@@ -247,8 +216,8 @@ class _Plane:
 
     def position(self, theta: Array) -> Array:
         """Return the point of [-1, 1] that `angles` moves to ``theta``."""
-        x = np.arctanh((theta * (2 / math.pi) - 1) * math.tanh(self._grade)) / self._grade
-        return np.asarray(x)
+        x = (theta * (2 / math.pi) - 1) * math.tanh(self._grade)
+        return np.asarray(np.arctanh(x) / self._grade)
 
     def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
         """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
@@ -270,16 +239,13 @@ class _Plane:
         u, weights = self._rule(theta, math.ceil(1.4 * self._order))
         points = np.multiply.outer(np.exp(at.s / 2), u)
         scale = self._activation.gain * np.sqrt(weights)
-        distances = []
-        for values, norm in (
-            (self._activation.values(points), at.value),
-            (self._activation.slopes(points), at.slope),
-        ):
-            left = scale * values / norm[:, None, None, None, None]
-            right = scale * _swapped(values) / norm[:, None, None, None, None]
-            flat, flat2 = left.reshape(len(norm), -1), right.reshape(len(norm), -1)
-            distances.append(_squared_distances(flat, flat2) / 2)
-        return distances[0], distances[1]
+
+        def distances(values: Array, norm: Array) -> Array:
+            flat = [(scale * each).reshape(len(norm), -1) for each in (values, _swapped(values))]
+            return _squared_distances(*(each / norm[:, None] for each in flat)) / 2
+
+        values, slopes = self._activation.values(points), self._activation.slopes(points)
+        return distances(values, at.value), distances(slopes, at.slope)
 
     def mean_over_cosines(self, theta: Array) -> Array:
         """Return the matrix from f at `angles` to the mean of f over cosines from cos θ to 1.
@@ -349,27 +315,30 @@ def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
     return _graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
 
 
-def _second_moments(activation: Activation, q: Array) -> tuple[Array, Array]:
-    """Return g² E σ(√q z)² and g² E σ'(√q z)² for variances ``q`` (n,)."""
+def _second_moments(activation: Activation, q: Array, **options: int) -> Array:
+    """Return g² E σ(√q z)² and g² E σ'(√q z)² (2, n) for variances ``q`` (n,)."""
+    z, weights = gaussian_rule(**options)
     moments = np.empty((2, len(q)))
-    z = gaussian_nodes()
     for start in range(0, len(q), 1024):  # bounds the memory
         part = slice(start, start + 1024)
         points = np.sqrt(q[part])[:, None] * z
-        moments[0, part] = gaussian_mean(activation.values(points) ** 2)
-        moments[1, part] = gaussian_mean(activation.slopes(points) ** 2)
-    moments *= activation.gain**2
-    return moments[0], moments[1]
+        moments[0, part] = activation.values(points) ** 2 @ weights
+        moments[1, part] = activation.slopes(points) ** 2 @ weights
+    return activation.gain**2 * moments
 
 
 def _moment_error(activation: Activation, q: Array) -> float:
     """Return the largest relative error of `_second_moments`, by a rule that fits steeper σ."""
     halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
-    z, weights = gaussian_rule(order=36, halvings=halvings)
-    points = np.sqrt(q)[:, None] * z
-    moments = np.stack([activation.values(points) ** 2, activation.slopes(points) ** 2]) @ weights
-    moments *= activation.gain**2
-    return largest_ratio(np.abs(_second_moments(activation, q) - moments), moments)
+    finer = _second_moments(activation, q, order=36, halvings=halvings)
+    return largest_errors([(_second_moments(activation, q), finer)])[1]
+
+
+def _count_needed(count: int, most: int, last_coefficients: Callable[[int], Array]) -> int:
+    """Return how many points make the last Chebyshev coefficients negligible, or ``most``."""
+    while count < most and not (np.abs(last_coefficients(count)) <= TOLERANCE).all():
+        count = math.ceil(1.25 * count)
+    return count
 
 
 def _squared_distances(rows: Array, rows2: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ntk_conditioning.duals.quadrature import largest, largest_ratio
+from ntk_conditioning.duals.quadrature import largest_errors
 from ntk_conditioning.networks.activations import ShiftedReLU
 
 Array = NDArray[np.float64]
@@ -41,24 +41,20 @@ class ShiftedReLUDual:
     """
 
     def __init__(self, relu: ShiftedReLU, q: Array, *, gain: float = 1.0) -> None:
-        self._root, self._kink = np.sqrt(q), relu.kink
-        self._offset = relu.offset
+        self._root, self._kink, self._offset = np.sqrt(q), relu.kink, relu.offset
         self._h = relu.kink / self._root
         self._tail = special.ndtr(-self._h)
-        mean = relu.offset + _positive_part_mean(self._h) * self._root
-        square = _positive_part_square(self._h) * q + relu.offset * (2 * mean - relu.offset)
+        density = _density(self._h)
+        mean = relu.offset + (density - self._h * self._tail) * self._root
+        # E max(z - h, 0)² of a normal z is (1 + h²) P(z > h) - h φ(h)
+        positive = (1 + self._h * self._h) * self._tail - self._h * density
+        square = positive * q + relu.offset * (2 * mean - relu.offset)
         scale2 = (gain * relu.scale) ** 2
         self._norm = np.sqrt(square)
         self.variances, self.slopes = scale2 * square, scale2 * self._tail
         self.error, self.relative_error = self._measured_errors(q)
 
     def cosine_distances(
-        self, rows: slice, columns: slice, w: Array, theta: Array
-    ) -> tuple[Array, Array]:
-        """Return w' and h, see `duals.Dual`."""
-        return self._cosine_distances(rows, columns, w, theta)
-
-    def _cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
     ) -> tuple[Array, Array]:
         root, root2 = self._root[rows, None], self._root[columns]
@@ -107,19 +103,13 @@ class ShiftedReLUDual:
 
     def _measured_errors(self, q: Array) -> tuple[float, float]:
         ends = {int(np.argmin(q)), int(np.argmax(q))}
-        errors, relative = [0.0], [0.0]
-        for i, j in itertools.product(ends, ends):
-            at = slice(i, i + 1), slice(j, j + 1)
-            for angle in PROBES:
-                theta = np.full((1, 1), angle)
-                w = 2 * np.sin(theta / 2) ** 2
-                plain, finer = (
-                    self._cosine_distances(*at, w, theta, finer=each) for each in (False, True)
-                )
-                for value, true in zip(plain, finer, strict=True):
-                    errors.append(largest(np.abs(value - true)))
-                    relative.append(largest_ratio(np.abs(value - true), true))
-        return max(errors), max(relative)
+        pairs: list[tuple[Array, Array]] = []
+        for i, j, angle in itertools.product(ends, ends, PROBES):
+            at, theta = (slice(i, i + 1), slice(j, j + 1)), np.full((1, 1), angle)
+            w = 2 * np.sin(theta / 2) ** 2
+            finer = self.cosine_distances(*at, w, theta, finer=True)
+            pairs += zip(self.cosine_distances(*at, w, theta), finer, strict=True)
+        return largest_errors(pairs)
 
 
 def _falls(
@@ -130,8 +120,7 @@ def _falls(
     With x = tan(t/2), π g(t) dt is exp(-(h² + k²)/4 - (gap²/x² + (h+k)² x²)/8) dx / (1 + x²). Where
     gap is small, x = gap/4 · sinh y spreads the layer at x = gap.
     """
-    total = np.abs(h + k)
-    gap = np.abs(gap)
+    total, gap = np.abs(h + k), np.abs(gap)
     end = np.minimum(np.tan(theta / 2), 2 * CUT / total)
     grade = np.where(gap > 0, np.minimum(gap / 4, 1), 1)
     top = np.arcsinh(end / grade)
@@ -147,16 +136,6 @@ def _falls(
         moment += part * (w - x2 * (2 - w)) / (1 + x2)
     scale = top * grade * np.exp(-(h * h + k * k) / 4) / math.pi
     return fall * scale, moment * scale
-
-
-def _positive_part_mean(h: Array) -> Array:
-    """Return E max(z - h, 0)."""
-    return np.asarray(_density(h) - h * special.ndtr(-h))
-
-
-def _positive_part_square(h: Array) -> Array:
-    """Return E max(z - h, 0)²."""
-    return np.asarray((1 + h * h) * special.ndtr(-h) - h * _density(h))
 
 
 def _density(z: Array) -> Array:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     Function = Callable[[Tensor], Tensor]
 
+Array = NDArray[np.float64]
+
 # Where a derivative is compared with a difference quotient, and how far they may differ. Wrong
 # derivatives differ in the first digits; steps of 1e-5 leave 1e-10 for functions of moderate slope.
 _CHECKED_AT = np.array([-3.1, -1.7, -0.9, -0.3, 0.4, 0.8, 1.9, 3.3])
@@ -55,9 +57,9 @@ class ShiftedReLU(NamedTuple):
 class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
 
-    ``homogeneous`` says σ(c z) = c σ(z) for c > 0; ``kinks`` are the points at which the derivative
-    jumps; ``negative_slope`` says that σ is the leaky ReLU of that slope, ``shifted_relu`` that it
-    is a shifted ReLU. ``exact_gain`` is the gain where it is known without quadrature.
+    ``homogeneous``: σ(c z) = c σ(z) for c > 0. ``kinks``: where the derivative jumps.
+    ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain where it is
+    known without quadrature.
     """
 
     name: str
@@ -81,8 +83,7 @@ class Activation:
         """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature where no exact value was given.
 
         Raises:
-            ActivationError: if σ or its derivative does not compute or is another function's, or
-                if σ is zero.
+            ActivationError: if σ is zero or does not compute, or the derivative is not its own.
         """
         if self.exact_gain is not None:
             return self.exact_gain
@@ -92,9 +93,7 @@ class Activation:
             raise ActivationError(f"{self.name}: the function is zero")
         return 1 / math.sqrt(square)
 
-    def expectation(
-        self, of: Callable[[NDArray[np.float64]], NDArray[np.float64]], *, q: float = 1.0
-    ) -> float:
+    def expectation(self, of: Callable[[Array], Array], *, q: float = 1.0) -> float:
         """Return E of(σ(√q z)) for z ~ N(0, 1), by quadrature between the kinks."""
         root = math.sqrt(q)
         z, weights = gaussian_rule(tuple(kink / root for kink in self.kinks))
@@ -105,8 +104,8 @@ class Activation:
         if self.kinks:
             z = z[np.abs(np.subtract.outer(z, self.kinks)).min(axis=1) > 2 * _CHECK_STEP]
         given = self.slopes(z)
-        ahead, behind = (self.values(z + step) for step in (_CHECK_STEP, -_CHECK_STEP))
-        quotient = (ahead - behind) / (2 * _CHECK_STEP)
+        quotient = self.values(z + _CHECK_STEP) - self.values(z - _CHECK_STEP)
+        quotient /= 2 * _CHECK_STEP
         wrong = np.abs(given - quotient) > _CHECK_TOLERANCE * np.maximum(np.abs(quotient), 1e-3)
         if wrong.any():
             k = int(np.argmax(wrong))
@@ -115,15 +114,15 @@ class Activation:
                 f"rises by {quotient[k]:.6g} there"
             )
 
-    def values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, z: Array) -> Array:
         """Return σ(z) of a float64 array of any shape."""
         return self._apply(self.function, z)
 
-    def slopes(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def slopes(self, z: Array) -> Array:
         """Return σ'(z) of a float64 array of any shape."""
         return self._apply(self.derivative, z)
 
-    def _apply(self, function: Function, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _apply(self, function: Function, z: Array) -> Array:
         import torch  # heavy, and the closed forms do without
 
         with torch.no_grad():
@@ -133,11 +132,10 @@ class Activation:
                 f"{self.name}: maps float64 of shape {z.shape} to {tensor.dtype} of shape "
                 f"{tuple(tensor.shape)}; give elementwise functions"
             )
-        values: NDArray[np.float64] = tensor.numpy()
+        values: Array = tensor.numpy()
         if not np.isfinite(values).all():
-            raise ActivationError(
-                f"{self.name}: not finite at z = {z[~np.isfinite(values)].flat[0]:.6g}"
-            )
+            where = z[~np.isfinite(values)].flat[0]
+            raise ActivationError(f"{self.name}: not finite at z = {where:.6g}")
         return values
 
 
@@ -147,10 +145,10 @@ class Activation:
 @cache
 def gaussian_rule(
     kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Return nodes and weights: Gauss-Legendre of an order on panels that halve towards 0.
 
-    Kinks at 0 and ``kinks`` are on edges, and an analytic function whose singularities lie on the
+    Panels have edges at 0 and ``kinks``. An analytic function whose singularities lie on the
     imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
     1 / z is. They end at ``reach``; the density at 12 is 5e-32. The innermost panel, after
     ``halvings``, does for singularities no closer than some 1e-4.
@@ -164,18 +162,15 @@ def gaussian_rule(
     return np.concatenate([-z[::-1], z]), np.concatenate([mass[::-1], mass])
 
 
-def gaussian_nodes() -> NDArray[np.float64]:
+def gaussian_nodes() -> Array:
     """Return the points (m,) at which `gaussian_mean` wants a function's values."""
     return gaussian_rule()[0]
 
 
-def gaussian_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def gaussian_mean(values: Array) -> Array:
     """Return E h(z) for z ~ N(0, 1) from values (..., m) of h at `gaussian_nodes`.
 
     The relative error is about 1e-15 for functions that are smooth on either side of 0.
-
-    >>> round(float(gaussian_mean(gaussian_nodes() ** 4)), 12)
-    3.0
     """
     return np.asarray(values @ gaussian_rule()[1])
 
@@ -183,32 +178,27 @@ def gaussian_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 # --- names ----------------------------------------------------------------------------------------
 
 _REGISTRY: dict[str, Activation] = {}
-_PLUGINS: dict[Path, tuple[str, ...]] = {}
-_NORMALIZED = "normalized_"
+_PLUGINS: set[Path] = set()
+NORMALIZED = "normalized_"
 _LEAKY, _NORMRELU = "leaky_relu", "normrelu"
-#: NormReLU with a kink further out is the identity or a constant, up to 1e-9.
+# NormReLU with a kink further out is the identity or a constant, up to 1e-9.
 _FURTHEST_KINK = 6.0
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all registered activations.
-
-    >>> "relu" in names()
-    True
-    """
+    """Return the names of all registered activations."""
     return tuple(_REGISTRY)
 
 
-def register(activation: Activation) -> Activation:
-    """Make an activation available under its name and return it.
+def register(activation: Activation) -> None:
+    """Make an activation available under its name.
 
     Raises:
         ActivationError: if the name is taken, or would be read as a variant of another.
     """
-    if is_known(activation.name) or activation.name.startswith(_NORMALIZED):
+    if is_known(activation.name) or activation.name.startswith(NORMALIZED):
         raise ActivationError(f"the name {activation.name!r} is taken; choose another")
     _REGISTRY[activation.name] = activation
-    return activation
 
 
 def base_name(name: str) -> str:
@@ -217,29 +207,11 @@ def base_name(name: str) -> str:
     >>> base_name("normalized_leaky_relu-0.2")
     'leaky_relu'
     """
-    name = name.removeprefix(_NORMALIZED)
+    name = name.removeprefix(NORMALIZED)
     if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name):
         return _LEAKY
     kink = re.fullmatch(rf"{_NORMRELU}-(-?\d+(\.\d+)?)", name)
     return _NORMRELU if kink and abs(float(kink[1])) <= _FURTHEST_KINK else name
-
-
-def normalized_name(name: str) -> str:
-    """Return the name of an activation's normalised variant, which may be itself.
-
-    >>> normalized_name("relu")
-    'normalized_relu'
-    """
-    return _NORMALIZED + plain_name(name)
-
-
-def plain_name(name: str) -> str:
-    """Return the name of the activation that a name is a normalised variant of, or the name.
-
-    >>> plain_name("normalized_normrelu--1")
-    'normrelu--1'
-    """
-    return name.removeprefix(_NORMALIZED)
 
 
 def is_known(name: str) -> bool:
@@ -266,32 +238,33 @@ def get(name: str) -> Activation:
     2.0
     """
     if not is_known(name):
-        known = [*names(), *(_NORMALIZED + each for each in names())]
+        known = [*names(), *(NORMALIZED + each for each in names())]
         close = difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean {close[0]!r}? " if close else ""
         raise UnknownActivationError(
             f"unknown activation {name!r}; {advice}known: {', '.join(names())}, "
-            f"{_LEAKY}-<slope>, {_NORMRELU}-<kink>, {_NORMALIZED}<name>"
+            f"{_LEAKY}-<slope>, {_NORMRELU}-<kink>, {NORMALIZED}<name>"
         )
-    if name.startswith(_NORMALIZED):
-        return normalized(get(name.removeprefix(_NORMALIZED)))
+    if name.startswith(NORMALIZED):
+        return normalized(get(name.removeprefix(NORMALIZED)))
     if name in _REGISTRY:
         return _REGISTRY[name]
     family, parameter = name.split("-", maxsplit=1)
-    make = {_LEAKY: leaky_relu, _NORMRELU: normrelu}[family]
-    return make(float(parameter), name=name)
+    if family == _LEAKY:
+        return leaky_relu(float(parameter), name=name)
+    return normrelu(float(parameter), name=name)
 
 
 def normalized(activation: Activation) -> Activation:
     """Return (σ - μ) / s, which has mean 0 and variance 1 under N(0, 1), with gain 1.
 
-    This is the normalisation of Agarwal, Awasthi & Kale (2021, "A Deep Conditioning Treatment of
-    Neural Networks", section 2); μ and s come from quadrature.
+    μ and s come from quadrature (Agarwal, Awasthi & Kale 2021, "A Deep Conditioning Treatment of
+    Neural Networks", section 2).
 
     Raises:
         ActivationError: if σ is constant.
     """
-    mean = activation.expectation(lambda values: values)
+    mean = activation.expectation(np.asarray)
     scale = math.sqrt(activation.expectation(lambda values: (values - mean) ** 2))
     if scale <= 1e-12 * abs(mean):
         raise ActivationError(f"{activation.name}: a constant cannot be normalised")
@@ -299,14 +272,11 @@ def normalized(activation: Activation) -> Activation:
     centred = abs(mean) < 1e-15 * scale
     shifted_relu = activation.shifted_relu
     if shifted_relu is not None:
-        shifted_relu = ShiftedReLU(
-            shifted_relu.scale / scale,
-            shifted_relu.kink,
-            shifted_relu.offset - mean / shifted_relu.scale,
-        )
+        factor, kink, offset = shifted_relu
+        shifted_relu = ShiftedReLU(factor / scale, kink, offset - mean / factor)
     return replace(
         activation,
-        name=f"{_NORMALIZED}{activation.name}",
+        name=NORMALIZED + activation.name,
         function=lambda z: (function(z) - mean) / scale,
         derivative=lambda z: derivative(z) / scale,
         homogeneous=activation.homogeneous and centred,
@@ -316,14 +286,10 @@ def normalized(activation: Activation) -> Activation:
     )
 
 
-def leaky_relu(slope: float, *, name: str | None = None) -> Activation:
-    """Return max(z, 0) + slope · min(z, 0); slope 0 is ReLU and slope 1 the identity.
-
-    >>> leaky_relu(0.2).name
-    'leaky_relu-0.2'
-    """
+def leaky_relu(slope: float, *, name: str) -> Activation:
+    """Return max(z, 0) + slope · min(z, 0); slope 0 is ReLU and slope 1 the identity."""
     return Activation(
-        name or f"{_LEAKY}-{slope:g}",
+        name,
         function=lambda z: z.clamp(min=0) + slope * z.clamp(max=0),
         derivative=lambda z: _step(z) * (1 - slope) + slope,
         homogeneous=True,
@@ -339,9 +305,8 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
     λ and b follow from the moments of a truncated normal variable (Agarwal, Awasthi & Kale 2021,
     Eq. (4) and Appendix I).
 
-    >>> shifted_relu = normrelu(-1.5975).shifted_relu
-    >>> round(shifted_relu.scale, 4), round(shifted_relu.offset, 4)
-    (1.05, -1.6209)
+    >>> [round(each, 4) for each in normrelu(-1.5975).shifted_relu]
+    [1.05, -1.5975, -1.6209]
     """
     density = math.exp(-(kink**2) / 2) / math.sqrt(2 * math.pi)
     above, below = (math.erfc(each / math.sqrt(2)) / 2 for each in (kink, -kink))
@@ -358,23 +323,18 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
     )
 
 
-def load_plugin(path: str | Path) -> tuple[str, ...]:
-    """Run a Python file that registers activations and return the names that it added.
-
-    Loading the same file again changes nothing.
+def load_plugin(path: str | Path) -> None:
+    """Run a Python file that registers activations; the same file again changes nothing.
 
     Raises:
         ActivationError: if there is no such file, it fails, or it registers nothing.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ActivationError(f"{path}: no such file; give a Python file that calls register()")
-    key = path.resolve()
+    key = Path(path).resolve()
     if key in _PLUGINS:
-        return _PLUGINS[key]
-    spec = importlib.util.spec_from_file_location(key.stem, key)
+        return
+    spec = importlib.util.spec_from_file_location(key.stem, key) if key.is_file() else None
     if spec is None or spec.loader is None:
-        raise ActivationError(f"{path}: not a Python file; its name ends in .py")
+        raise ActivationError(f"{path}: no such Python file; give one (.py) that calls register()")
     before = dict(_REGISTRY)
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
@@ -382,11 +342,9 @@ def load_plugin(path: str | Path) -> tuple[str, ...]:
         _REGISTRY.clear()
         _REGISTRY.update(before)
         raise ActivationError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
-    added = tuple(name for name in _REGISTRY if name not in before)
-    if not added:
+    if _REGISTRY.keys() == before.keys():
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
-    _PLUGINS[key] = added
-    return added
+    _PLUGINS.add(key)
 
 
 # --- the registry ---------------------------------------------------------------------------------
@@ -416,40 +374,22 @@ def _gelu_derivative(z: Tensor) -> Tensor:
     return 0.5 * (1 + (z / math.sqrt(2)).erf()) + z * density
 
 
-register(replace(leaky_relu(0, name="relu"), function=lambda z: z.clamp(min=0), derivative=_step))
-register(
-    replace(
-        leaky_relu(1, name="linear"),
-        function=lambda z: z,
-        derivative=lambda z: z.new_ones(z.shape),
-    )
-)
-register(leaky_relu(0.01, name=_LEAKY))
-register(
-    Activation(
-        "erf",
-        function=lambda z: z.erf(),
-        derivative=lambda z: (-z.square()).exp() * (2 / math.sqrt(math.pi)),
-        exact_gain=math.sqrt(math.pi / 2 / math.asin(2 / 3)),
-    )
-)
-register(
-    Activation("tanh", function=lambda z: z.tanh(), derivative=lambda z: 1 - z.tanh().square())
-)
-register(Activation("gelu", function=_gelu, derivative=_gelu_derivative))
-register(Activation("selu", function=_selu, derivative=_selu_derivative, kinks=(0.0,)))
-register(
-    Activation(
-        "sigmoid",
-        function=lambda z: z.sigmoid(),
-        derivative=lambda z: z.sigmoid() * (-z).sigmoid(),
-    )
-)
-register(
-    Activation(
-        "softplus",
-        function=lambda z: z.clamp(min=0) + (-z.abs()).exp().log1p(),
-        derivative=lambda z: z.sigmoid(),
-    )
-)
-register(normrelu(-1.5975, name=_NORMRELU))  # the kink that Section 7 chooses
+def _erf_derivative(z: Tensor) -> Tensor:
+    return (-z.square()).exp() * (2 / math.sqrt(math.pi))
+
+
+_ERF_GAIN = math.sqrt(math.pi / 2 / math.asin(2 / 3))
+_RELU, _LINEAR = leaky_relu(0, name="relu"), leaky_relu(1, name="linear")
+for _activation in (
+    replace(_RELU, function=lambda z: z.clamp(min=0), derivative=_step),
+    replace(_LINEAR, function=lambda z: z, derivative=lambda z: z.new_ones(z.shape)),
+    leaky_relu(0.01, name=_LEAKY),
+    Activation("erf", lambda z: z.erf(), _erf_derivative, exact_gain=_ERF_GAIN),
+    Activation("tanh", lambda z: z.tanh(), lambda z: 1 - z.tanh().square()),
+    Activation("gelu", _gelu, _gelu_derivative),
+    Activation("selu", _selu, _selu_derivative, kinks=(0.0,)),
+    Activation("sigmoid", lambda z: z.sigmoid(), lambda z: z.sigmoid() * (-z).sigmoid()),
+    Activation("softplus", lambda z: z.clamp(0) + (-z.abs()).exp().log1p(), lambda z: z.sigmoid()),
+    normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
+):
+    register(_activation)

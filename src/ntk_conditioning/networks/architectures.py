@@ -5,15 +5,15 @@ Nothing here imports torch: a workflow asks before it starts anything. See `netw
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 Family = Literal["mlp", "fc", "resnet"]
 Normalization = Literal["none", "batch", "layer"]
 
-#: Stages of a resnet, each with so many blocks of two layers; two more layers are at its ends.
+#: Stages of a resnet, each of which has twice the channels of the one before.
 STAGES = 3
-_LAYERS_PER_STEP, _ENDS = 2 * STAGES, 2
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,27 @@ MODELS = {
 def depth_problem(name: str, depth: int) -> str | None:
     """Return why a kind of network cannot have a depth, with the depths that it has; or None.
 
-    >>> depth_problem("resnet", 32) is None
-    True
     >>> depth_problem("resnet", 10)
     'resnet has depths 6 n + 2, such as 8, 14, 20, 32, 110'
     """
     family = MODELS[name].family
     if family == "fc" and depth < 1:
         return f"{name} has a hidden layer or more"
-    if family == "resnet" and (depth <= _ENDS or (depth - _ENDS) % _LAYERS_PER_STEP):
+    if family == "resnet" and (depth <= 2 or (depth - 2) % (2 * STAGES)):
         return f"{name} has depths 6 n + 2, such as 8, 14, 20, 32, 110"
     return None
 
 
-def blocks_per_stage(depth: int) -> int:
-    """Return the residual blocks n in each of a resnet's stages; its depth is 6 n + 2."""
-    return (depth - _ENDS) // _LAYERS_PER_STEP
+def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the channels into and out of every residual block, and its stride.
+
+    There are three stages of n blocks of two layers; the depth is 6 n + 2.
+    """
+    inputs = width
+    for stage in range(STAGES):
+        for block in range((depth - 2) // (2 * STAGES)):
+            yield inputs, width << stage, 2 if stage and not block else 1
+            inputs = width << stage
 
 
 @dataclass(frozen=True)
@@ -104,41 +109,27 @@ def sizes(
         return Sizes(weights, weights, first, depth * width)
     if image is None:
         raise ValueError(f"{name} needs the shape of an image")
-    height, breadth, channels = image
-    weights = products = units = first = 0
-
-    def convolve(into: int) -> int:
-        """Count a convolution of 3 x 3 and return its multiply-adds."""
-        nonlocal channels, weights, products, units
-        kernel_size = 9 * channels * into
-        weights += kernel_size
-        products += kernel_size * height * breadth
-        units += into * height * breadth
-        channels = into
-        return kernel_size * height * breadth
-
-    first = convolve(width)
-    for stage in range(STAGES):
-        if stage:
-            height, breadth = -(-height // 2), -(-breadth // 2)
-        for _ in range(2 * blocks_per_stage(depth)):
-            convolve(width << stage)
-    top = channels * outputs
-    return Sizes(weights + top, products + top, first, units)
-
-
-#: Weights of all networks that are in training at once, as far as one seed's are not more: with
-#: momentum 4 GB of float32.
-TURN = 2**29
+    height, breadth, colours = image
+    layers = [(9 * colours * width, height * breadth, width)]  # weights, places, channels out
+    for inputs, channels, stride in blocks(width, depth):
+        height, breadth = -(-height // stride), -(-breadth // stride)
+        layers += ((9 * each * channels, height * breadth, channels) for each in (inputs, channels))
+    products = [weights * places for weights, places, _ in layers]
+    head = layers[-1][2] * outputs
+    return Sizes(
+        weights=sum(weights for weights, _, _ in layers) + head,
+        products=sum(products) + head,
+        first=products[0],
+        units=sum(places * channels for _, places, channels in layers),
+    )
 
 
 def seeds_in_turn(weights: float) -> int:
-    """Return how many seeds train side by side, of which each has so many weights.
+    """Return how many seeds, of so many weights each, train side by side while the others wait.
 
-    The others wait for their turn. So even the largest networks fit into a GPU, however many seeds
-    there are.
+    So even the largest networks fit into a GPU: 2^29 weights take 4 GB in float32 with momentum.
 
     >>> seeds_in_turn(10 * 461872), seeds_in_turn(288_000_000), seeds_in_turn(10**9)
     (116, 1, 1)
     """
-    return max(1, int(TURN // weights))
+    return max(1, int(2**29 // weights))

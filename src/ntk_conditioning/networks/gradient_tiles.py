@@ -30,25 +30,21 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
     With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
     """
     settings: Any = torch.backends
-    backends = (settings.cuda.matmul, settings.mkldnn.matmul)
+    gpu, cpu = settings.cuda.matmul, settings.mkldnn.matmul
     try:
         allowed = torch.get_float32_matmul_precision()
     except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
-        kept = [backend.fp32_precision for backend in backends]
+        before = gpu.fp32_precision, cpu.fp32_precision
         try:
-            for backend in backends:
-                backend.fp32_precision = "ieee"
-            if tf32:
-                settings.cuda.matmul.fp32_precision = "tf32"
+            gpu.fp32_precision, cpu.fp32_precision = "tf32" if tf32 else "ieee", "ieee"
             yield
         finally:
-            for backend, precision in zip(backends, kept, strict=True):
-                backend.fp32_precision = precision
+            gpu.fp32_precision, cpu.fp32_precision = before
         return
     torch.set_float32_matmul_precision("highest")
     try:
         if tf32:
-            settings.cuda.matmul.allow_tf32 = True
+            gpu.allow_tf32 = True
         yield
     finally:
         torch.set_float32_matmul_precision(allowed)
@@ -103,18 +99,17 @@ class Panels:
         self._kept: dict[int, Panel] = {}
 
     def __getitem__(self, number: int) -> Panel:
+        self.load(number)
+        return self._kept[number]
+
+    def load(self, number: int) -> None:
+        """Compute a panel, unless it is kept, and make it the one used last."""
         panel = self._kept.pop(number, None)
         if panel is None:
             if len(self._kept) == 2:  # before another is computed: three would not fit
                 del self._kept[next(iter(self._kept))]
-            span = self.spans[number]
-            panel = Panel(span, self._compute(span))
-        self._kept[number] = panel  # the most recently used comes last
-        return panel
-
-    def load(self, number: int) -> None:
-        """Compute a panel ahead of its use."""
-        self[number]  # which keeps it
+            panel = Panel(self.spans[number], self._compute(self.spans[number]))
+        self._kept[number] = panel
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield all pairs of panels i <= j in an order that finds one of the two still kept.
@@ -122,11 +117,9 @@ class Panels:
         >>> [*Panels(3, 1, lambda rows: GradientFactors((), ())).pairs()]
         [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (2, 2)]
         """
-        forward = True
         for i in range(len(self.spans)):
             others = range(i, len(self.spans))
-            yield from ((i, j) for j in (others if forward else reversed(others)))
-            forward = not forward
+            yield from ((i, j) for j in (reversed(others) if i % 2 else others))
 
 
 def tiles(

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -23,10 +22,6 @@ from torch import Tensor
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-
-#: A function that multiplies by sigma'(z).
-TimesSlope: TypeAlias = Callable[[Tensor], Tensor]
-
 
 #: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
 #: leaves in the caches is there for the next.
@@ -49,8 +44,7 @@ class MLP:
     model, with W_1 (1, d) only.
 
     Raises:
-        ShapeError: if a weight does not take what the one before it gives, or does not share its
-            type and device.
+        ShapeError: if the weights do not chain, or differ in type or device.
     """
 
     weights: tuple[Tensor, ...]
@@ -58,10 +52,8 @@ class MLP:
 
     def __post_init__(self) -> None:
         shapes = [tuple(w.shape) for w in self.weights]
-        chained = all(len(s) == 2 for s in shapes) and all(
-            after[1] == before[0] for before, after in pairwise(shapes)
-        )
-        if not shapes or not chained or shapes[-1][0] != 1:
+        matrices = bool(shapes) and all(len(shape) == 2 for shape in shapes)
+        if not matrices or any(a[0] != b[1] for a, b in pairwise([*shapes, (0, 1)])):
             raise ShapeError(f"weights of shapes {shapes} do not make a network of one output")
         if len({(w.dtype, w.device) for w in self.weights}) > 1:
             raise ShapeError("the weights differ in type or device")
@@ -114,19 +106,8 @@ def init_mlp(
 ) -> MLP:
     """Return a network on ``d`` inputs with weights drawn from N(0, 1).
 
-    ``activation`` may be a name that `activations.get` knows.
-
-    NumPy draws the weights in float64, layer by layer from the input on. So one seed gives the
-    same network on every device, and networks of different depth or activation from one seed
-    share their first layers.
-
-    >>> import numpy as np
-    >>> one, two = (
-    ...     init_mlp(3, depth=k, width=4, activation="relu", generator=np.random.default_rng(0))
-    ...     for k in (1, 2)
-    ... )
-    >>> torch.equal(one.weights[0], two.weights[0]), two.depth, two.width, two.dim
-    (True, 2, 4, 3)
+    ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
+    every device, and the same first layers whatever the depth, see `draw_weights`.
     """
     if isinstance(activation, str):
         activation = activations.get(activation)
@@ -139,8 +120,7 @@ def draw_weights(
 ) -> Iterator[Tensor]:
     """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width).
 
-    They are drawn in this order, so that networks from one seed share their first layers, whatever
-    their depth and their outputs.
+    NumPy draws them in this order, so that networks from one seed share their first layers.
     """
     for columns, rows in pairwise([d, *[width] * depth, outputs]):
         yield torch.from_numpy(generator.standard_normal((rows, columns)))
@@ -159,20 +139,12 @@ def check_inputs(mlp: MLP, x: Tensor) -> None:
 
 
 def forward(mlp: MLP, x: Tensor) -> Tensor:
-    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d).
-
-    Raises:
-        ShapeError: if ``x`` does not fit the network.
-    """
+    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d)."""
     return (embeddings(mlp, x) @ mlp.weights[-1].T).squeeze(1)
 
 
 def embeddings(mlp: MLP, x: Tensor) -> Tensor:
-    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on the rows of ``x`` (n, d).
-
-    Raises:
-        ShapeError: if ``x`` does not fit the network.
-    """
+    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on ``x`` (n, d)."""
     check_inputs(mlp, x)
     alpha = x
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
@@ -192,18 +164,16 @@ class GradientFactors:
     alphas: tuple[Tensor, ...]
     deltas: tuple[Tensor, ...]
 
+    def _each(self, change: Callable[[Tensor], Tensor]) -> GradientFactors:
+        return GradientFactors(tuple(map(change, self.alphas)), tuple(map(change, self.deltas)))
+
     def rows(self, rows: slice | Tensor) -> GradientFactors:
         """The gradients of some of the samples, by a slice or by their numbers."""
-        return GradientFactors(
-            tuple(alpha[rows] for alpha in self.alphas), tuple(delta[rows] for delta in self.deltas)
-        )
+        return self._each(lambda factor: factor[rows])
 
     def empty(self, n: int, dtype: torch.dtype) -> GradientFactors:
         """Room for the gradients of ``n`` samples of the same network."""
-        parts = (self.alphas, self.deltas)
-        return GradientFactors(
-            *(tuple(a.new_empty(n, a.shape[1], dtype=dtype) for a in part) for part in parts)
-        )
+        return self._each(lambda factor: factor.new_empty(n, factor.shape[1], dtype=dtype))
 
     def squared_norms(self) -> Tensor:
         """The squared gradient norms (n,): sum over l of |alpha_(l-1)|² |delta_l|²."""
@@ -214,7 +184,7 @@ class GradientFactors:
 
 
 def _squared_rows(a: Tensor) -> Tensor:
-    # The norm is one pass without a temporary of the matrix's size.
+    # in one pass, without a temporary of the matrix's size
     norms: Tensor = torch.linalg.vector_norm(a, dim=1)
     return norms.square_()
 
@@ -224,14 +194,10 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     """Return the factored gradients of ``mlp`` at every row of ``x`` (n, d), by one pass each way.
 
     delta_(L+1) = 1,   delta_l = gain/sqrt(m_l) sigma'(z_l) * (W_(l+1)^T delta_(l+1)).
-
-    Raises:
-        ShapeError: if ``x`` does not fit the network.
     """
     check_inputs(mlp, x)
-    alphas, deltas = (
-        [x.new_empty(len(x), weight.shape[0]) for weight in mlp.weights[:-1]] for _ in range(2)
-    )
+    widths = [weight.shape[0] for weight in mlp.weights[:-1]]
+    alphas, deltas = ([x.new_empty(len(x), width) for width in widths] for _ in range(2))
     factors = GradientFactors((x, *alphas), tuple(deltas))
     part = PART.get(x.device.type, PART["cuda"])
     for top in range(0, len(x), part):
@@ -253,14 +219,14 @@ def _fill(mlp: MLP, factors: GradientFactors) -> None:
         slopes.append(slope)
     for layer in range(mlp.depth, 0, -1):
         scale, weight, out = mlp.scale(layer), mlp.weights[layer], deltas[layer - 1]
-        if layer == mlp.depth:
-            out.copy_(scale * weight)  # the same for every sample
-        else:
+        if layer < mlp.depth:
             product(deltas[layer], weight, scale, out=out)
+        else:
+            out.copy_(scale * weight)  # the same for every sample
         slopes.pop()(out)
 
 
-def activate(activation: Activation, z: Tensor) -> tuple[Tensor, TimesSlope]:
+def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return sigma(z) and a function that multiplies by sigma'(z) in place.
 
     ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
@@ -271,19 +237,13 @@ def activate(activation: Activation, z: Tensor) -> tuple[Tensor, TimesSlope]:
     if slope == 1:
         return z, lambda back: back
     value = torch.nn.functional.leaky_relu_(z, slope)
-    return value, lambda back: _leaky_relu_backward(back, value, slope)
+    times_slope = torch.ops.aten.leaky_relu_backward.grad_input
+    return value, lambda back: times_slope(back, value, slope, True, grad_input=back)
 
 
 def _is_in_place(activation: Activation) -> bool:
     """Return whether sigma(z) has the sign of z, so that z itself need not be kept."""
-    slope = activation.negative_slope
-    return slope is not None and slope >= 0
-
-
-def _leaky_relu_backward(back: Tensor, value: Tensor, slope: float) -> Tensor:
-    times_slope = torch.ops.aten.leaky_relu_backward.grad_input
-    result: Tensor = times_slope(back, value, slope, True, grad_input=back)
-    return result
+    return activation.negative_slope is not None and activation.negative_slope >= 0
 
 
 def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
@@ -308,37 +268,33 @@ def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
 
     Raises:
         NotLinearError: if the network has hidden layers whose activation is not linear.
-        ShapeError: if ``x`` does not fit the network.
     """
-    check_inputs(mlp, x)
-    return x @ linear_map(mlp) if len(x) > mlp.dim else _stacked(mlp, x)
+    if len(x) > mlp.dim:
+        check_inputs(mlp, x)
+        return x @ linear_map(mlp)
+    _require_linear(mlp)
+    factors = gradient_factors(mlp, x)
+    sizes = [*(torch.linalg.vector_norm(delta[0]) for delta in factors.deltas), 1.0]
+    return torch.cat([a * b for a, b in zip(factors.alphas, sizes, strict=True)], dim=1)
 
 
-@torch.no_grad()
 def linear_map(mlp: MLP) -> Tensor:
-    """Return M (d, d) with x M M^T x'^T the NTK of a linear network: S without its directions.
+    """Return M (d, d) with x M M^T x'^T the NTK of a linear network.
 
-    M^T is the triangle of the QR factorisation of S^T.
-
-    Raises:
-        NotLinearError: if the network has hidden layers whose activation is not linear.
+    M^T is the triangle of the QR factorisation of S^T; S and errors are those of `linear_factor`.
     """
-    # With the rows of the identity for samples the alphas are the maps themselves.
-    return _without_directions(_stacked(mlp, _identity(mlp)))
+    return _without_directions(linear_factor(mlp, _identity(mlp)))
 
 
 @torch.no_grad()
 def linear_embedding_map(mlp: MLP) -> Tensor:
-    """Return M (d, min(d, m_L)) with x M M^T x'^T the NNGP kernel of a linear network.
-
-    Raises:
-        NotLinearError: if the network has hidden layers whose activation is not linear.
-    """
+    """Return M (d, min(d, m_L)) with x M M^T x'^T the NNGP kernel of a linear network."""
     _require_linear(mlp)
     return _without_directions(embeddings(mlp, _identity(mlp)))
 
 
 def _identity(mlp: MLP) -> Tensor:
+    """Return d samples at which the alphas of a linear network are the maps from the input."""
     return torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device)
 
 
@@ -350,10 +306,3 @@ def _without_directions(maps: Tensor) -> Tensor:
 def _require_linear(mlp: MLP) -> None:
     if not is_linear(mlp):
         raise NotLinearError(f"a network of {mlp.activation.name} has no linear factor; use ntk")
-
-
-def _stacked(mlp: MLP, x: Tensor) -> Tensor:
-    _require_linear(mlp)
-    factors = gradient_factors(mlp, x)
-    sizes = [*(torch.linalg.vector_norm(delta[0]) for delta in factors.deltas), 1.0]
-    return torch.cat([a * b for a, b in zip(factors.alphas, sizes, strict=True)], dim=1)

@@ -12,47 +12,41 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, ShapeError, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 
-RELU = activations.get("relu")
 
-
-def network(*, d=4, depth=2, width=5, activation=RELU, seed=1, **options):
+def network(*, d=4, depth=2, width=5, activation="relu", seed=1, **options):
     init = generator(seed, "init")
     return init_mlp(d, depth=depth, width=width, activation=activation, generator=init, **options)
 
 
-def inputs(n, d):
-    return torch.from_numpy(generator(1, "data").standard_normal((n, d)))
+X = torch.from_numpy(generator(1, "data").standard_normal((3, 4)))
 
 
 def test_forward_is_the_formula_written_out():
-    """liu2023relu, Eq. (1): factor sqrt(2/m) after each hidden layer, none on input or output."""
-    mlp, x = network(depth=2), inputs(3, 4)
-    w1, w2, w3 = (w.numpy() for w in mlp.weights)
-    for row, output in zip(x.numpy(), forward(mlp, x).numpy(), strict=True):
+    """liu2023relu, Eqs. (1), (3): factor gain/sqrt(m) after hidden layers, none elsewhere."""
+    w1, w2, w3 = (w.numpy() for w in network().weights)
+    for row, output in zip(X.numpy(), forward(network(), X).numpy(), strict=True):
         alpha1 = math.sqrt(2 / 5) * np.maximum(w1 @ row, 0)
         alpha2 = math.sqrt(2 / 5) * np.maximum(w2 @ alpha1, 0)
         assert output == pytest.approx((w3 @ alpha2).item(), abs=0, rel=1e-13)
-
-
-def test_linear_network_has_no_factor_but_the_width():
-    """liu2023relu, Eq. (3)."""
-    mlp, x = network(depth=1, width=7, activation=activations.get("linear")), inputs(3, 4)
-    expected = x @ mlp.weights[0].T @ mlp.weights[1].T / math.sqrt(7)
-    torch.testing.assert_close(forward(mlp, x), expected.squeeze(1), rtol=1e-13, atol=0)
+    linear = network(depth=1, width=7, activation="linear")
+    expected = X @ linear.weights[0].T @ linear.weights[1].T / math.sqrt(7)
+    torch.testing.assert_close(forward(linear, X), expected.squeeze(1), rtol=1e-13, atol=0)
 
 
 def test_depth_0_is_the_linear_model():
-    mlp, x = network(depth=0, width=99), inputs(3, 4)
+    mlp = network(depth=0, width=99)
     assert (mlp.depth, mlp.width, mlp.dim, len(mlp.weights)) == (0, 0, 4, 1)
-    torch.testing.assert_close(forward(mlp, x), x @ mlp.weights[0][0], rtol=1e-13, atol=0)
+    torch.testing.assert_close(forward(mlp, X), X @ mlp.weights[0][0], rtol=1e-13, atol=0)
 
 
 def test_one_seed_gives_networks_that_share_their_first_layers():
-    shallow, deep = network(depth=2), network(depth=6)
-    tanh = network(depth=2, activation=activations.get("tanh"))
+    shallow, deep, tanh = network(), network(depth=4), network(activation="tanh")
     assert all(map(torch.equal, shallow.weights[:-1], deep.weights))
     assert all(map(torch.equal, shallow.weights, tanh.weights))
     assert not torch.equal(shallow.weights[0], network(seed=2).weights[0])
+    single = network(dtype=torch.float32)
+    assert (single.dtype, single.device.type) == (torch.float32, "cpu")
+    assert all(map(torch.equal, single.weights, shallow.to(torch.float32).weights))
 
 
 def test_weights_are_standard_normal():
@@ -62,20 +56,14 @@ def test_weights_are_standard_normal():
     assert abs(weights.var().item() - 1) < 4 * math.sqrt(2 / weights.numel())
 
 
-def test_float32_weights_are_the_rounded_float64_ones():
-    single, double = network(dtype=torch.float32), network()
-    assert (single.dtype, single.device.type) == (torch.float32, "cpu")
-    assert all(map(torch.equal, single.weights, double.to(torch.float32).weights))
-
-
 @pytest.mark.parametrize("depth", [0, 1, 4])
 @pytest.mark.parametrize("name", ["relu", "tanh", "linear"])
 def test_factors_multiply_to_the_gradients_of_autograd(name, depth):
-    mlp, x = network(depth=depth, activation=activations.get(name)), inputs(3, 4)
-    factors = gradient_factors(mlp, x)
+    mlp = network(depth=depth, activation=name)
+    factors = gradient_factors(mlp, X)
     deltas = [*factors.deltas, torch.ones(3, 1, dtype=torch.float64)]
     learnable = MLP(tuple(w.clone().requires_grad_() for w in mlp.weights), mlp.activation)
-    for i, output in enumerate(forward(learnable, x)):
+    for i, output in enumerate(forward(learnable, X)):
         gradients = torch.autograd.grad(output, learnable.weights, retain_graph=True)
         size = sum(g.square().sum() for g in gradients)
         assert factors.squared_norms()[i].item() == pytest.approx(size.item(), abs=0, rel=1e-12)
@@ -85,31 +73,26 @@ def test_factors_multiply_to_the_gradients_of_autograd(name, depth):
 
 def test_an_activation_that_returns_its_argument_leaves_no_trace():
     """The slope z of z²/2 is z itself; scaling it in place would change the pre-activation."""
-    square = activations.Activation(
-        "half_square", function=lambda z: z.square() / 2, derivative=lambda z: z
-    )
-    mlp, x = network(depth=1, activation=square), inputs(3, 4)
-    z = x @ mlp.weights[0].T
-    torch.testing.assert_close(gradient_factors(mlp, x).alphas[1], mlp.scale(1) * z.square() / 2)
+    square = activations.Activation("half_square", lambda z: z.square() / 2, lambda z: z)
+    mlp = network(depth=1, activation=square)
+    z = X @ mlp.weights[0].T
+    torch.testing.assert_close(gradient_factors(mlp, X).alphas[1], mlp.scale(1) * z.square() / 2)
 
 
 @pytest.mark.parametrize("shapes", [(), ((3, 2), (1, 4)), ((3, 2), (2, 3)), ((2,),)])
-def test_weights_that_do_not_chain_are_refused(shapes):
-    with pytest.raises(ShapeError):
-        MLP(tuple(torch.ones(shape) for shape in shapes), RELU)
-
-
-def test_weights_of_two_types_are_refused():
+def test_weights_that_do_not_chain_or_differ_in_type_are_refused(shapes):
+    with pytest.raises(ShapeError, match="network of one output"):
+        MLP(tuple(torch.ones(shape) for shape in shapes), activations.get("relu"))
     with pytest.raises(ShapeError, match="differ"):
-        MLP((torch.ones(3, 2), torch.ones(1, 3, dtype=torch.float64)), RELU)
+        MLP((torch.ones(3, 2), torch.ones(1, 3).double()), activations.get("relu"))
 
 
 @pytest.mark.parametrize(
     ("x", "advice"),
     [
         (np.ones((2, 4)), "torch.from_numpy"),
-        (torch.ones(2, 3, dtype=torch.float64), r"\(n, 4\)"),
-        (torch.ones(4, dtype=torch.float64), r"\(n, 4\)"),
+        (torch.ones(2, 3).double(), r"\(n, 4\)"),
+        (torch.ones(4).double(), r"\(n, 4\)"),
         (torch.ones(2, 4), "float32"),
     ],
 )
