@@ -10,7 +10,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.training import LEARNING_RATES
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_workflow.cli import Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import table_page, text_page

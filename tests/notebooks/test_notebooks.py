@@ -32,13 +32,9 @@ from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.training import (
-    LEARNING_RATES,
-    TRAINING,
-    TRAINING_KERNELS,
-    curve_rows,
-    select_rates,
-)
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
+from ntk_conditioning.tables.training import TRAINING, curve_rows
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from tests import assemblies
 
 ROOT = Path(__file__).parents[2]
