@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,27 +47,16 @@ class Table:
         names = {"table": self.name, "description": self.description}
         return pa.schema(self.columns, {**names, "keys": ",".join(self.keys)})
 
-    def only(self, columns: Collection[str]) -> Table:
-        """Return the declaration of these columns alone, the keys among them."""
-        return replace(self, columns=tuple(c for c in self.columns if c.name in columns))
-
     def markdown(self) -> str:
         """Return the table's documentation as a Markdown section."""
-        lines = [
-            f"### `{self.name}`",
-            "",
-            f"{self.description} Sorted by {', '.join(f'`{key}`' for key in self.keys)}.",
-            "",
-            "| column | type | meaning |",
-            "| --- | --- | --- |",
-        ]
+        keys = ", ".join(f"`{key}`" for key in self.keys)
+        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}.", ""]
+        lines += ["| column | type | meaning |", "| --- | --- | --- |"]
         for column in self.columns:
             text = {key.decode(): value.decode() for key, value in column.metadata.items()}
             unit = f" [{text['unit']}]" if "unit" in text else ""
-            missing = ", may be missing" if column.nullable else ""
-            lines.append(
-                f"| `{column.name}` | {column.type}{missing} | {text['description']}{unit} |"
-            )
+            kind = f"{column.type}, may be missing" if column.nullable else column.type
+            lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
         return "\n".join(lines) + "\n"
 
 
@@ -117,21 +106,17 @@ def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 def checked(table: Table, data: pa.Table) -> pa.Table:
     """Return ``data`` sorted by the keys; `TableError` if it does not fit the declaration."""
     if not data.schema.equals(table.schema, check_metadata=False):
-        raise TableError(
-            f"table {table.name}: the columns are {data.schema.names}, not as declared"
-        )
+        names = ", ".join(data.schema.names)
+        raise TableError(f"table {table.name}: the columns are {names}, not as declared")
     for column in table.columns:
         if not column.nullable and data[column.name].null_count:
             raise TableError(f"table {table.name}: column {column.name} has missing values")
     order = pc.sort_indices(data, [(key, "ascending") for key in table.keys]).to_numpy()
     if (order[1:] < order[:-1]).any():  # a large table is not copied for nothing
         data = data.take(order)
-    distinct = data.select(list(table.keys)).group_by(list(table.keys)).aggregate([])
-    if distinct.num_rows != data.num_rows:
-        raise TableError(
-            f"table {table.name}: {data.num_rows - distinct.num_rows} rows repeat the key "
-            f"({', '.join(table.keys)})"
-        )
+    keys = list(table.keys)
+    if repeated := len(data) - len(data.select(keys).group_by(keys).aggregate([])):
+        raise TableError(f"table {table.name}: {repeated} rows repeat the key ({', '.join(keys)})")
     return pa.Table.from_batches(data.combine_chunks().to_batches(), schema=table.schema)
 
 

@@ -22,25 +22,12 @@ from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
+_KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS)
+_STUDIES = (ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
+_TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES)
+_OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
+
 #: In the order in which they are documented.
 TABLES: Mapping[str, Table] = {
-    table.name: table
-    for table in (
-        SPECTRA,
-        CONDITIONING,
-        ANGLES,
-        DATASETS,
-        BOUNDS,
-        ORTHOGONALITY,
-        LINEARITY,
-        WIDTH_SLOPES,
-        PRECISION,
-        ACTIVATIONS,
-        TRAINING,
-        TRAINING_KERNELS,
-        LEARNING_RATES,
-        CLAIM_EXPERIMENTS,
-        CLAIMS,
-        FRAMES,
-    )
+    table.name: table for table in (*_KERNELS, *_STUDIES, *_TRAINING, *_OTHERS)
 }
