@@ -26,7 +26,7 @@ from benchmarks.memory import ROOT, STATUS, resident
 from benchmarks.report import Target, number, table, target_rows, target_table
 from benchmarks.settings import Settings
 from ntk_conditioning import tables
-from ntk_conditioning.tables.spectra import GRID, SPECTRA
+from ntk_conditioning.tables.spectra import SPECTRA
 
 TITLE = "Aggregation of many cells"
 BLOCKS, SAMPLES = 10, 512
@@ -39,14 +39,13 @@ def write_rows(
 ) -> list[Path]:
     """Write rows of spectra: ten blocks in each cell, the eigenvalues of the first one kept."""
     contents = [_content(number) for number in range(CONTENTS)]
-    names = [*(column.name for column in GRID), "seed"]
     paths = []
     for dataset, activation in product(range(datasets), range(activations)):
         row = ("empirical_ntk", f"dataset_{dataset}", f"activation_{activation}")
         cells = []
         for place, cell in enumerate(product(range(depths), range(seeds))):
             data = contents[place % CONTENTS]
-            for name, value in zip(names, (*row, *cell), strict=True):
+            for name, value in zip(SPECTRA.keys[:-1], (*row, *cell), strict=True):
                 field = SPECTRA.schema.field(name)
                 column = pa.array([value] * BLOCKS, field.type)
                 data = data.set_column(data.schema.get_field_index(name), field, column)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, write_text
-from ntk_conditioning.plotting import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
 from ntk_workflow.cli import Parser, UsageError, named_path, run_main
 from ntk_workflow.figures import captions, vector_pdf
 from ntk_workflow.figures.vector_pdf import VectorPdf
@@ -18,10 +18,11 @@ from ntk_workflow.figures.vector_pdf import VectorPdf
 LEAST_LETTERS = 5.0
 #: How far a page may be from the width of a column, in inches: far less than a hair.
 SLACK = 0.001
-HEADER = """\
-% The figures of a run for a paper: \\input{captions}, or copy what you need.
-% Their PDFs are included at their own size, for columns of SINGLE and pages of DOUBLE inches.
-"""
+HEADER = (
+    "% The figures of a run for a paper: \\input{captions}, or copy what you need.\n"
+    "% Their PDFs are included at their own size, for columns of "
+    f"{SINGLE_COLUMN:g} and pages of {DOUBLE_COLUMN:g} inches."
+)
 
 
 class UnprintableError(UserError):
@@ -32,9 +33,8 @@ class UnprintableError(UserError):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
     for option, what in (("--figures", "PDF"), ("--captions", "caption (.rst)")):
-        parser.add_argument(
-            option, type=named_path, nargs="+", required=True, help=f"NAME={what} of every figure"
-        )
+        each = f"NAME={what} of every figure"
+        parser.add_argument(option, type=named_path, nargs="+", required=True, help=each)
     parser.add_argument("--folder", type=Path, required=True, help="where everything is put")
     args = parser.parse_args(argv)
 
@@ -57,9 +57,8 @@ def printable(path: Path) -> VectorPdf:
     page = vector_pdf.inspect(path)
     problems = []
     if not any(abs(page.width - width) < SLACK for width in (SINGLE_COLUMN, DOUBLE_COLUMN)):
-        problems.append(
-            f"it is {page.width:.2f} inches wide, not {SINGLE_COLUMN:g} or {DOUBLE_COLUMN:g}"
-        )
+        widths = f"{SINGLE_COLUMN:g} or {DOUBLE_COLUMN:g}"
+        problems.append(f"it is {page.width:.2f} inches wide, not {widths}")
     if page.height > PAGE + SLACK:
         problems.append(f"it is {page.height:.2f} inches tall, more than {PAGE:g}")
     if page.letters < LEAST_LETTERS:
@@ -77,14 +76,11 @@ def printable(path: Path) -> VectorPdf:
 
 def latex(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:
     """Return figure environments, the wide figures across both columns."""
-    header = HEADER.replace("SINGLE", f"{SINGLE_COLUMN:g}").replace("DOUBLE", f"{DOUBLE_COLUMN:g}")
-    figures = [
-        captions.latex_figure(
-            words[name], file=f"{name}.pdf", label=name, wide=page.width > SINGLE_COLUMN + SLACK
-        )
-        for name, page in pages.items()
-    ]
-    return "\n\n".join([header.rstrip(), *figures]) + "\n"
+    parts = [HEADER]
+    for name, page in pages.items():
+        wide = page.width > SINGLE_COLUMN + SLACK
+        parts.append(captions.latex_figure(words[name], file=f"{name}.pdf", label=name, wide=wide))
+    return "\n\n".join(parts) + "\n"
 
 
 def markdown(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:

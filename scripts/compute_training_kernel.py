@@ -17,7 +17,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp, is_linear
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
-from ntk_conditioning.tables.training import TRAINING_KERNELS
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_workflow.cli import logger, run_main
 from ntk_workflow.cli_activations import load_activation
 from ntk_workflow.settings import from_arguments

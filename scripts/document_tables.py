@@ -27,8 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("--page", type=Path, default=README, help="page to bring up to date")
     args = parser.parse_args(argv)
-    text = documented(args.page.read_text(encoding="utf-8"))
-    write_text(args.page, text)
+    write_text(args.page, documented(args.page.read_text(encoding="utf-8")))
     return 0
 
 

@@ -10,10 +10,10 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.training import LEARNING_RATES
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_workflow.cli import Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
-from ntk_workflow.pages.rendering import table_page, text_page
+from ntk_workflow.pages.rendering import render, table_page
 
 SHOWN = {table.name: table for table in (DATASETS, CONDITIONING, LEARNING_RATES)}
 
@@ -23,13 +23,8 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument(
-        "--sources",
-        type=Path,
-        nargs="+",
-        required=True,
-        help=f"a table ({', '.join(SHOWN)}.parquet), or the files of the record",
-    )
+    help_sources = f"a table ({', '.join(SHOWN)}.parquet), or the files of the record"
+    parser.add_argument("--sources", type=Path, nargs="+", required=True, help=help_sources)
     parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
@@ -38,14 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if first.stem not in SHOWN:
             raise UsageError(f"{first}: there are pages of {', '.join(SHOWN)} only")
         table = SHOWN[first.stem]
-        page = table_page(
-            tables.read(first, table), title=PAGES[table.name], note=table.description
-        )
+        data = tables.read(first, table)
+        page = table_page(data, title=PAGES[table.name], note=table.description)
     else:
         for path in args.sources:
             require_file(path)
         record = {path.stem.capitalize(): path.read_text(encoding="utf-8") for path in args.sources}
-        page = text_page(record, title=PAGES["run"])
+        page = render("texts.html.j2", title=PAGES["run"], texts=record)
     write_text(args.output, page)
     log.info("%s: %d bytes", args.output.name, len(page.encode()))
     return 0

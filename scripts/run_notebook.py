@@ -72,36 +72,35 @@ def require_parameters(notebook: Path, parameters: Mapping[str, Any]) -> None:
         expected = set(papermill.inspect_notebook(notebook))
     except (ValueError, nbformat.ValidationError) as error:
         raise NotebookError(f"{notebook}: not a notebook: {one_line(error)}") from None
-    unknown, missing = set(parameters) - expected, expected - set(parameters)
-    if unknown or missing:
-        listed = [", ".join(sorted(names)) or "none" for names in (unknown, missing, expected)]
-        told = "unknown parameters: {}; missing: {}; it takes: {}".format(*listed)
-        raise NotebookError(f"{notebook}: {told}")
+    given = set(parameters)
+    if given != expected:
+        sets = (given - expected, expected - given, expected)
+        words = (", ".join(sorted(names)) or "none" for names in sets)
+        problem = "unknown parameters: {}; missing: {}; it takes: {}".format(*words)
+        raise NotebookError(f"{notebook}: {problem}")
 
 
 def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path) -> str | None:
     """Return what went wrong in which cell, or None; ``working_copy`` holds what ran so far."""
     working_copy.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     try:
         # Its libraries warn about themselves; what a cell warns of is kept in the notebook.
-        with (
-            warnings.catch_warnings(action="ignore"),
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        ):
-            papermill.execute_notebook(notebook, working_copy, dict(parameters), **options(folder))
+        with warnings.catch_warnings(action="ignore"), folder as name:
+            papermill.execute_notebook(notebook, working_copy, dict(parameters), **options(name))
         return None
     except papermill.PapermillExecutionError as error:
-        what = f"{error.ename}: {relative(' '.join(error.evalue.split()))}"
+        problem = f"{error.ename}: {relative(' '.join(error.evalue.split()))}"
     except DeadKernelError:
-        what = "the kernel died, perhaps for lack of memory"
+        problem = "the kernel died, perhaps for lack of memory"
     cells = nbformat.read(working_copy, as_version=4).cells
     started = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
-    return f"cell {started[-1].id!r}: {what}"
+    return f"cell {started[-1].id!r}: {problem}"
 
 
 def options(folder: str) -> dict[str, Any]:
-    """Return how papermill runs the kernel, whose own files are in ``folder``.
+    """Return how papermill runs the kernel, whose files are in ``folder``.
 
     Local sockets need no ports, for which jobs on one machine would compete. How printed text is
     cut into messages is a matter of timing, hence the coalescing.

@@ -10,13 +10,9 @@ from typing import get_args
 import pyarrow.compute as pc
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.training import (
-    LEARNING_RATES,
-    TRAINING,
-    TRAINING_KERNELS,
-    Criterion,
-    select_rates,
-)
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES, Criterion, select_rates
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_workflow.cli import Parser, logger, positive_number, run_main
 
 log = logger(__file__)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -22,7 +21,6 @@ from benchmarks import (
     gpu,
     loops,
     memory,
-    problem,
     report,
     scaling,
     timing,
@@ -64,21 +62,11 @@ serve(kernel, ["numpy"])
 
 
 @pytest.fixture
-def _no_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure no memory: each point would start a process."""
-    for module in ("scaling", "conditioning", "angle"):
-        monkeypatch.setattr(
-            importlib.import_module(f"benchmarks.{module}"), "peak", lambda *_, **__: None
-        )
-
-
-@pytest.fixture
 def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that makes the given program the only peer."""
 
     def replace(text: str, mode: str = "1") -> None:
-        program = tmp_path / "peer.py"
-        program.write_text(text)
+        (tmp_path / "peer.py").write_text(text)
         monkeypatch.setattr(workers, "PROGRAMS", tmp_path)
         monkeypatch.setitem(block.PEERS, "torch_func", workers.Peer("a peer", "peer.py", mode))
 
@@ -106,13 +94,6 @@ def test_modules_have_working_examples() -> None:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def test_needed_flops_by_hand() -> None:
-    forward = 2 * 2 * (3 * 4 + 4 * 4)
-    back = 2 * 2 * (4 * 4)
-    alphas, deltas = 2 * 2 * (3 + 4 + 4), 2 * 2 * (4 + 4)  # half of 2 n² for each column
-    assert problem.needed_flops(2, 3, 4, 2) == forward + back + alphas + deltas
-
-
 def test_needed_flops_are_those_that_torch_counts() -> None:
     asked = Problem(n=24, depth=3, d=5, width=7)
     mlp, x = asked.network(), asked.data()
@@ -120,6 +101,7 @@ def test_needed_flops_are_those_that_torch_counts() -> None:
         factors = gradient_factors(mlp, x)
         for factor in (*factors.alphas, *factors.deltas):
             torch.mm(factor, factor.T)
+    # of symmetric products half is needed
     products = sum(2 * 24**2 * f.shape[1] for f in (*factors.alphas, *factors.deltas))
     assert asked.flops == counter.get_total_flops() - products / 2
 
@@ -149,52 +131,54 @@ def test_methods_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken == {"a": [1.0, 3.0, 5.0], "b": [2.0, 4.0]}
 
 
-@pytest.mark.parametrize(
-    ("sense", "measured", "met"),
-    [
-        ("at least", 2.0, True),
-        ("at least", 1.9, False),
-        ("at most", 2.1, False),
-        ("at most", None, None),
-    ],
-)
-def test_targets_say_whether_they_are_met(sense: Any, measured: float, met: bool) -> None:
-    (row,) = report.target_rows([report.Target("speed", sense, 2.0, measured)])
-    assert row["met"] is met
-    verdict = {True: "| met |", False: "| **not met** |", None: "| not measured |"}[met]
-    assert verdict in report.target_table([row])[2]
+def test_targets_say_whether_they_are_met() -> None:
+    cases = [("at least", 2.0, True), ("at least", 1.9, False), ("at most", 2.1, False)]
+    targets = [report.Target("speed", sense, 2.0, measured) for sense, measured, _ in cases]
+    rows = report.target_rows([*targets, report.Target("speed", "at most", 2.0, None)])
+    assert [row["met"] for row in rows] == [*(met for _, _, met in cases), None]
+    verdicts = [line.split(" | ")[-1] for line in report.target_table(rows)[2:-1]]
+    assert verdicts == ["met |", "**not met** |", "**not met** |", "not measured |"]
+
+
+def test_benchmarks_of_devices_and_training_judge_the_point_of_each_bar() -> None:
+    seconds = {"kernel": [9.0], "extremes": [50.0, 70.0, 59.0], "angle": [30.0, 5.0, 32.0]}
+    point: dict[str, Any] = {"n": gpu.JUDGED_SIZE, "dtype": "float64", "seconds": seconds}
+    other = {**point, "dtype": "float32", "seconds": {}}
+    assert [target.measured for target in gpu.judge([other, point])] == [59.0, 80.0]
+    assert [target.met for target in gpu.judge([other])] == [None, None]
+    point = {"depth": training.JUDGED_DEPTH, "networks": 8, "width": 512}
+    medians = {"share_of_products": {"ours": {"median": 0.9}}, "ratios": {"torch": {"median": 0.9}}}
+    saved = {"trained": {"networks": 8, "depth": 5}, "shares": [0.01, 0.03, 0.01]}
+    met = [target.met for target in training.judge([point | medians], saved, None)]
+    assert met == [True, False, True, None]
 
 
 # --- comparison -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_peer_of_the_same_kernel_is_timed(peer: Any, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "factors"), [("float64", ["1.00000000001", "nan"]), ("float32", ["1.2"])]
+)
+def test_a_peer_is_timed_if_its_kernel_is_the_same(
+    peer: Any, dtype: str, factors: list[str]
+) -> None:
     peer(WORKER)
-    found = block.measure_case(case(dtype), QUICK, gemm_size=32)
-    assert not found["missing"]
-    assert len(found["seconds"]["torch_func"]) == QUICK.rounds
-    assert found["ratios"]["torch_func"]["median"] > 0
-    assert [target.met for target in block.judge(case(dtype), found)] == [True]
-
-
-@pytest.mark.parametrize(("dtype", "factor"), [("float64", "1.00000000001"), ("float32", "1.2")])
-def test_a_peer_of_another_kernel_is_refused(peer: Any, dtype: str, factor: str) -> None:
-    peer(WORKER, factor)
-    with pytest.raises(DifferentResultError, match=r"a peer: .* not compared"):
-        block.measure_case(case(dtype), QUICK, gemm_size=32)
-
-
-def test_a_kernel_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(DifferentResultError):
-        problem.require_same_kernel("a peer", np.full((2, 2), np.nan), np.eye(2))
+    result = block.measure_case(case(dtype), QUICK, gemm_size=32)
+    assert not result["missing"]
+    assert len(result["seconds"]["torch_func"]) == QUICK.rounds
+    assert result["ratios"]["torch_func"]["median"] > 0
+    assert [target.met for target in block.judge(case(dtype), result)] == [True]
+    for factor in factors:
+        peer(WORKER, factor)
+        with pytest.raises(DifferentResultError, match=r"a peer: .* not compared"):
+            block.measure_case(case(dtype), QUICK, gemm_size=32)
 
 
 def test_a_peer_that_fails_is_left_out(peer: Any) -> None:
     peer("import sys; sys.exit('no such library')")
-    found = block.measure_case(case("float64"), QUICK, gemm_size=32)
-    assert found["missing"] == {"torch_func": "it ended with code 1: no such library"}
-    assert [target.met for target in block.judge(case("float64"), found)] == [None]
+    result = block.measure_case(case("float64"), QUICK, gemm_size=32)
+    assert result["missing"] == {"torch_func": "it ended with code 1: no such library"}
+    assert [target.met for target in block.judge(case("float64"), result)] == [None]
 
 
 def test_other_eigenvalues_are_refused() -> None:
@@ -204,9 +188,9 @@ def test_other_eigenvalues_are_refused() -> None:
 
 
 def test_all_ways_of_training_end_with_the_same_weights() -> None:
-    found = training.compare(NETWORKS, threads=1)
-    assert set(found) == {"together", "torch"}
-    assert max(found.values()) < loops.SAME
+    differences = training.compare(NETWORKS, threads=1)
+    assert set(differences) == {"together", "torch"}
+    assert max(differences.values()) < loops.SAME
 
 
 @pytest.mark.parametrize(
@@ -220,24 +204,26 @@ def test_another_training_is_refused(wrong: dict[str, Any]) -> None:
     loop.epoch()
     for _ in range(2):
         ensemble.advance()
-    found = loop.weights()
     with pytest.raises(DifferentResultError, match=r"a loop: .* not compared"):
-        loops.require_same_weights("a loop", found, loops.weights(ensemble), start)
+        loops.require_same_weights("a loop", loop.weights(), loops.weights(ensemble), start)
 
 
 # --- what is written ------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_no_children")
 @pytest.mark.parametrize("name", QUICKLY)
-def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path: Path) -> None:
-    if name == "conditioning":
-        pytest.importorskip("ntk_conditioning.spectra.extremal_eigenvalues")
+def test_a_quick_run_writes_numbers_figure_and_section(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("scaling", "conditioning", "angle"):  # each point would start a process
+        monkeypatch.setattr(f"benchmarks.{module}.peak", lambda *_, **__: None)
     program.run(name, QUICK, tmp_path)
     result, section = written(tmp_path, name)
     assert result["machine"]["threads"] == 1
     assert result["machine"]["versions"]["torch"] == torch.__version__
     assert "| --- |" in section
+    if name == "training" and not torch.cuda.is_available():
+        assert "for there is no CUDA device here" in section
     assert f"](results/{name}.png)" in section
     before = (tmp_path / "README.md").read_bytes()
     program.run(name, QUICK, tmp_path, redraw=True)
@@ -260,46 +246,18 @@ def test_the_gpu_benchmark_on_this_processor(tmp_path: Path) -> None:
     result = gpu.measure(QUICK, device="cpu")
     section, figure = gpu.markdown(result), gpu.figure(result)
     report.write("gpu", gpu.TITLE, result, section, figure, tmp_path)
-    points, section = written(tmp_path, "gpu")[0]["points"], section
+    points = written(tmp_path, "gpu")[0]["points"]
     assert {p["dtype"] for p in points} == {"float64", "float32"}
     assert all({"extremes", "angle"} < p["differences"].keys() for p in points)
     assert all(p["seconds"].keys() == gpu.WORKS.keys() for p in points)
     assert section.count("not measured") == 2  # the targets are those of another size
 
 
-def test_a_gpu_has_a_target_for_both_bars() -> None:
-    seconds = {"kernel": [9.0], "extremes": [50.0, 70.0, 59.0], "angle": [30.0, 5.0, 32.0]}
-    point = {"n": gpu.JUDGED_SIZE, "dtype": "float64", "seconds": seconds}
-    other = {**point, "dtype": "float32", "seconds": {}}
-    assert [target.measured for target in gpu.judge([other, point])] == [59.0, 80.0]
-    assert [target.met for target in gpu.judge([other])] == [None, None]
-
-
-def test_training_on_a_device_on_this_processor(tmp_path: Path) -> None:
-    found = training.measure_device(QUICK, device="cpu")
-    assert found["networks"] == len(training.TINY["rates"]) * training.SAVED.seeds
-    assert set(found["seconds"]) == {"together", "separate"}
-    assert "times as long" in training.about_device(found)[1]
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_training_says_so() -> None:
-    result = training.measure(QUICK)
-    assert result["device"] is None
-    assert "for there is no CUDA device here" in training.markdown(result)
-
-
-def test_training_has_a_target_for_every_bar() -> None:
-    point = {
-        "depth": training.JUDGED_DEPTH,
-        "networks": 8,
-        "width": 512,
-        "share_of_products": {"ours": {"median": 0.9}},
-        "ratios": {"torch": {"median": 0.9}},
-    }
-    saved = {"trained": {"networks": 8, "depth": 5}, "shares": [0.01, 0.03, 0.01]}
-    met = [target.met for target in training.judge([point], saved, None)]
-    assert met == [True, False, True, None]
+def test_training_on_a_device_on_this_processor() -> None:
+    result = training.measure_device(QUICK, device="cpu")
+    assert result["networks"] == len(training.TINY["rates"]) * training.SAVED.seeds
+    assert set(result["seconds"]) == {"together", "separate"}
+    assert "times as long" in training.about_device(result)[1]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
@@ -344,13 +302,13 @@ def test_the_readme_has_a_place_for_every_benchmark() -> None:
 
 @pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells it")
 def test_peak_memory_is_at_least_the_result() -> None:
-    asked = {"n": 1000, "depth": 1, "d": 4, "width": 8}
-    found = memory.peak("ntk", threads=1, **asked)
-    assert 0.95 < found.growth / Problem(**asked).kernel_bytes < 3
-    assert found.process > found.growth
+    sizes = {"n": 1000, "depth": 1, "d": 4, "width": 8}
+    peak = memory.peak("ntk", threads=1, **sizes)
+    assert 0.95 < peak.growth / Problem(**sizes).kernel_bytes < 3
+    assert peak.process > peak.growth
 
 
 def test_the_exponent_is_that_of_a_power() -> None:
     points = [{"n": n, "depth": 5, "seconds": [1e-6 * n**2] * 3} for n in (64, 128, 256, 512)]
-    found = scaling.exponent([*points, {"n": 128, "depth": 1, "seconds": [9.0]}])
-    assert found == {"all": pytest.approx(2), "larger_half": pytest.approx(2)}
+    exponents = scaling.exponent([*points, {"n": 128, "depth": 1, "seconds": [9.0]}])
+    assert exponents == {"all": pytest.approx(2), "larger_half": pytest.approx(2)}

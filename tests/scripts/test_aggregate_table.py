@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import aggregate_conditioning
 import aggregate_table
 import pandas as pd
@@ -13,24 +11,9 @@ import pytest
 
 from benchmarks import aggregation, memory
 from ntk_conditioning import files, tables
-from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.registry import TABLES
-
-
-def row(table: Table, **values: object) -> dict[str, object]:
-    """Return a row of a table: what is not given is missing, or a plain value of its type."""
-    plain = {pa.string(): "x", pa.int64(): 1, pa.float64(): 1.5, pa.bool_(): False}
-    usual = {
-        column.name: None if column.nullable else plain.get(column.type, [])
-        for column in table.columns
-    }
-    return usual | values
-
-
-def write(path: Path, table: Table, *rows: dict[str, object]) -> str:
-    tables.write(path, table, tables.from_rows(table, [row(table, **values) for values in rows]))
-    return str(path)
+from tests.rows import plain, write
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -41,9 +24,9 @@ def test_rows_become_the_table_of_that_name(name, tmp_path):
     rows = [write(tmp_path / f"{value}.parquet", table, {key: value}) for value in values]
     output = tmp_path / f"{name}.parquet"
     for given in (rows, []):
-        call = [f"--table={name}", f"--output={output}", "--rows", *given]
+        call = [f"--table={name}", f"--output={output}", "--rows", *map(str, given)]
         assert aggregate_table.main(call) == 0
-        expected = [row(table, **{key: value}) for value in sorted(values)] if given else []
+        expected = [plain(table, **{key: value}) for value in sorted(values)] if given else []
         assert tables.read(output, table).to_pylist() == expected
 
 
@@ -52,7 +35,7 @@ def test_seeds_that_are_missing_come_last_and_pandas_reads_them(tmp_path):
     whole = write(tmp_path / "all.parquet", table, {"seed": None})
     drawn = write(tmp_path / "drawn.parquet", table, {"seed": 32}, {"seed": 1})
     call = ["--table=datasets", f"--output={output}", "--rows"]
-    assert aggregate_table.main([*call, whole, drawn]) == 0
+    assert aggregate_table.main([*call, str(whole), str(drawn)]) == 0
     found = pd.read_parquet(output, dtype_backend="numpy_nullable")
     assert found["seed"].tolist() == [1, 32, pd.NA]
 
@@ -64,7 +47,7 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         cells = ({"depth": depth, "seed": seed} for seed in (1, 2))
         rows.append(write(tmp_path / f"{depth}.parquet", spectra, *cells))
     for given, depths in ((rows, [1, 3]), ([], [])):
-        assert aggregate_conditioning.main([f"--output={output}", "--rows", *given]) == 0
+        assert aggregate_conditioning.main([f"--output={output}", "--rows", *map(str, given)]) == 0
         found = tables.read(output, CONDITIONING)
         assert found["depth"].to_pylist() == depths
         assert found["seeds"].to_pylist() == [2] * len(depths)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import collect_paper_figures
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from pypdf import PdfWriter
 
 from ntk_conditioning import plotting
 
 WIDTHS = {"one_fig1": plotting.SINGLE_COLUMN, "one_fig2": plotting.DOUBLE_COLUMN}
+CAPTION = r"""
+**Angles & more of {}.** The angle :math:`\theta_{{\mathrm{{in}}}}` of 100 % of the *inputs*
+(“_” and # are signs); :math:`\kappa^{{-1}}` as well.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +28,12 @@ def style():
         yield
 
 
-def draw(path: Path, *, width: float, height: float = 2.0, size: float = 8.0, x: float = 0.5):
+def draw(path: Path, *, width: float = 3.4, height: float = 2.0, **text: Any) -> Figure:
     figure = Figure(figsize=(width, height), layout="none")
-    figure.text(x, 0.5, "condition number", fontsize=size)
-    plotting.save_figure(figure, pdf=path, png=path.with_suffix(".png"))
+    place = {"x": 0.5, "y": 0.5, "s": "condition number", "fontsize": 8.0}
+    figure.text(**place | text)
+    figure.savefig(path)
+    return figure
 
 
 @pytest.fixture
@@ -32,8 +41,7 @@ def given(tmp_path: Path) -> Path:
     """A folder with two figures and their captions."""
     for name, width in WIDTHS.items():
         draw(tmp_path / f"{name}.pdf", width=width)
-        caption = rf"**Title of {name[-1]}.** 100 % of :math:`\kappa`."
-        (tmp_path / f"{name}.rst").write_text(caption, encoding="utf-8")
+        (tmp_path / f"{name}.rst").write_text(CAPTION.format(name[-1]), encoding="utf-8")
     return tmp_path
 
 
@@ -43,55 +51,110 @@ def collect(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> int:
     return collect_paper_figures.main([*arguments, "--folder", str(given / "paper")])
 
 
-def refusal(given: Path, capsys, **options) -> str:
+def refusal(given: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
     """Return the one line with which the figures are refused."""
     assert collect(given, **options) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    assert not out
     assert not (given / "paper").exists()
     return line.removeprefix("collect_paper_figures: error: ")
 
 
 def test_figures_are_collected_with_their_captions(given):
     assert collect(given) == 0
-    made = {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
+    files = {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
     pdfs = {f"{name}.pdf": (given / f"{name}.pdf").read_bytes() for name in WIDTHS}
-    latex, markdown = (made[f"captions.{kind}"].decode() for kind in ("tex", "md"))
-    assert made == {"captions.tex": latex.encode(), "captions.md": markdown.encode()} | pdfs
-    first, second = latex.split("\n\n")[1:]
+    latex, markdown = (files[f"captions.{kind}"].decode() for kind in ("tex", "md"))
+    assert files == {"captions.tex": latex.encode(), "captions.md": markdown.encode()} | pdfs
+    header, first, second = latex.split("\n\n")
+    assert header.endswith("for columns of 3.4 and pages of 7 inches.")
     assert first.splitlines()[0] == "\\begin{figure}"
     assert second.splitlines()[0] == "\\begin{figure*}"  # across both columns
     assert [line.strip() for line in first.splitlines()[2:]] == [
         "\\includegraphics{one_fig1.pdf}",
-        "\\caption{\\textbf{Title of 1.} 100 \\% of $\\kappa$.}",
+        r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$ of 100 \% of the "
+        r"\emph{inputs} (“\_” and \# are signs); $\kappa^{-1}$ as well.}",
         "\\label{fig:one_fig1}",
         "\\end{figure}",
     ]
     assert "\n## one_fig1\n" in markdown
-    assert "**Title of 2.** 100 % of $\\kappa$.\n" in markdown
+    assert (
+        r"**Angles & more of 2.** The angle $\theta_{\mathrm{in}}$ of 100 % of the *inputs* "
+        r"(“_” and # are signs); $\kappa^{-1}$ as well."
+    ) in markdown.splitlines()
     assert collect(given) == 0
-    assert made == {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
+    assert files == {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
 
 
 @pytest.mark.parametrize(
-    ("changes", "what"),
+    ("changes", "problem"),
     [
         ({"width": 5.8}, "it is 5.80 inches wide, not 3.4 or 7"),
-        ({"width": 7.0, "height": 9.5}, "it is 9.50 inches tall, more than 9"),
-        ({"width": 3.4, "size": 4.9}, "it has letters of 4.9 pt, less than 5"),
-        ({"width": 3.4, "x": -0.01}, "1 texts begin beyond its edge"),
+        ({"height": 9.5}, "it is 9.50 inches tall, more than 9"),
+        ({"fontsize": 4.9}, "it has letters of 4.9 pt, less than 5"),
+        ({"s": "θ turned", "fontsize": 4.9, "rotation": 30}, "it has letters of 4.9 pt"),
+        ({"s": r"10$^{2}$", "fontsize": 7}, "it has letters of 4.9 pt"),  # of the index
+        *(({"x": x, "y": y}, "1 texts begin") for x, y in ((-0.1, 0.1), (1.1, 0.1), (0.1, 1.2))),
     ],
-    ids=["width", "height", "letters", "edge"],
 )
-def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, what, given, capsys):
+def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, problem, given, capsys):
     draw(given / "one_fig2.pdf", **changes)
-    assert refusal(given, capsys).startswith(f"{given}/one_fig2.pdf: {what}")
+    assert refusal(given, capsys).startswith(f"{given}/one_fig2.pdf: {problem}")
 
 
-def test_fonts_that_printers_refuse_and_a_missing_caption_are_named(given, capsys):
-    line = refusal(given, capsys, captions=("one_fig1",))
-    assert line.startswith("not both a PDF and a caption: one_fig2")
-    mpl.rcParams["pdf.fonttype"] = 3
-    draw(given / "one_fig1.pdf", width=3.4)
+@pytest.mark.parametrize(
+    ("settings", "font"),
+    [
+        ({"pdf.fonttype": 3}, "DejaVuSans"),
+        ({"pdf.use14corefonts": True, "font.family": "Helvetica"}, "Helvetica"),
+    ],
+)
+def test_fonts_that_printers_refuse_are_named(settings, font, given, capsys):
+    mpl.rcParams.update(settings)
+    draw(given / "one_fig1.pdf", s="plain")
     line = refusal(given, capsys)
     assert "not embedded as TrueType: " in line
-    assert "DejaVuSans" in line
+    assert font in line
+
+
+def test_pixels_and_files_that_are_no_figure_are_refused(given, capsys):
+    path = given / "one_fig1.pdf"
+    figure = draw(path, s="κ beyond 255")
+    figure.subplots().imshow(np.eye(3))
+    figure.savefig(path)
+    assert "it has 1 pictures made of pixels" in refusal(given, capsys)
+    path.write_bytes(b"no PDF")
+    assert f"{path}: not a readable PDF" in refusal(given, capsys)
+    writer = PdfWriter()
+    for _ in range(2):
+        writer.add_blank_page(100, 100)
+    writer.write(path)
+    assert f"{path}: 2 pages; a figure is one" in refusal(given, capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "it has 0"),
+        ("One.\n\nTwo.", "it has 2"),
+        ("- a list", "bullet_list"),
+        ("A `link <https://example.org>`_.", "reference"),
+        (":unknown:`role`", "not reStructuredText"),
+        ("**open", "not reStructuredText"),
+        (None, "does not exist"),
+    ],
+)
+def test_what_is_no_caption_is_refused(text, problem, given, capsys):
+    path = given / "one_fig2.rst"
+    path.unlink()
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    line = refusal(given, capsys)
+    assert line.startswith(str(path))
+    assert problem in line
+
+
+def test_a_missing_caption_is_named(given, capsys):
+    line = refusal(given, capsys, captions=("one_fig1",))
+    assert line.startswith("not both a PDF and a caption: one_fig2")

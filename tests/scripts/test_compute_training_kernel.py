@@ -18,7 +18,8 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
-from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.learning_rates import around
 
 SEEDS = (1, 5)

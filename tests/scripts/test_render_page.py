@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import render_page
 
-from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
-
-
-def value(column: tables.Column, number: int) -> object:
-    if column.nullable and number == 1:
-        return None
-    if pa.types.is_string(column.type):
-        return f"{column.name}<{number}>"
-    return number if pa.types.is_integer(column.type) else number + 0.123456
+from tests.rows import write
 
 
 @pytest.fixture
@@ -41,22 +32,16 @@ def page(tmp_path: Path):
 
 
 def test_every_column_and_row_of_a_table_is_there(page, tmp_path):
-    rows = [{column.name: value(column, i) for column in CONDITIONING.columns} for i in range(2)]
-    path = tmp_path / "conditioning.parquet"
-    tables.write(path, CONDITIONING, tables.from_rows(CONDITIONING, rows))
+    first = {"kernel": "<0>", "seeds": 0, "kappa_mean": 0.123456}
+    path = write(tmp_path / "conditioning.parquet", CONDITIONING, first, {"kernel": "a<1>"})
     text = page(path)
     names = re.findall(r"<th[^>]*>(.*?)</th>", text)
-    assert names == [column.name for column in CONDITIONING.columns]
+    assert names == CONDITIONING.schema.names
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
-    first, second = (
-        dict(zip(names, part, strict=True)) for part in (cells[: len(names)], cells[len(names) :])
-    )
-    assert first["kappa_mean"] == "0.1235"
-    assert (second["kernel"], second["seeds"], second["kappa_mean"]) == (
-        "kernel&lt;1&gt;",
-        "1",
-        "–",
-    )
+    rows = [dict(zip(names, cells[k : k + len(names)], strict=True)) for k in (0, len(names))]
+    shown = [(row["kernel"], row["seeds"], row["kappa_mean"]) for row in rows]
+    assert shown == [("&lt;0&gt;", "0", "0.1235"), ("a&lt;1&gt;", "1", "–")]
+    assert len(cells) == 2 * len(names)
     assert 'title="mean over blocks and seeds, as liu2023relu reports it"' in text
 
 

@@ -9,7 +9,9 @@ import pytest
 import select_learning_rates
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS, curve_rows
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES
+from ntk_conditioning.tables.training import TRAINING, curve_rows
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 
 POINT = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
 RATES = (0.05, 0.2)

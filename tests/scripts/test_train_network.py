@@ -28,7 +28,8 @@ from ntk_conditioning.data.subsets import seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.training import TRAINING, TRAINING_KERNELS
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training import mlp_ensemble
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss

@@ -1,21 +1,23 @@
-"""What axes say and count: words, depths, and plain numbers on logarithmic scales."""
+"""Curves with bands, their legends, and axes: depths, and plain numbers on logarithmic scales."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
+from numpy.typing import ArrayLike
+
+from ntk_conditioning.plotting.style import RULE_COLOR
 
 DEPTH = "depth $L$ (hidden layers)"
 KAPPA = r"condition number $\kappa$"
-MIN_ANGLE = r"smallest gradient angle $\min_{i\neq j}\,\phi(x_i,x_j)$ [°]"
-INPUT_ANGLE = r"input angle $\theta_{\mathrm{in}}$ [°]"
-GRADIENT_ANGLE = r"gradient angle $\phi$ [°]"
-EIGENVALUE = r"eigenvalue $\lambda_i\,/\,\lambda_{\max}$"
-EIGENVALUE_INDEX = "index $i\\,/\\,n$"
 
 
 def depth_axis(ax: Axes, depths: Iterable[int]) -> None:
@@ -26,12 +28,6 @@ def depth_axis(ax: Axes, depths: Iterable[int]) -> None:
     ax.xaxis.set_major_locator(MultipleLocator(max(1, math.ceil((last - first) / 10))))
     margin = 0.1 + 0.03 * (last - first)
     ax.set_xlim(first - margin, last + margin)
-
-
-def degree_axis(ax: Axes) -> None:
-    """Let the vertical axis be logarithmic, with angles in plain numbers."""
-    ax.set_yscale("log")
-    plain_log(ax, "y")
 
 
 def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
@@ -45,3 +41,53 @@ def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
     axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
+
+
+def draw_curve(
+    ax: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    color: str,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    **line: Any,
+) -> Line2D:
+    """Return the line through the points that exist, drawn over a band from ``low`` to ``high``.
+
+    Missing values, NaN or None, leave a gap in the line and in the band; a point between two gaps
+    is a dot.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    (drawn,) = ax.plot(x, y, color=color, **line)
+    exists = np.concatenate([[False], np.isfinite(y), [False]])
+    alone = exists[1:-1] & ~exists[:-2] & ~exists[2:]
+    if alone.any():
+        ax.plot(x[alone], y[alone], ".", color=color, alpha=drawn.get_alpha())
+    if low is not None and high is not None:
+        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0, zorder=1)
+    return drawn
+
+
+def band_handle(label: str) -> Patch:
+    """Return the legend's sample of a band, named by what it spans."""
+    return Patch(facecolor=RULE_COLOR, alpha=0.3, linewidth=0, label=label)
+
+
+def line_handle(label: str, *, color: str = "#333333", **line: Any) -> Line2D:
+    """Return the legend's sample of a line."""
+    return Line2D([], [], color=color, label=label, **line)
+
+
+def legend_below(figure: Figure, *groups: Sequence[Line2D | Patch], columns: int = 4) -> None:
+    """Write a legend under the axes, each group of samples on rows of its own."""
+    columns = min(columns, max(map(len, groups), default=0))
+    if not columns:
+        return
+    cells: list[Line2D | Patch] = []
+    for group in groups:
+        blanks = -len(group) % columns
+        cells += [*group, *(line_handle("", linestyle="none") for _ in range(blanks))]
+    by_column = [cell for column in range(columns) for cell in cells[column::columns]]
+    figure.legend(handles=by_column, loc="outside lower center", ncols=columns)

@@ -12,58 +12,36 @@ from matplotlib.colors import to_hex
 
 LineStyle: TypeAlias = "str | tuple[float, Sequence[float]]"
 
-# Okabe & Ito (2008) and Tol (2021, "muted"): told apart with any colour vision.
-_DATASET_COLORS = {
-    "synthetic": "#0072B2",
-    "digits": "#D55E00",
-    "patches": "#009E73",
-    "mnist": "#CC79A7",
-    "fashion_mnist": "#E69F00",
-    "synthetic10": "#56B4E9",
-    "svhn": "#000000",
-    "librispeech": "#7F5539",
-    "librispeech_sample": "#6611CC",
-    "cifar10": "#882255",
-    "digits_sphere": "#992E00",
-    "patches_sphere": "#96C369",
-    "synthetic_sphere": "#001E69",
+#: How a dataset is printed, and its colour. Colours are of Okabe & Ito (2008) and Tol (2021,
+#: "muted"): told apart with any colour vision.
+_DATASETS = {
+    "synthetic": ("Synthetic", "#0072B2"),
+    "digits": ("Digits", "#D55E00"),
+    "patches": ("Patches", "#009E73"),
+    "mnist": ("MNIST", "#CC79A7"),
+    "fashion_mnist": ("f-MNIST", "#E69F00"),
+    "synthetic10": ("Synthetic (10-d)", "#56B4E9"),
+    "svhn": ("SVHN", "#000000"),
+    "librispeech": ("Librispeech", "#7F5539"),
+    "librispeech_sample": ("Librispeech (sample)", "#6611CC"),
+    "cifar10": ("CIFAR-10", "#882255"),
+    "digits_sphere": ("Digits on the sphere", "#992E00"),
+    "patches_sphere": ("Patches on the sphere", "#96C369"),
+    "synthetic_sphere": ("Random on the sphere", "#001E69"),
 }
-_ACTIVATION_COLORS = {
-    "relu": "#332288",
-    "linear": "#000000",
-    "leaky_relu": "#88CCEE",
-    "erf": "#44AA99",
-    "tanh": "#117733",
-    "gelu": "#CC6677",
-    "selu": "#882255",
-    "sigmoid": "#DDAA33",
-    "softplus": "#AA4499",
-    "normrelu": "#9933FF",
+_ACTIVATIONS = {
+    "relu": ("ReLU", "#332288"),
+    "linear": ("linear", "#000000"),
+    "leaky_relu": ("leaky ReLU", "#88CCEE"),
+    "erf": ("erf", "#44AA99"),
+    "tanh": ("tanh", "#117733"),
+    "gelu": ("GELU", "#CC6677"),
+    "selu": ("SELU", "#882255"),
+    "sigmoid": ("sigmoid", "#DDAA33"),
+    "softplus": ("softplus", "#AA4499"),
+    "normrelu": ("NormReLU", "#9933FF"),
 }
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
-
-_DATASET_LABELS = {
-    "synthetic": "Synthetic",
-    "synthetic10": "Synthetic (10-d)",
-    "digits": "Digits",
-    "digits_sphere": "Digits on the sphere",
-    "patches_sphere": "Patches on the sphere",
-    "synthetic_sphere": "Random on the sphere",
-    "patches": "Patches",
-    "mnist": "MNIST",
-    "fashion_mnist": "f-MNIST",
-    "svhn": "SVHN",
-    "librispeech": "Librispeech",
-    "librispeech_sample": "Librispeech (sample)",
-    "cifar10": "CIFAR-10",
-}
-_ACTIVATION_LABELS = {
-    "relu": "ReLU",
-    "leaky_relu": "leaky ReLU",
-    "gelu": "GELU",
-    "selu": "SELU",
-    "normrelu": "NormReLU",
-}
 _NORMALIZED = "normalized_"
 
 _LINE_STYLES: tuple[Any, ...] = ("-", (0, (1, 1.2)), "-.", (0, (3, 1, 1, 1, 1, 1)))
@@ -76,7 +54,7 @@ def dataset_label(name: str) -> str:
     >>> dataset_label("fashion_mnist"), dataset_label("my_data")
     ('f-MNIST', 'my data')
     """
-    return _DATASET_LABELS.get(name, name.replace("_", " "))
+    return _label(name, _DATASETS)
 
 
 def dataset_order(name: str) -> tuple[int, str]:
@@ -85,7 +63,7 @@ def dataset_order(name: str) -> tuple[int, str]:
     >>> sorted(["mine", "mnist", "digits"], key=dataset_order)
     ['digits', 'mnist', 'mine']
     """
-    known = list(_DATASET_COLORS)
+    known = list(_DATASETS)
     return (known.index(name) if name in known else len(known)), name
 
 
@@ -96,17 +74,17 @@ def activation_label(name: str) -> str:
     'normalised leaky ReLU (0.2)'
     """
     base, _, slope = name.removeprefix(_NORMALIZED).partition("-")
-    label = _ACTIVATION_LABELS.get(base, base.replace("_", " "))
-    return (
-        ("normalised " if name.startswith(_NORMALIZED) else "")
-        + label
-        + (f" ({slope})" if slope else "")
-    )
+    normalized = "normalised " if name.startswith(_NORMALIZED) else ""
+    return normalized + _label(base, _ACTIVATIONS) + (f" ({slope})" if slope else "")
+
+
+def _label(name: str, known: Mapping[str, tuple[str, str]]) -> str:
+    return known[name][0] if name in known else name.replace("_", " ")
 
 
 def dataset_colors(names: Iterable[str]) -> dict[str, str]:
     """Return a colour per dataset; an unknown one gets a spare colour by its name."""
-    return _colors(names, _DATASET_COLORS)
+    return _colors(names, _DATASETS)
 
 
 def activation_colors(names: Iterable[str]) -> dict[str, str]:
@@ -116,16 +94,16 @@ def activation_colors(names: Iterable[str]) -> dict[str, str]:
     >>> colors["normalized_relu"] == colors["relu"] != colors["swish"]
     True
     """
-    names = list(names)
-    bases = _colors((name.removeprefix(_NORMALIZED) for name in names), _ACTIVATION_COLORS)
-    return {name: bases[name.removeprefix(_NORMALIZED)] for name in names}
+    bases = {name: name.removeprefix(_NORMALIZED) for name in names}
+    colors = _colors(bases.values(), _ACTIVATIONS)
+    return {name: colors[base] for name, base in bases.items()}
 
 
-def _colors(names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+def _colors(names: Iterable[str], known: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for name in names:
         if name in known:
-            chosen[name] = known[name]
+            chosen[name] = known[name][1]
         elif name not in chosen:
             # By its name and not by its place, so that it keeps its colour from figure to figure.
             start = zlib.crc32(name.encode()) % len(_OTHER_COLORS)
@@ -143,10 +121,8 @@ def depth_colors(depths: Iterable[int]) -> dict[int, str]:
     """
     depths = sorted(set(depths))
     shades = np.linspace(0.82, 0.05, len(depths)) if len(depths) != 1 else [0.4]
-    return {
-        depth: to_hex(mpl.colormaps["viridis"](shade))
-        for depth, shade in zip(depths, shades, strict=True)
-    }
+    colors = map(to_hex, map(mpl.colormaps["viridis"], shades))
+    return dict(zip(depths, colors, strict=True))
 
 
 def activation_lines(names: Iterable[str]) -> dict[str, LineStyle]:

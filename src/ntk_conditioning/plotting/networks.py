@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib.pyplot as plt
@@ -12,23 +11,20 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from ntk_conditioning.plotting.curves import (
-    band_handle,
-    draw_curve,
-    legend_below,
-    line_handle,
-)
+from ntk_conditioning.plotting.axes import band_handle, draw_curve, legend_below, line_handle
 from ntk_conditioning.plotting.names import activation_colors, activation_label, dataset_label
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Network: TypeAlias = tuple[str, str]
-"""A kind of network and its activation."""
-
-_REMEDIES = {"batch_norm": "batch norm", "layer_norm": "layer norm", "fixup": "Fixup"}
-_REMEDY_COLORS = {"batch_norm": "#0072B2", "layer_norm": "#E69F00", "fixup": "#009E73"}
+Network: TypeAlias = tuple[str, str]  # its kind and its activation
+#: What keeps a network trainable beside its activation: how it is printed, and its colour.
+_REMEDIES = {
+    "batch_norm": ("batch norm", "#0072B2"),
+    "layer_norm": ("layer norm", "#E69F00"),
+    "fixup": ("Fixup", "#009E73"),
+}
 
 
 def network_label(network: Network) -> str:
@@ -37,26 +33,18 @@ def network_label(network: Network) -> str:
     >>> network_label(("fc_batch_norm", "relu")), network_label(("resnet", "selu"))
     ('batch norm, ReLU', 'SELU')
     """
-    remedy = _remedy(network)
-    label = activation_label(network[1])
-    return f"{_REMEDIES[remedy]}, {label}" if remedy else label
+    remedy, label = _remedy(network), activation_label(network[1])
+    return f"{_REMEDIES[remedy][0]}, {label}" if remedy else label
 
 
 def network_color(network: Network) -> str:
     """Return a colour: of the normalisation if there is one, else of the activation."""
     remedy = _remedy(network)
-    return _REMEDY_COLORS[remedy] if remedy else activation_colors([network[1]])[network[1]]
+    return _REMEDIES[remedy][1] if remedy else activation_colors([network[1]])[network[1]]
 
 
 def _remedy(network: Network) -> str:
-    """Return how a network is kept trainable, beside its activation; nothing for the plain ones."""
     return next((name for name in _REMEDIES if network[0].endswith(f"_{name}")), "")
-
-
-def networks_of(curves: pd.DataFrame) -> list[Network]:
-    """Return the networks of a table of training curves: those with a normalisation first."""
-    networks = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
-    return sorted(networks, key=lambda network: (not _remedy(network), network))
 
 
 def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, *, color: str, **line: Any) -> None:
@@ -84,14 +72,10 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
         ax.set_axis_off()
         ax.text(0.5, 0.5, "every network diverged at every rate", ha="center", **NOTE)
         return figure
-    figure, axes = plt.subplots(
-        len(rows),
-        2,
-        figsize=(DOUBLE_COLUMN, min(0.7 + 2.1 * len(rows), PAGE)),
-        squeeze=False,
-        sharey="row",
-    )
-    networks = networks_of(curves)
+    size = (DOUBLE_COLUMN, min(0.7 + 2.1 * len(rows), PAGE))
+    figure, axes = plt.subplots(len(rows), 2, figsize=size, squeeze=False, sharey="row")
+    kinds = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
+    networks = sorted(kinds, key=lambda network: (not _remedy(network), network))
     for (dataset, depth), (left, right) in zip(rows, axes, strict=True):
         here = curves[(curves["dataset"] == dataset) & (curves["depth"] == depth)]
         for ax, part in ((left, "train"), (right, "test")):
@@ -103,18 +87,13 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
             ax.set_title(f"{dataset_label(dataset)}, depth {depth}: {part}")
             ax.set_ylim(0, 1.02)
         left.set_ylabel("accuracy")
-    legend_below(figure, network_handles(networks), scale_handles(curves))
+    handles = [line_handle(network_label(each), color=network_color(each)) for each in networks]
+    legend_below(figure, handles, scale_handles(curves))
     return figure
-
-
-def network_handles(networks: Iterable[Network]) -> list[Line2D]:
-    """Return the legend's samples of networks."""
-    return [line_handle(network_label(each), color=network_color(each)) for each in networks]
 
 
 def scale_handles(curves: pd.DataFrame) -> list[Line2D | Patch]:
     """Return the legend's words on widths and seeds."""
     widths = " / ".join(map(str, sorted(curves["width"].unique())))
-    handles: list[Line2D | Patch] = [line_handle(f"width {widths}, best rate", color="#333333")]
-    seeds = curves["seed"].nunique()
-    return [*handles, band_handle(f"range over {seeds} seeds")] if seeds > 1 else handles
+    line, seeds = line_handle(f"width {widths}, best rate"), curves["seed"].nunique()
+    return [line, band_handle(f"range over {seeds} seeds")] if seeds > 1 else [line]

@@ -10,60 +10,32 @@ from matplotlib.figure import Figure
 
 from ntk_conditioning.files import atomic
 
-SINGLE_COLUMN = 3.4
-"""Width in inches of a figure in one column."""
-DOUBLE_COLUMN = 7.0
-"""Width in inches of a figure across the page."""
-PAGE = 9.0
-"""Greatest height in inches of a figure, which leaves room for its caption."""
-
-RULE_COLOR = "#8a8a8a"
-"""Grey of reference lines."""
-NOTE: dict[str, Any] = {"fontsize": 6.5, "color": "#555555"}
-"""How words inside the axes look."""
+#: Widths in inches of a figure in one column and across the page.
+SINGLE_COLUMN, DOUBLE_COLUMN = 3.4, 7.0
+PAGE = 9.0  # greatest height, which leaves room for the caption
+RULE_COLOR = "#8a8a8a"  # grey of reference lines
+NOTE: dict[str, Any] = {"fontsize": 6.5, "color": "#555555"}  # words inside the axes
 
 
 def use_style() -> None:
     """Make all figures that follow look alike, whatever matplotlib's own settings are."""
     mpl.rcdefaults()
-    mpl.rcParams.update(
-        {
-            # The fonts that come with matplotlib: the same figure on every machine.
-            "font.family": "DejaVu Sans",
-            "mathtext.fontset": "dejavusans",
-            "font.size": 8,
-            "axes.titlesize": 8.5,
-            "axes.labelsize": 8,
-            "xtick.labelsize": 7.2,  # indices, at 70% of it, are above 5 pt
-            "ytick.labelsize": 7.2,
-            "legend.fontsize": 7.2,
-            "legend.frameon": False,
-            "legend.handlelength": 2.2,
-            "legend.columnspacing": 1.4,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.linewidth": 0.6,
-            "axes.edgecolor": "#333333",
-            "axes.titlelocation": "left",
-            "xtick.major.width": 0.6,
-            "ytick.major.width": 0.6,
-            "xtick.minor.width": 0.4,
-            "ytick.minor.width": 0.4,
-            "xtick.major.size": 3,
-            "ytick.major.size": 3,
-            "xtick.minor.size": 1.6,
-            "ytick.minor.size": 1.6,
-            "lines.linewidth": 1.4,
-            "lines.markersize": 2.6,
-            "lines.solid_capstyle": "round",
-            "figure.dpi": 150,
-            "figure.constrained_layout.use": True,
-            "pdf.fonttype": 42,  # TrueType: text stays text, and journals take it
-            "ps.fonttype": 42,
-            "svg.fonttype": "none",
-            "svg.hashsalt": "ntk-conditioning",  # else every SVG has other ids
-        }
-    )
+    # The fonts that come with matplotlib: the same figure on every machine.
+    mpl.rc("font", family="DejaVu Sans", size=8)
+    mpl.rc("mathtext", fontset="dejavusans")
+    mpl.rc("axes", titlesize=8.5, labelsize=8, titlelocation="left")
+    mpl.rc("axes", linewidth=0.6, edgecolor="#333333")
+    mpl.rc("axes.spines", top=False, right=False)
+    mpl.rc("legend", fontsize=7.2, frameon=False, handlelength=2.2, columnspacing=1.4)
+    ticks = ("xtick", "ytick")
+    mpl.rc(ticks, labelsize=7.2)  # indices, at 70% of it, are above 5 pt
+    mpl.rc([f"{axis}.major" for axis in ticks], width=0.6, size=3)
+    mpl.rc([f"{axis}.minor" for axis in ticks], width=0.4, size=1.6)
+    mpl.rc("lines", linewidth=1.4, markersize=2.6, solid_capstyle="round")
+    mpl.rc("figure", dpi=150)
+    mpl.rc("figure.constrained_layout", use=True)
+    mpl.rc(("pdf", "ps"), fonttype=42)  # TrueType: text stays text, and journals take it
+    mpl.rc("svg", fonttype="none", hashsalt="ntk-conditioning")  # else every SVG has other ids
 
 
 def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> None:

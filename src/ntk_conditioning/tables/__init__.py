@@ -1,15 +1,16 @@
 """Typed Parquet tables: what a column means is written once, here and in the files' metadata.
 
-One submodule per table declares its columns; this module writes and reads them. A table on disk
-is sorted by its keys, compressed with zstd and carries its own documentation, and the same rows
-always give the same bytes.
+Each table is declared in ``<table>.yaml``, beside the module that makes it a `Table`; this module
+writes and reads them. A table on disk is sorted by its keys, compressed with zstd and carries its
+own documentation, and the same rows always give the same bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,29 +18,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 
+_TYPES = {kind: pa.type_for_alias(kind) for kind in ("bool", "int64", "float64", "string")}
+_TYPES["float64[]"] = pa.list_(pa.float64())
+_COLUMN = re.compile(r"([\w\[\]]+)(\?)?(?: \[(.+?)\])?, (.+)")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 class TableError(UserError):
-    """Rows or a file do not fit a table's declaration."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its Arrow type, what it means, its unit, and whether it may be missing."""
-
-    name: str
-    type: pa.DataType
-    description: str
-    unit: str = ""
-    nullable: bool = False
-
-    @property
-    def field(self) -> pa.Field:
-        metadata = {"description": self.description, **({"unit": self.unit} if self.unit else {})}
-        return pa.field(self.name, self.type, self.nullable, metadata)
+    """Rows, a file or a declaration do not fit a table."""
 
 
 @dataclass(frozen=True)
@@ -49,53 +40,63 @@ class Table:
     name: str
     description: str
     keys: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[pa.Field, ...]
 
     @cached_property
     def schema(self) -> pa.Schema:
-        metadata = {
-            "table": self.name,
-            "description": self.description,
-            "keys": ",".join(self.keys),
-        }
-        return pa.schema([column.field for column in self.columns], metadata)
-
-    def only(self, columns: Collection[str]) -> Table:
-        """Return the declaration of these columns alone, the keys among them."""
-        kept = tuple(column for column in self.columns if column.name in columns)
-        return replace(self, columns=kept)
+        names = {"table": self.name, "description": self.description}
+        return pa.schema(self.columns, {**names, "keys": ",".join(self.keys)})
 
     def markdown(self) -> str:
         """Return the table's documentation as a Markdown section."""
-        lines = [
-            f"### `{self.name}`",
-            "",
-            f"{self.description} Sorted by {', '.join(f'`{key}`' for key in self.keys)}.",
-            "",
-            "| column | type | meaning |",
-            "| --- | --- | --- |",
-        ]
+        keys = ", ".join(f"`{key}`" for key in self.keys)
+        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}.", ""]
+        lines += ["| column | type | meaning |", "| --- | --- | --- |"]
         for column in self.columns:
-            unit = f" [{column.unit}]" if column.unit else ""
-            missing = ", may be missing" if column.nullable else ""
-            lines.append(
-                f"| `{column.name}` | {column.type}{missing} | {column.description}{unit} |"
-            )
+            text = {key.decode(): value.decode() for key, value in column.metadata.items()}
+            unit = f" [{text['unit']}]" if "unit" in text else ""
+            kind = f"{column.type}, may be missing" if column.nullable else column.type
+            lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
         return "\n".join(lines) + "\n"
 
 
-def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return rows as an Arrow table of the declared types.
+def declared(module: str, *, like: Table | None = None) -> Table:
+    """Return the table that the YAML file beside ``module``, a ``__file__``, declares.
+
+    A column is ``float64? [degrees], smallest angle``: its type (``float64[]`` is a list), ``?`` if
+    it may be missing, its unit if it has one, and what it means; or ``as in TABLE``, a column of
+    the table ``like``.
 
     Raises:
-        TableError: if a row lacks a column, has an unknown one, or misses a required value.
+        TableError: if the file declares no table, or a column in another way.
     """
+    path = Path(module).with_suffix(".yaml")
+    content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
+    if not isinstance(content, dict) or set(content) != {"description", "keys", "columns"}:
+        raise TableError(f"{path}: a table has a description, keys and columns")
+    if unknown := set(content["keys"]) - set(content["columns"]):
+        raise TableError(f"{path}: keys that are no columns: {', '.join(sorted(unknown))}")
+    columns = []
+    for name, text in content["columns"].items():
+        parts = _COLUMN.fullmatch(str(text))
+        if like and text == f"as in {like.name}" and name in like.schema.names:
+            columns.append(like.schema.field(name))
+        elif parts and parts[1] in _TYPES:
+            kind, missing, unit, description = parts.groups()
+            texts = {"description": description, **({"unit": unit} if unit else {})}
+            columns.append(pa.field(name, _TYPES[kind], bool(missing), texts))
+        else:
+            raise TableError(f"{path}: {name}: {text!r} is not `type, description`")
+    return Table(path.stem, content["description"], tuple(content["keys"]), tuple(columns))
+
+
+def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Return rows as an Arrow table; `TableError` if one does not fit the declaration."""
     rows = list(rows)
-    expected = {column.name for column in table.columns}
     for row in rows:
-        if set(row) != expected:
-            odd = ", ".join(sorted(set(row) ^ expected))
-            raise TableError(f"table {table.name}: columns missing or unknown in a row: {odd}")
+        if odd := row.keys() ^ table.schema.names:
+            names = ", ".join(sorted(odd))
+            raise TableError(f"table {table.name}: columns missing or unknown in a row: {names}")
     try:
         return checked(table, pa.Table.from_pylist(rows, schema=table.schema))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -103,36 +104,24 @@ def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def checked(table: Table, data: pa.Table) -> pa.Table:
-    """Return ``data`` sorted by the keys if it fits the declaration.
-
-    Raises:
-        TableError: for other columns or types, a missing required value, or a repeated key.
-    """
+    """Return ``data`` sorted by the keys; `TableError` if it does not fit the declaration."""
     if not data.schema.equals(table.schema, check_metadata=False):
-        raise TableError(
-            f"table {table.name}: the columns are {data.schema.names}, not as declared"
-        )
+        names = ", ".join(data.schema.names)
+        raise TableError(f"table {table.name}: the columns are {names}, not as declared")
     for column in table.columns:
         if not column.nullable and data[column.name].null_count:
             raise TableError(f"table {table.name}: column {column.name} has missing values")
     order = pc.sort_indices(data, [(key, "ascending") for key in table.keys]).to_numpy()
     if (order[1:] < order[:-1]).any():  # a large table is not copied for nothing
         data = data.take(order)
-    distinct = data.select(list(table.keys)).group_by(list(table.keys)).aggregate([])
-    if distinct.num_rows != data.num_rows:
-        raise TableError(
-            f"table {table.name}: {data.num_rows - distinct.num_rows} rows repeat the key "
-            f"({', '.join(table.keys)})"
-        )
+    keys = list(table.keys)
+    if repeated := len(data) - len(data.select(keys).group_by(keys).aggregate([])):
+        raise TableError(f"table {table.name}: {repeated} rows repeat the key ({', '.join(keys)})")
     return pa.Table.from_batches(data.combine_chunks().to_batches(), schema=table.schema)
 
 
 def write(path: str | os.PathLike[str], table: Table, data: pa.Table) -> None:
-    """Write ``data`` to ``path`` as zstd Parquet, whole or not at all.
-
-    Raises:
-        TableError: if the data do not fit the table's declaration.
-    """
+    """Write ``data`` to ``path`` as zstd Parquet, whole or not at all; see `checked`."""
     data = checked(table, data)
     with atomic(Path(path)) as temporary:
         pq.write_table(data, temporary, compression="zstd", version="2.6")

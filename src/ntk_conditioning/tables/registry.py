@@ -13,32 +13,21 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.training import LEARNING_RATES, TRAINING, TRAINING_KERNELS
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
+
+_KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS)
+_STUDIES = (ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
+_TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES)
+_OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
 
 #: In the order in which they are documented.
 TABLES: Mapping[str, Table] = {
-    table.name: table
-    for table in (
-        SPECTRA,
-        CONDITIONING,
-        ANGLES,
-        DATASETS,
-        BOUNDS,
-        ORTHOGONALITY,
-        LINEARITY,
-        WIDTH_SLOPES,
-        PRECISION,
-        ACTIVATIONS,
-        TRAINING,
-        TRAINING_KERNELS,
-        LEARNING_RATES,
-        CLAIM_EXPERIMENTS,
-        CLAIMS,
-        FRAMES,
-    )
+    table.name: table for table in (*_KERNELS, *_STUDIES, *_TRAINING, *_OTHERS)
 }

@@ -16,22 +16,17 @@ from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
 _ALLOWED = (nodes.document, nodes.paragraph, nodes.Text, nodes.strong, nodes.emphasis, nodes.math)
-# Every warning is raised and none is printed.
-_SETTINGS = {"halt_level": 2, "warning_stream": False}
-# As they will be by default; docutils warns where they are not given.
+_SETTINGS = {"halt_level": 2, "warning_stream": False}  # every warning is raised, none printed
+#: As they will be by default; docutils warns where they are not given.
 _LATEX = {"use_latex_citations": True, "legacy_column_widths": False}
 
 
 class CaptionError(UserError):
-    """A file is not a caption."""
+    """A file is not one paragraph of words and formulas."""
 
 
 def read(path: Path) -> str:
-    """Return the caption in a file (.rst), on one line.
-
-    Raises:
-        CaptionError: if it is not one paragraph of words and formulas.
-    """
+    """Return the caption in a file (.rst), on one line; `CaptionError` if it is no caption."""
     require_file(path)
     text = path.read_text(encoding="utf-8")
     try:
@@ -65,18 +60,14 @@ def markdown(caption: str) -> str:
 
 
 def latex_figure(caption: str, *, file: str, label: str, wide: bool) -> str:
-    """Return a figure environment of LaTeX; ``wide`` spans both columns.
+    """Return a figure environment of LaTeX, across both columns if ``wide``.
 
     The file is included at its own size, so that its letters have theirs.
     """
     environment = "figure*" if wide else "figure"
-    return "\n".join(
-        [
-            rf"\begin{{{environment}}}",
-            r"  \centering",
-            rf"  \includegraphics{{{file}}}",
-            rf"  \caption{{{latex(caption)}}}",
-            rf"  \label{{fig:{label}}}",
-            rf"\end{{{environment}}}",
-        ]
-    )
+    return rf"""\begin{{{environment}}}
+  \centering
+  \includegraphics{{{file}}}
+  \caption{{{latex(caption)}}}
+  \label{{fig:{label}}}
+\end{{{environment}}}"""

@@ -39,11 +39,7 @@ def target(figure: str) -> str:
 
 
 def title(wildcards: Any) -> str:
-    """Return what a figure's caption begins with, in bold letters: its name in the report.
-
-    Raises:
-        ValueError: if it does not begin with a title.
-    """
+    """Return the title with which a figure's caption begins: its name in the report."""
     number = re.search(r"\bfig(\d+)_", wildcards.figure)
     path = NOTEBOOKS / f"{wildcards.figure}.rst"
     caption = " ".join(path.read_text(encoding="utf-8").split())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -14,48 +15,41 @@ import yaml
 TRAINING_TABLES = ("training", "training_kernels", "learning_rates")
 
 
-def experiments_of(spec: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """Return the experiments that a figure shows, of those that are not switched off.
-
-    >>> experiments_of({"experiments": ["fig3*"]}, {"fig3_mine": {}, "fig3": None, "fc": {}})
-    ['fig3_mine']
-    """
-    names = sorted(name for name in known if known[name] is not None)
-    patterns = spec.get("experiments", ())
-    return list(dict.fromkeys(n for pattern in patterns for n in fnmatch.filter(names, pattern)))
-
-
 def tables_of(
     spec: Mapping[str, Any], experiments: Mapping[str, Any], folder: str
 ) -> dict[str, list[str]]:
-    """Return the files of each table that a figure reads."""
-    shown = experiments_of(spec, experiments)
-    return {
-        name: [f"{folder}/{name}/{each}.parquet" for each in shown]
-        if name in TRAINING_TABLES
-        else [f"{folder}/{name}.parquet"]
-        for name in spec["tables"]
-    }
+    """Return the files of each table that a figure reads.
+
+    ``spec`` is the figure's entry in notebooks/figures.yaml. Of trained networks it shows those of
+    the ``experiments`` that match its patterns and are not switched off.
+
+    >>> spec = {"tables": ["training"], "experiments": ["fig3*"]}
+    >>> tables_of(spec, {"fig3_mine": {}, "fig3": None, "fc": {}}, "tables")
+    {'training': ['tables/training/fig3_mine.parquet']}
+    """
+    known = sorted(name for name in experiments if experiments[name] is not None)
+    shown = [n for pattern in spec.get("experiments", ()) for n in fnmatch.filter(known, pattern)]
+    files = {name: [f"{folder}/{name}.parquet"] for name in spec["tables"]}
+    for name in set(files) & set(TRAINING_TABLES):
+        files[name] = [f"{folder}/{name}/{each}.parquet" for each in dict.fromkeys(shown)]
+    return files
 
 
 def parameters(
     spec: Mapping[str, Any],
     config: Mapping[str, Any],
     *,
-    tables: Mapping[str, Sequence[str]],
+    tables: Mapping[str, list[str]],
     pdf: str,
     png: str,
 ) -> dict[str, Any]:
-    """Return a notebook's parameters.
-
-    ``spec`` is the figure's entry in notebooks/figures.yaml, ``tables`` where each of its tables
-    is, in one file or several.
+    """Return a notebook's parameters; ``tables`` has the files of each table, see `tables_of`.
 
     >>> parameters({"tables": ["angles"]}, {}, tables={"angles": ["a.parquet"]}, pdf="p", png="q")
     {'angles_table': 'a.parquet', 'pdf': 'p', 'png': 'q'}
     """
-    files = {name: list(tables[name]) for name in spec["tables"]}
-    paths = {f"{name}_table": own[0] if len(own) == 1 else own for name, own in files.items()}
+    files = {f"{name}_table": tables[name] for name in spec["tables"]}
+    paths = {key: paths[0] if len(paths) == 1 else paths for key, paths in files.items()}
     values = {key: config[key] for key in spec.get("parameters", [])}
     return {**paths, **values, "pdf": pdf, "png": png}
 
@@ -78,10 +72,7 @@ def to_words(values: Mapping[str, Any]) -> list[str]:
 
 
 def from_words(words: Iterable[str]) -> dict[str, Any]:
-    """Return the values of NAME=VALUE, each read as YAML.
-
-    Raises:
-        ValueError: if a word has no ``=``, or its value is no YAML.
+    """Return the values of NAME=VALUE, each read as YAML; `ValueError` if they are something else.
 
     >>> from_words(["run=demo", "depths=[1, 2]", "mirror=null", "rate=1e-3"])
     {'run': 'demo', 'depths': [1, 2], 'mirror': None, 'rate': 0.001}
@@ -101,9 +92,7 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """Return a value as YAML: a text as it is where YAML reads it as the same text."""
     if isinstance(value, str) and "=" not in value:
-        try:
+        with suppress(yaml.YAMLError):
             if yaml.load(value, _Loader) == value:
                 return value
-        except yaml.YAMLError:
-            pass
     return json.dumps(value, sort_keys=True)

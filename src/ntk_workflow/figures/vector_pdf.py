@@ -38,41 +38,36 @@ class VectorPdf:
 
 
 def inspect(path: Path) -> VectorPdf:
-    """Return what a PDF of one page consists of.
-
-    Raises:
-        PdfError: if it is no PDF, or has several pages.
-    """
+    """Return what a PDF of one page consists of; `PdfError` if it is none, or has several pages."""
     require_file(path)
     try:
         pages = PdfReader(path, strict=True).pages
         if len(pages) != 1:
             raise PdfError(f"{path}: {len(pages)} pages; a figure is one")
         page = pages[0]
-        box = page.mediabox
-        texts = _texts(page)
+        width, height = float(page.mediabox.width), float(page.mediabox.height)
+        fonts, texts = _resources(page, "/Font"), _texts(page)
         return VectorPdf(
-            width=float(box.width) / _INCH,
-            height=float(box.height) / _INCH,
+            width=width / _INCH,
+            height=height / _INCH,
             fonts={
                 str(font.get("/BaseFont", name)).removeprefix("/"): _is_embedded_truetype(font)
-                for name, font in _resources(page, "/Font")
+                for name, font in fonts.items()
             },
             letters=min((size for size, _, _ in texts), default=math.inf),
-            outside=sum(
-                not (0 <= x <= float(box.width) and 0 <= y <= float(box.height))
-                for _, x, y in texts
+            outside=sum(not (0 <= x <= width and 0 <= y <= height) for _, x, y in texts),
+            images=sum(
+                form["/Subtype"] == "/Image" for form in _resources(page, "/XObject").values()
             ),
-            images=sum(form["/Subtype"] == "/Image" for _, form in _resources(page, "/XObject")),
         )
     except (PyPdfError, KeyError) as error:
         raise PdfError(f"{path}: not a readable PDF: {one_line(error)}") from None
 
 
-def _resources(page: PageObject, kind: str) -> list[tuple[str, Any]]:
+def _resources(page: PageObject, kind: str) -> dict[str, Any]:
     resources: Any = page["/Resources"].get_object()
-    found = resources[kind].get_object() if kind in resources else {}
-    return [(name, item.get_object()) for name, item in found.items()]
+    items = resources[kind].get_object() if kind in resources else {}
+    return {name: item.get_object() for name, item in items.items()}
 
 
 def _is_embedded_truetype(font: Any) -> bool:

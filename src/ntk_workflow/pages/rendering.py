@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,14 @@ def table_page(table: pa.Table, *, title: str, note: str = "") -> str:
 
     Numbers have four significant digits: the page is to be read, the table to be computed with.
     """
-    columns = [
-        {
-            "name": field.name,
-            "meaning": (field.metadata or {}).get(b"description", b"").decode(),
-            "kind": "number" if _is_number(field.type) else "text",
-        }
-        for field in table.schema
-    ]
+    columns = []
+    for field in table.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        meaning = (field.metadata or {}).get(b"description", b"").decode()
+        kind = "number" if number else "text"
+        columns.append({"name": field.name, "meaning": meaning, "kind": kind})
     rows = [row.values() for row in table.to_pylist()]
     return render("table.html.j2", title=title, note=note, columns=columns, rows=rows)
-
-
-def text_page(texts: Mapping[str, str], *, title: str) -> str:
-    """Return an HTML page with texts under their headings, set as they are."""
-    return render("texts.html.j2", title=title, texts=texts)
 
 
 def shown(value: Any) -> str:
@@ -60,10 +53,6 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["-" * width for width in widths], *cells]
     padded = (map(str.ljust, line, widths) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in padded)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 _TEMPLATES = Environment(

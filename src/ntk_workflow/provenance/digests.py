@@ -20,10 +20,10 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
     """Return the sha256 (hex, first 16 digits) of programs and of all that they import.
 
     Programs are Python files or notebooks. Followed, transitively, are imports of modules of the
-    packages in the folder ``source``, with the templates beside them, and of files beside the
-    importing program; all other imports are covered by the pinned environment. Comments,
-    docstrings, layout and a notebook's outputs do not enter, so that only a change that can change
-    a result changes the digest.
+    packages in the folder ``source``, with the templates beside them and the YAML file of their
+    name, and of files beside the importing program; all other imports are covered by the pinned
+    environment. Comments, docstrings, layout and a notebook's outputs do not enter, so that only a
+    change that can change a result changes the digest.
 
     Raises:
         FileNotFoundError: if a program does not exist.
@@ -85,11 +85,11 @@ def folder_digest(paths: Iterable[str | Path]) -> str:
 @cache
 def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tuple[Path, ...]]:
     """Return the sha256 of a file's meaning and the files it imports; cached while unchanged."""
-    if path.suffix == ".j2":
+    if path.suffix in (".j2", ".yaml"):
         return hashlib.sha256(path.read_bytes()).hexdigest(), ()
     tree = ast.parse(_source(path), str(path))
-    templates = sorted(path.parent.glob("templates/*.j2"))
-    imported = (*_imports(tree, path, root), *templates)
+    data = [*path.parent.glob("templates/*.j2"), *path.parent.glob(f"{path.stem}.yaml")]
+    imported = (*_imports(tree, path, root), *data)
     meaning = ast.dump(_without_docstrings(tree))
     return hashlib.sha256(meaning.encode()).hexdigest(), imported
 

@@ -16,7 +16,7 @@ from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
 from ntk_conditioning.networks.modules import make_network
-from ntk_conditioning.tables.training import TRAINING_KERNELS
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble

@@ -4,82 +4,133 @@ from __future__ import annotations
 
 import random
 
+import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
+from ntk_conditioning.tables.conditioning import NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
+from tests.rows import plain
 
-ALL = [SPECTRA, ANGLES, CONDITIONING]
-
-
-def spectrum_row(*, seed=1, block=0, kappa: float | None = 10.0, depth=1, **other):
-    row = {
-        "kernel": "empirical_ntk",
-        "dataset": "digits",
-        "activation": "relu",
-        "depth": depth,
-        "seed": seed,
-        "block": block,
-        "width": 512,
-        "dtype": "float64",
-        "n": 4,
-        "d": 3,
-        "method": "spectrum",
-        "lambda_max": 10.0,
-        "lambda_max_error": 1e-14,
-        "lambda_min": 1.0 if kappa else 0.0,
-        "lambda_min_error": 1e-14,
-        "resolution_floor": 1e-14,
-        "numerical_rank": 4 if kappa else 3,
-        "kappa": kappa,
-        "kappa_error": 1e-13 if kappa else None,
-        "kappa_nonzero": kappa or 5.0,
-        "effective_rank": 2.0,
-        "reduced_precision": False,
-        "eigenvalues": [10.0, 3.0, 2.0, 1.0],
-    }
-    return row | other
-
-
-#: What `extreme_conditioning` does not know.
+#: What is missing where only the extreme eigenvalues are known, and where kappa is not resolved.
 EXTREMES = {"method": "extremes", "effective_rank": None, "eigenvalues": None}
 UNRESOLVED = {"kappa": None, "lambda_min": None, "lambda_min_error": None}
+KAPPAS = [f"kappa_{n}" for n in ("mean", "geometric_mean", "median", "min", "max")]
+KAPPAS += ["kappa_seed_min", "kappa_seed_max"]
+
+
+def spectrum_row(*, kappa: float | None = 10.0, **other):
+    values = {"kappa": kappa, "kappa_error": kappa and 1e-13, "kappa_nonzero": kappa or 5.0}
+    values |= {"lambda_min": 1.0, "lambda_min_error": 1e-14, "numerical_rank": 4 if kappa else 3}
+    values |= {"effective_rank": 2.0, "eigenvalues": [10.0, 3.0, 2.0, 1.0], "block": 0}
+    return plain(SPECTRA, **values | other)
+
+
+def spectra(*rows) -> pa.Table:
+    return tables.from_rows(SPECTRA, rows)
+
+
+def write(path, *rows):
+    tables.write(path, SPECTRA, spectra(*rows))
+    return path
+
+
+# --- declarations ---------------------------------------------------------------------------------
+
+DECLARATION = """\
+description: Small things.
+keys: [name]
+columns:
+  name: string, what it is called
+  angle: float64? [degrees], >=0
+  sizes: float64[], all of them
+  depth: as in spectra
+"""
+
+
+def test_a_declaration_gives_types_units_and_columns_of_another_table(tmp_path):
+    (tmp_path / "things.yaml").write_text(DECLARATION)
+    table = tables.declared(tmp_path / "things.py", like=SPECTRA)
+    assert (table.name, table.description, table.keys) == ("things", "Small things.", ("name",))
+    expected = {"name": pa.string(), "angle": pa.float64(), "sizes": pa.list_(pa.float64())}
+    assert {c.name: c.type for c in table.columns} == expected | {"depth": pa.int64()}
+    assert [column.name for column in table.columns if column.nullable] == ["angle"]
+    assert table.schema.field("angle").metadata == {b"description": b">=0", b"unit": b"degrees"}
+    assert table.columns[-1].equals(SPECTRA.schema.field("depth"), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("keys: [name]", "", "a table has a description, keys and columns"),
+        ("keys: [name]", "keys: [nam]", "keys that are no columns: nam"),
+        ("string, what it is called", "string", "name: 'string' is not `type, description`"),
+        ("string, what", "text, what", "name: 'text, what it is called' is not"),
+        ("as in spectra", "as in angles", "depth: 'as in angles' is not"),
+        ("depth: as", "depths: as", "depths: 'as in spectra' is not"),
+    ],
+)
+def test_a_malformed_declaration_is_refused(tmp_path, old, new, message):
+    (tmp_path / "things.yaml").write_text(DECLARATION.replace(old, new))
+    with pytest.raises(tables.TableError, match=rf"things\.yaml: {message}"):
+        tables.declared(tmp_path / "things.py", like=SPECTRA)
+
+
+# --- rows and files -------------------------------------------------------------------------------
 
 
 def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
     rows = [spectrum_row(seed=seed, block=block) for seed in (1, 32, 5) for block in range(3)]
-    written = []
+    written = set()
     for number in range(3):
         random.Random(number).shuffle(rows)
-        path = tmp_path / f"{number}.parquet"
-        tables.write(path, SPECTRA, tables.from_rows(SPECTRA, rows))
-        written.append(path.read_bytes())
-    assert len(set(written)) == 1
+        written.add(write(tmp_path / "t.parquet", *rows).read_bytes())
+    assert len(written) == 1
 
 
-def test_what_is_read_is_what_was_written(tmp_path):
+def test_every_reader_reads_what_was_written(tmp_path):
     rows = [
-        spectrum_row(seed=2, kappa=None),
-        spectrum_row(seed=1, eigenvalues=None),
-        spectrum_row(seed=3, **EXTREMES),
-        spectrum_row(seed=4, **EXTREMES, **UNRESOLVED),
+        spectrum_row(seed=-1, kappa=None, lambda_max=float("inf"), lambda_min=-5e-324, dataset=""),
+        spectrum_row(seed=1, eigenvalues=[], n=2**53 - 1, dataset="Grüße|", reduced_precision=True),
+        spectrum_row(seed=2, **EXTREMES, **UNRESOLVED),
     ]
-    tables.write(tmp_path / "t.parquet", SPECTRA, tables.from_rows(SPECTRA, rows))
-    back = tables.read(tmp_path / "t.parquet", SPECTRA).to_pylist()
-    assert back == sorted(rows, key=lambda row: row["seed"])
+    path = write(tmp_path / "t.parquet", *rows[::-1])
+    assert tables.read(path, SPECTRA).to_pylist() == rows
+    read = pq.read_schema(path)
+    assert read.metadata == SPECTRA.schema.metadata
+    assert [field.metadata for field in read] == [column.metadata for column in SPECTRA.columns]
 
+    frame = pd.read_parquet(path)
+    assert list(frame.columns) == SPECTRA.schema.names
+    for column in SPECTRA.columns:
+        for read, row in zip(frame[column.name], rows, strict=True):
+            value = row[column.name]
+            same = pd.isna(read) if value is None else np.array_equal(read, value)
+            assert same, column.name
+    back = pa.Table.from_pandas(pd.read_parquet(path, dtype_backend="pyarrow"))
+    assert back.schema.types == SPECTRA.schema.types
+    assert back.to_pylist() == rows
 
-def test_files_carry_their_own_documentation(tmp_path):
-    tables.write(tmp_path / "t.parquet", SPECTRA, tables.from_rows(SPECTRA, [spectrum_row()]))
-    schema = pq.read_schema(tmp_path / "t.parquet")
-    assert schema.metadata[b"table"] == b"spectra"
-    assert b"condition number" in schema.field("kappa").metadata[b"description"]
+    types = {"string": pl.String, "int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean}
+    lists = pl.List(pl.Float64)
+    polars = pl.read_parquet(path)
+    assert dict(polars.schema) == {c.name: types.get(str(c.type), lists) for c in SPECTRA.columns}
+    assert polars.to_dicts() == rows
+
+    types = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN"}
+    with duckdb.connect() as database:
+        relation = database.read_parquet(str(path))
+        expected = [types.get(str(column.type), "DOUBLE[]") for column in SPECTRA.columns]
+        assert [str(kind) for kind in relation.types] == expected
+        assert [
+            dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()
+        ] == rows
 
 
 @pytest.mark.parametrize(
@@ -88,34 +139,36 @@ def test_files_carry_their_own_documentation(tmp_path):
         ({"kappa_zero": 1.0}, "kappa_zero"),
         ({"n": None}, "column n has missing values"),
         ({"method": None}, "column method has missing values"),
-        ({"lambda_max_error": None}, "column lambda_max_error has missing values"),
         ({"n": "four"}, "four"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(change, message):
     with pytest.raises(tables.TableError, match=message):
-        tables.from_rows(SPECTRA, [spectrum_row() | change])
+        spectra(spectrum_row() | change)
 
 
 def test_repeated_keys_are_refused():
     with pytest.raises(tables.TableError, match="1 rows repeat the key"):
-        tables.from_rows(SPECTRA, [spectrum_row(), spectrum_row()])
+        spectra(spectrum_row(), spectrum_row())
+
+
+def test_nothing_is_left_when_writing_fails(tmp_path):
+    with pytest.raises(tables.TableError):
+        tables.write(tmp_path / "t", SPECTRA, spectra(spectrum_row()).drop_columns(["kappa"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- many files -----------------------------------------------------------------------------------
 
 
 def test_every_missing_or_unreadable_cell_is_named(tmp_path):
     good, damaged, other = (tmp_path / f"{name}.parquet" for name in ("good", "damaged", "other"))
-    tables.write(good, SPECTRA, tables.from_rows(SPECTRA, [spectrum_row()]))
-    damaged.write_bytes(good.read_bytes()[:-20])
+    damaged.write_bytes(write(good, spectrum_row()).read_bytes()[:-20])
     pq.write_table(pa.table({"x": [1]}), other)
+    bad = [damaged, other, tmp_path / "absent.parquet"]
     with pytest.raises(tables.TableError) as caught:
-        collect([good, damaged, other, tmp_path / "absent.parquet"], SPECTRA)
-    lines = str(caught.value).splitlines()
-    assert [name for name in ("damaged", "other", "absent") if name in str(caught.value)] == [
-        "damaged",
-        "other",
-        "absent",
-    ]
-    assert len(lines) == 3
+        collect([good, *bad], SPECTRA)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [*map(str, bad)]
 
 
 def test_of_many_missing_cells_twenty_are_named(tmp_path):
@@ -130,131 +183,77 @@ def test_of_many_missing_cells_twenty_are_named(tmp_path):
 def test_cells_of_any_number_are_one_sorted_table(tmp_path, monkeypatch):
     monkeypatch.setattr("ntk_conditioning.tables.collection.BATCH", 3)
     rows = [spectrum_row(seed=seed) for seed in (5, 1, 7, 3, 2, 6, 4)]
-    for row in rows:
-        tables.write(tmp_path / f"{row['seed']}.parquet", SPECTRA, tables.from_rows(SPECTRA, [row]))
-    paths = [tmp_path / f"{row['seed']}.parquet" for row in rows]
+    paths = [write(tmp_path / f"{row['seed']}.parquet", row) for row in rows]
     for number in (2, 3, 7):
         some = collect(paths[:number], SPECTRA)
-        assert some.equals(tables.from_rows(SPECTRA, rows[:number]), check_metadata=True)
+        assert some.equals(spectra(*rows[:number]), check_metadata=True)
 
 
 def test_columns_that_are_not_asked_for_are_not_read(tmp_path):
     """Their bytes may be anything: where the eigenvalues are, there is a hole."""
-    path = tmp_path / "t.parquet"
-    row = spectrum_row(eigenvalues=[float(n) for n in range(4)])
-    tables.write(path, SPECTRA, tables.from_rows(SPECTRA, [row]))
-    place = pq.read_metadata(path).row_group(0)
-    (eigenvalues,) = (
-        place.column(n)
-        for n in range(place.num_columns)
-        if place.column(n).path_in_schema.startswith("eigenvalues")
-    )
+    path = write(tmp_path / "t.parquet", spectrum_row())
+    group = pq.read_metadata(path).row_group(0)
+    parts = [group.column(n) for n in range(group.num_columns)]
+    (part,) = (part for part in parts if part.path_in_schema.startswith("eigenvalues"))
+    start, size = part.dictionary_page_offset or part.data_page_offset, part.total_compressed_size
     content = bytearray(path.read_bytes())
-    start = eigenvalues.dictionary_page_offset or eigenvalues.data_page_offset
-    content[start : start + eigenvalues.total_compressed_size] = bytes(
-        eigenvalues.total_compressed_size
-    )
+    content[start : start + size] = bytes(size)
     path.write_bytes(content)
     with pytest.raises(tables.TableError, match="not a readable Parquet file"):
         collect([path], SPECTRA)
-    found = collect([path], SPECTRA, columns=NEEDED)
-    assert set(found.column_names) == set(NEEDED)
-    assert summarize(found)["kappa_mean"].to_pylist() == [10.0]
+    some = collect([path], SPECTRA, columns=NEEDED)
+    assert set(some.column_names) == set(NEEDED)
+    assert summarize(some)["kappa_mean"].to_pylist() == [10.0]
 
 
-def test_the_summary_needs_no_more_than_it_says():
-    spectra = tables.from_rows(SPECTRA, [spectrum_row(seed=seed, kappa=None) for seed in (1, 2)])
-    assert summarize(spectra.select(NEEDED)).equals(summarize(spectra))
+# --- condition numbers of curve points ------------------------------------------------------------
 
 
-def test_nothing_is_left_when_writing_fails(tmp_path):
-    bad = tables.from_rows(SPECTRA, [spectrum_row()]).drop_columns(["kappa"])
-    with pytest.raises(tables.TableError):
-        tables.write(tmp_path / "t.parquet", SPECTRA, bad)
-    assert list(tmp_path.iterdir()) == []
+def summary(*rows):
+    (row,) = summarize(spectra(*rows)).to_pylist()
+    return row
 
 
-@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
-def test_every_column_says_what_it_is(table):
-    assert all(len(column.description) > 5 for column in table.columns)
-    assert set(table.keys) <= {column.name for column in table.columns}
+def test_a_summary_against_numpy():
+    kappa = np.array([[10.0, 20.0, 40.0], [5.0, 80.0, 3.0]])
+    cells = np.ndenumerate(kappa)
+    row = summary(*(spectrum_row(seed=s, block=b, kappa=value) for (s, b), value in cells))
+    seeds = kappa.mean(axis=1)
+    expected = [kappa.mean(), np.prod(kappa) ** (1 / 6), np.median(kappa), 3, 80, *sorted(seeds)]
+    assert [row[name] for name in KAPPAS] == pytest.approx(expected)
+    assert (row["seeds"], row["blocks"], row["resolved"]) == (2, 6, 6)
 
 
-class TestSummarize:
-    def test_against_numpy(self):
-        kappa = np.array([[10.0, 20.0, 40.0], [5.0, 80.0, 3.0]])
-        rows = [
-            spectrum_row(seed=seed, block=block, kappa=kappa[number, block])
-            for number, seed in enumerate((1, 32))
-            for block in range(3)
-        ]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        assert row["kappa_mean"] == pytest.approx(kappa.mean())
-        assert row["kappa_geometric_mean"] == pytest.approx(np.prod(kappa) ** (1 / 6))
-        assert row["kappa_median"] == pytest.approx(np.median(kappa))
-        assert (row["kappa_min"], row["kappa_max"]) == (3.0, 80.0)
-        assert row["kappa_seed_min"] == pytest.approx(kappa.mean(axis=1).min())
-        assert row["kappa_seed_max"] == pytest.approx(kappa.mean(axis=1).max())
-        assert (row["seeds"], row["blocks"], row["resolved"]) == (2, 6, 6)
+def test_an_unresolved_kappa_is_larger_than_any_number():
+    row = summary(*(spectrum_row(seed=s, kappa=k) for s, k in ((1, 10.0), (2, 30.0), (3, None))))
+    assert [row[name] for name in KAPPAS] == [None, None, 30.0, 10.0, None, 10.0, None]
+    assert (row["resolved"], row["blocks"]) == (2, 3)
 
-    def test_an_unresolved_kappa_is_larger_than_any_number(self):
-        rows = [
-            spectrum_row(seed=seed, kappa=kappa)
-            for seed, kappa in ((1, 10.0), (2, 30.0), (3, None))
-        ]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        assert row["kappa_mean"] is None
-        assert row["kappa_max"] is None
-        assert row["kappa_geometric_mean"] is None
-        assert row["kappa_median"] == 30.0
-        assert row["kappa_min"] == 10.0
-        assert (row["resolved"], row["blocks"]) == (2, 3)
 
-    def test_nothing_resolved_gives_no_kappa_at_all(self):
-        rows = [spectrum_row(seed=seed, kappa=None) for seed in (1, 2)]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        names = ("mean", "geometric_mean", "median", "min", "max", "seed_min", "seed_max")
-        assert all(row[f"kappa_{name}"] is None for name in names)
-        assert row["kappa_nonzero_mean"] == 5.0
+def test_one_row_per_curve_point():
+    rows = [spectrum_row(depth=depth, seed=seed) for depth in (2, 10, 1) for seed in (1, 2, 3)]
+    points = summarize(spectra(*rows[1:]))
+    assert points["depth"].to_pylist() == [1, 2, 10]
+    assert points["seeds"].to_pylist() == [3, 2, 3]
 
-    def test_one_row_per_curve_point(self):
-        rows = [spectrum_row(depth=depth, seed=seed) for depth in (1, 2) for seed in (1, 2, 3)]
-        summary = summarize(tables.from_rows(SPECTRA, rows))
-        assert summary["depth"].to_pylist() == [1, 2]
-        assert summary["seeds"].to_pylist() == [3, 3]
 
-    def test_the_largest_error_of_a_block_is_that_of_the_point(self):
-        errors = [1e-12, None, 3e-9, 2e-10]
-        rows = [
-            spectrum_row(seed=seed, kappa=10.0 if error else None, kappa_error=error)
-            for seed, error in enumerate(errors)
-        ]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        assert row["kappa_error_max"] == 3e-9
-        assert row["effective_rank_mean"] == 2.0
+def test_the_largest_error_of_a_block_is_that_of_the_point():
+    errors = [1e-12, None, 3e-9, 2e-10]
+    rows = [spectrum_row(seed=s, kappa=e and 10.0, kappa_error=e) for s, e in enumerate(errors)]
+    assert summary(*rows)["kappa_error_max"] == 3e-9
 
-    def test_extremes_leave_out_what_needs_all_eigenvalues(self):
-        rows = [spectrum_row(seed=seed, **EXTREMES) for seed in (1, 2)]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        assert (row["kappa_mean"], row["kappa_error_max"]) == (10.0, 1e-13)
-        assert row["effective_rank_mean"] is None
-        assert (row["resolved"], row["blocks"]) == (2, 2)
 
-    def test_extremes_of_deficient_kernels_leave_out_kappa_as_well(self):
-        rows = [spectrum_row(seed=seed, **EXTREMES, **UNRESOLVED) for seed in (1, 2)]
-        rows = [row | {"numerical_rank": 3, "kappa_error": None} for row in rows]
-        summary = summarize(tables.from_rows(SPECTRA, rows))
-        assert summary.schema.names == [column.name for column in CONDITIONING.columns]
-        (row,) = summary.to_pylist()
-        names = [name for name, value in row.items() if value is None]
-        assert names == [
-            *(f"kappa_{name}" for name in ("mean", "geometric_mean", "median", "min", "max")),
-            *("kappa_seed_min", "kappa_seed_max", "kappa_error_max", "effective_rank_mean"),
-        ]
-        assert (row["numerical_rank_min"], row["numerical_rank_max"], row["resolved"]) == (3, 3, 0)
-
-    def test_a_mean_of_ranks_some_of_which_are_unknown_is_missing(self):
-        rows = [spectrum_row(seed=1), spectrum_row(seed=2, **EXTREMES)]
-        (row,) = summarize(tables.from_rows(SPECTRA, rows)).to_pylist()
-        assert row["effective_rank_mean"] is None
-        assert row["kappa_mean"] == 10.0
+@pytest.mark.parametrize(
+    ("rows", "missing"),
+    [
+        ([{}, {}], []),
+        ([{}, EXTREMES], ["effective_rank_mean"]),
+        ([EXTREMES, EXTREMES], ["effective_rank_mean"]),
+        ([UNRESOLVED, UNRESOLVED], [*KAPPAS, "kappa_error_max"]),
+        ([EXTREMES | UNRESOLVED] * 2, [*KAPPAS, "kappa_error_max", "effective_rank_mean"]),
+    ],
+)
+def test_what_is_unknown_of_the_blocks_is_missing(rows, missing):
+    row = summary(*(spectrum_row(seed=s, width=8, **other) for s, other in enumerate(rows)))
+    assert [name for name, value in row.items() if value is None] == missing
+    assert row["kappa_nonzero_mean"] == (5.0 if UNRESOLVED.items() <= rows[0].items() else 10.0)

@@ -37,6 +37,7 @@ def tree(tmp_path: Path) -> Path:
     (package / "gamma.py").write_text("C = 1\n")
     (package / "sub" / "beta.py").write_text("def g(x):\n    return 2 * x\n")
     (package / "unused.py").write_text("U = 1\n")
+    (package / "sub" / "beta.yaml").write_text("column: int64\n")
     (package / "sub" / "templates").mkdir()
     (package / "sub" / "templates" / "page.md.j2").write_text("# {{ title }}\n")
     (tmp_path / "scripts").mkdir()
@@ -81,6 +82,7 @@ def test_what_cannot_change_a_result_keeps_the_digest(tree, file, old, new):
         ("src/ntk_conditioning/gamma.py", "C = 1", "C = 2"),
         ("src/ntk_conditioning/sub/beta.py", "2 * x", "3 * x"),
         ("src/ntk_conditioning/__init__.py", '"""Package."""', "VERSION = 1"),
+        ("src/ntk_conditioning/sub/beta.yaml", "int64", "float64"),
         ("src/ntk_conditioning/sub/templates/page.md.j2", "title", "name"),
     ],
 )

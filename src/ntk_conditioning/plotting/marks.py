@@ -1,0 +1,107 @@
+"""Marks beside curves: lines' names, and values that are missing, bounded or beyond an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
+
+from ntk_conditioning.plotting.names import LineStyle
+from ntk_conditioning.plotting.style import NOTE
+
+_HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8}
+#: How a lower bound looks, and how a value beyond the axis does, in the axes and in a legend.
+LOWER_BOUND: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 4.0, **_HOLLOW}
+_ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.3}
+UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
+
+
+def mark_off_scale(
+    ax: Axes,
+    rows: Sequence[tuple[Sequence[float], str, LineStyle]],
+    *,
+    label: str = "",
+    edge: Literal["top", "bottom"] = "top",
+) -> list[float]:
+    """Return the heights of rows of arrows that show where values lie beyond a log axis.
+
+    ``rows`` holds the horizontal positions of a row's arrows, their colour, and the style of the
+    line through them; a row without arrows takes no room, and its height is that of the strip's
+    edge. Call it when all curves are drawn, since it makes room beside them.
+    """
+    drawn = [k for k, (x, _, _) in enumerate(rows) if len(x)]
+    if not drawn:
+        return [ax.get_ylim()[edge == "top"]] * len(rows)
+    share = 0.03 + 0.045 * len(drawn)
+    low, high = _make_room(ax, share, edge)
+    bottom = 1 - share if edge == "top" else 0.0
+    strip = Rectangle((0, bottom), 1, share, transform=ax.transAxes, color="#f0f0f0", linewidth=0)
+    strip.set_zorder(0)
+    ax.add_patch(strip)
+    levels = [float(edge == "top")] * len(rows)
+    for place, k in enumerate(drawn):
+        levels[k] = bottom + share * (place + 0.5) / len(drawn)
+        x, color, line = rows[k]
+        at: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform()}
+        ax.plot(x, [levels[k]] * len(x), linestyle=line, linewidth=0.6, alpha=0.6, **at)
+        ax.plot(x, [levels[k]] * len(x), **(UP if edge == "top" else DOWN), **at)
+    right = {"xycoords": "axes fraction", "xytext": (3, 0), "textcoords": "offset points"}
+    ax.annotate(label, (1, bottom + share / 2), va="center", **right, **NOTE)
+    return [low * (high / low) ** level for level in levels]
+
+
+def _make_room(ax: Axes, share: float, edge: str) -> tuple[float, float]:
+    """Return new limits of a log axis that leave ``share`` of its height free, without ticks."""
+    if not np.isfinite(ax.dataLim.height):  # nothing but arrows, which have no scale
+        ax.set_ylim(1, 10)
+        for minor in (False, True):
+            ax.set_yticks([], minor=minor)
+        return ax.get_ylim()
+    low, high = ax.get_ylim()
+    for minor in (False, True):
+        ax.set_yticks([y for y in ax.get_yticks(minor=minor) if low <= y <= high], minor=minor)
+    room = (high / low) ** (share / (1 - share))
+    limits = (low, high * room) if edge == "top" else (low / room, high)
+    ax.set_ylim(*limits)
+    return limits
+
+
+def label_line_ends(
+    ax: Axes, ends: Sequence[tuple[float, float, str, str]], *, fontsize: float = 6.5
+) -> None:
+    """Write lines' names on the right, joined to their ends: x, y, text and colour of each.
+
+    Names that would overlap are moved apart. Call it when the limits of the axes are final.
+    """
+    figure = ax.get_figure(root=True)
+    if not ends or figure is None:
+        return
+    figure.draw_without_rendering()  # places the axes, whose height decides what overlaps
+    inches = ax.get_window_extent().height / figure.dpi
+    ends = sorted(ends, key=lambda end: end[1])
+    pixels = ax.transData.transform([end[:2] for end in ends])
+    heights = ax.transAxes.inverted().transform(pixels)[:, 1]
+    levels = spread(heights, gap=1.2 * fontsize / 72 / inches)
+    thin = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
+    thin |= {"relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 2}
+    beside: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": fontsize}
+    for (x, y, text, color), level in zip(ends, levels, strict=True):
+        line = {"color": color, "annotation_clip": False, "arrowprops": {"color": color, **thin}}
+        ax.annotate(text, (x, y), xytext=(1.07, level), **beside, **line)
+
+
+def spread(levels: ArrayLike, *, gap: float) -> list[float]:
+    """Return ascending levels at least ``gap`` apart, by least squares from the given ones.
+
+    >>> spread([0.0, 1.0, 1.0], gap=0.5)
+    [0.0, 0.75, 1.25]
+    """
+    levels = np.asarray(levels)
+    steps = gap * np.arange(len(levels))
+    spaced: list[float] = (isotonic_regression(levels - steps).x + steps).tolist()
+    return spaced

@@ -1,0 +1,249 @@
+"""Curves, names and marks of figures, and files that have the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from numpy.typing import NDArray
+
+from ntk_conditioning import plotting
+from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting.marks import spread
+
+ROOT = Path(__file__).parents[3]
+CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))
+
+
+@pytest.fixture(autouse=True)
+def style() -> Iterator[None]:
+    with mpl.rc_context():
+        plotting.use_style()
+        yield
+
+
+@pytest.fixture
+def ax() -> Axes:
+    figure = Figure(figsize=(4, 3))
+    FigureCanvasAgg(figure)
+    return figure.subplots()
+
+
+# --- axes and curves ------------------------------------------------------------------------------
+
+
+def test_depths_are_whole_numbers(ax: Axes) -> None:
+    ax.plot([0, 7], [1, 2])
+    plotting.depth_axis(ax, [0, 3, 7])
+    low, high = ax.get_xlim()
+    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == list(range(8))
+    assert ax.get_xlabel() == plotting.DEPTH
+
+
+def test_a_log_axis_has_plain_numbers(ax: Axes) -> None:
+    ax.plot([0, 1], [0.4, 30])
+    ax.set_yscale("log")
+    plotting.plain_log(ax, "y")
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_ylim()
+    labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    texts = [label.get_text() for tick, label in labels if low <= tick <= high]
+    assert texts == ["0.5", "1", "2", "5", "10", "20"]
+
+
+def test_missing_points_are_gaps_and_lone_points_are_dots(ax: Axes) -> None:
+    y = [1.0, None, 3.0, np.nan, 5.0, 6.0]
+    line = plotting.draw_curve(ax, range(6), y, color="#000000", low=y, high=y)
+    np.testing.assert_array_equal(line.get_ydata(), [1, np.nan, 3, np.nan, 5, 6])
+    (dots,) = [other for other in ax.lines if other is not line]
+    assert dots.get_xdata().tolist() == [0, 2]
+    assert len(ax.collections) == 1
+
+
+def test_legend_groups_begin_rows() -> None:
+    figure = Figure()
+    figure.subplots()
+    groups = [[plotting.line_handle(name) for name in names] for names in ("abcde", "", "xy")]
+    plotting.legend_below(figure, *groups, [plotting.band_handle("z")], columns=3)
+    (legend,) = figure.legends
+    by_column = np.array([text.get_text() for text in legend.get_texts()]).reshape(3, -1)
+    assert by_column.T.tolist() == [["a", "b", "c"], ["d", "e", ""], ["x", "y", ""], ["z", "", ""]]
+
+
+# --- names and colours ----------------------------------------------------------------------------
+
+# Machado, Oliveira & Fernandes (2009), severity 1.0: linear RGB as people without the one kind of
+# cone see it.
+SIGHT = {
+    "normal": np.eye(3),
+    "protanopia": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0521]],
+    "deuteranopia": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.969]],
+    "tritanopia": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(color: str, sight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a colour in CIELAB, white point D65, where distances are differences as seen."""
+    rgb = np.array(to_rgb(color))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ np.clip(sight @ linear, 0, 1) / [0.9505, 1, 1.089]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize(
+    "colors",
+    [plotting.dataset_colors(CATALOGUE), plotting.activation_colors(activations.names())],
+    ids=["datasets", "activations"],
+)
+def test_colors_are_told_apart_with_any_sight(colors: dict[str, str], sight: str) -> None:
+    # A difference of 2 can be seen side by side; thin lines across a figure need several times it.
+    seen = {name: lab(color, np.array(SIGHT[sight])) for name, color in colors.items()}
+    for one, other in combinations(colors, 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 14, (one, other)
+
+
+def test_a_color_does_not_depend_on_what_else_is_drawn() -> None:
+    alone = plotting.activation_colors(["tanh"])
+    among = plotting.activation_colors(["swish", "normalized_tanh", "relu", "tanh"])
+    assert alone["tanh"] == among["tanh"] == among["normalized_tanh"] != among["swish"]
+    both = plotting.dataset_colors(["digits", "wine"])
+    assert plotting.dataset_colors(["wine"])["wine"] == both["wine"]
+
+
+def test_unknown_names_have_different_colors() -> None:
+    names = [f"own_{k}" for k in range(50)]
+    some = plotting.dataset_colors([*CATALOGUE, *names[:6]])
+    assert len(set(some.values())) == len(CATALOGUE) + 6
+    assert list(plotting.dataset_colors(names)) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("relu", "ReLU"),
+        ("normalized_relu", "normalised ReLU"),
+        ("normrelu--1", "NormReLU (-1)"),
+        ("swish_2", "swish 2"),
+    ],
+)
+def test_activation_label(name: str, label: str) -> None:
+    assert plotting.activation_label(name) == label
+
+
+def test_depths_darken_and_lines_of_activations_differ() -> None:
+    shades = [sum(to_rgb(color)) for color in plotting.depth_colors([10, 1, 4, 4]).values()]
+    assert len(shades) == 3
+    assert shades == sorted(shades, reverse=True)
+    assert list(plotting.depth_colors([3])) == [3]
+    lines = plotting.activation_lines(["relu", "linear", "tanh", "relu"])
+    assert lines["relu"] == "-"
+    assert len({str(line) for line in lines.values()}) == 3
+
+
+# --- marks ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=15).map(sorted), st.floats(0.01, 0.3))
+def test_spread_keeps_order_distance_and_centre(levels: list[float], gap: float) -> None:
+    placed = spread(levels, gap=gap)
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
+    assert np.mean(placed) == pytest.approx(np.mean(levels))
+    if all(b - a >= gap for a, b in pairwise(levels)):
+        assert placed == pytest.approx(levels, abs=1e-14)
+
+
+def test_names_at_line_ends_do_not_overlap(ax: Axes) -> None:
+    ax.set(xlim=(0, 1), yscale="log", ylim=(1, 1e6))
+    heights = [2.0, 1e3, 1.01e3, 1.02e3, 1e5]
+    plotting.label_line_ends(ax, [(1.0, y, f"line {y:g}", "#000000") for y in heights[::-1]])
+    ax.figure.draw_without_rendering()
+    # Of the words only: an annotation's own extent includes the line to its point.
+    boxes = {name.get_text(): Text.get_window_extent(name) for name in ax.texts}
+    assert sorted(boxes, key=lambda name: boxes[name].y0) == [f"line {y:g}" for y in heights]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes.values(), 2))
+    assert min(box.x0 for box in boxes.values()) > ax.get_window_extent().x1
+    plotting.label_line_ends(ax, [])
+
+
+@pytest.mark.parametrize("edge", ["top", "bottom"])
+def test_arrows_stand_beside_all_curves(ax: Axes, edge: str) -> None:
+    ax.plot([0, 1, 2], [1e2, 1e5, 1e7])
+    ax.set_yscale("log")
+    rows = [([0, 1], "#000000", "-"), ([], "#111111", "-"), ([2], "#222222", "--")]
+    first, empty, second = plotting.mark_off_scale(ax, rows, label="beyond", edge=edge)
+    low, high = ax.get_ylim()
+    assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
+    assert empty == pytest.approx(high if edge == "top" else low)
+    # No number is written beside the arrows, which have no values.
+    ticks = [tick for minor in (False, True) for tick in ax.get_yticks(minor=minor)]
+    assert not any(min(first, second) <= tick <= max(first, second) for tick in ticks)
+    assert "beyond" in [text.get_text() for text in ax.texts]
+    assert (r"$\uparrow$" in {line.get_marker() for line in ax.lines}) == (edge == "top")
+
+
+def test_nothing_beyond_the_axis_changes_nothing(ax: Axes) -> None:
+    ax.plot([0, 1], [1, 10])
+    ax.set_yscale("log")
+    before = ax.get_ylim()
+    assert plotting.mark_off_scale(ax, [([], "#000000", "-")]) == [before[1]]
+    assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 1, 0)
+
+
+def test_arrows_alone_have_no_scale(ax: Axes) -> None:
+    plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
+    ax.set_yscale("log")
+    plotting.mark_off_scale(ax, [([0, 1], "#000000", "-")])
+    assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
+
+
+# --- style and files ------------------------------------------------------------------------------
+
+
+def test_the_style_overrides_the_users() -> None:
+    expected = dict(mpl.rcParams)
+    mpl.rcParams.update({"font.family": "serif", "lines.linewidth": 9, "pdf.fonttype": 3})
+    plotting.use_style()
+    assert dict(mpl.rcParams) == expected
+
+
+def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path: Path) -> None:
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().set_title(r"condition number $\kappa$")
+        plotting.save_figure(figure, pdf=str(folder / "figure.pdf"), png=folder / "figure.png")
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("one", "two")
+    )
+    assert one == two
+    pdf, png = one.pop("figure.pdf"), one.pop("figure.png")
+    assert not one
+    assert b"CreationDate" not in pdf
+    assert not re.search(rb"/Subtype\s*/Type3", pdf)
+    assert b"FontFile2" in pdf  # TrueType is embedded: Type 42
+    width, height = (int.from_bytes(png[k : k + 4]) for k in (16, 20))
+    assert (width, height) == (400, 400)  # 2 inches at 200 dpi
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_no_file(tmp_path: Path) -> None:
+    figure = Figure()
+    figure.text(0.5, 0.5, r"$\nonsense$")
+    with pytest.raises(ValueError, match="nonsense"):
+        plotting.save_figure(figure, pdf=tmp_path / "a.pdf", png=tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())
