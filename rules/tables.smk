@@ -7,7 +7,7 @@
 rule aggregate_spectra:
     """Collect the spectra of the main grid, one row per kernel block."""
     input:
-        plan.rows,
+        plan.rows("spectra"),
     output:
         "results/{run}/tables/spectra.parquet",
     log:
@@ -24,7 +24,7 @@ rule aggregate_spectra:
 
 use rule aggregate_spectra as aggregate_angles with:
     input:
-        plan.angle_rows,
+        plan.rows("angles"),
     output:
         "results/{run}/tables/angles.parquet",
     log:
@@ -48,7 +48,7 @@ use rule aggregate_spectra as aggregate_datasets with:
 
 use rule aggregate_spectra as aggregate_bounds with:
     input:
-        plan.bounds_rows,
+        plan.rows("bounds"),
     output:
         "results/{run}/tables/bounds.parquet",
     log:
@@ -60,7 +60,7 @@ use rule aggregate_spectra as aggregate_bounds with:
 
 use rule aggregate_spectra as aggregate_widths with:
     input:
-        plan.width_rows,
+        plan.rows(),
     output:
         "results/{run}/tables/{table}.parquet",
     log:
@@ -122,7 +122,7 @@ rule select_learning_rates:
 rule aggregate_conditioning:
     """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
     input:
-        plan.rows,
+        plan.rows("spectra"),
     output:
         "results/{run}/tables/conditioning.parquet",
     log:
@@ -137,7 +137,7 @@ rule aggregate_conditioning:
 
 use rule aggregate_conditioning as aggregate_activation_study with:
     input:
-        plan.study_rows,
+        plan.rows("activation_study"),
     output:
         "results/{run}/tables/activation_study.parquet",
     log:
