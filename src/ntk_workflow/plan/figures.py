@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ntk_workflow.claims import tables as claim_tables
-from ntk_workflow.config import source_of
+from ntk_workflow.config import did_you_mean, source_of
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
 
@@ -29,6 +29,15 @@ class Figures(Run):
         if patterns and not fnmatch.filter(self.experiments, patterns[0]):
             off.append(f"training.{patterns[0].removesuffix('*')}")
         return list(dict.fromkeys(off))
+
+    def suggestion(self, w: Any) -> list[str]:
+        """Refuse a target that does not exist, with those that are like it."""
+        targets = ["all", "bundle", "claims", *map(listing.target, self.figures)]
+        similar = [name for name in targets if w.target in name]
+        advice = (
+            f"did you mean {' or '.join(similar)}?" if similar else did_you_mean(w.target, targets)
+        )
+        raise ConfigError(f"no target {w.target!r}; {advice}")
 
     def figure_files(self, figure: str) -> list[str]:
         """Return what a figure consists of."""
