@@ -132,7 +132,7 @@ class Datasets(Run):
             for draw in self.draws(w.dataset)
         ]
 
-    def datasheets(self, w: Any) -> list[str]:
+    def datasheets(self) -> list[str]:
         """Return the datasheets of all draws of the run's grids."""
         self.require(GRID)
         draws = [(name, draw) for name in self.config["datasets"] for draw in self.draws(name)]

@@ -33,6 +33,8 @@ class Rows(Datasets):
 
     def row_files(self, table: str) -> list[str]:
         """Return the rows of a table."""
+        if table == "datasets":
+            return self.datasheets()
         study = STUDY_OF.get(table, GRID)
         self.require(study)
         axes = {key: self.section(study)[key] for key in AXES[table]}

@@ -14,6 +14,7 @@ from ntk_workflow.claims import tables as claim_tables
 from ntk_workflow.config import Layer
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests
+from ntk_workflow.settings import words
 
 #: The study that makes a table, by table; tables of the main grid are made whenever it is there.
 STUDY_OF = {
@@ -130,17 +131,8 @@ class Run:
 
 
 def options(values: Mapping[str, Any]) -> list[str]:
-    """Return values as command-line options, in an order that does not depend on the config's.
-
-    >>> options({"seeds": [1, 32], "kernel_size": 512, "exclude_duplicates": False})
-    ['--kernel-size', '512', '--seeds', '1', '32']
-    """
-    words: list[str] = []
-    for key, value in sorted(values.items()):
-        if value is not False:
-            given = value if isinstance(value, list) else [] if value is True else [value]
-            words += [f"--{key.replace('_', '-')}", *map(str, given)]
-    return words
+    """Return values as command-line options, in an order that does not depend on the config's."""
+    return [word for key in sorted(values) for word in words(key, values[key])]
 
 
 @cache
