@@ -61,10 +61,12 @@ demo: $(READY)
 	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
 
 paper-figures: $(READY)
+	@$(CHECKED)
 	snakemake --cores $(CORES) collect_paper_figures $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; ls -d results/*/paper/* | sed 's/^/  /'
 
 report: $(READY)
+	@$(CHECKED)
 	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	snakemake --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
 	  $(if $(CONFIG),--configfile $(CONFIG))
@@ -88,6 +90,7 @@ bench: $(READY)
 	python -m benchmarks
 
 estimate: $(READY)
+	@$(CHECKED)
 	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
 
@@ -96,6 +99,7 @@ compare: $(READY)
 	@python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 bundle: $(READY)
+	@$(CHECKED)
 	snakemake bundle --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
 	@echo; echo "Bundles:"; find results/*/bundle -name '*.zip' | sort | sed 's/^/  /'
 

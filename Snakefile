@@ -42,3 +42,13 @@ rule all:
         [plan.path("tables", f"{table}.parquet") for table in plan.tables],
         plan.pages,
         plan.all_rows,
+
+
+rule suggest_target:
+    """Name the targets that are like one that does not exist."""
+    input:
+        plan.suggestion,
+    output:
+        "{target}",
+    wildcard_constraints:
+        target=r"\w+",

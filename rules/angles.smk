@@ -19,22 +19,16 @@ rule compute_min_angle:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_min_angle"),
-        runtime=sizes.runtime("compute_min_angle"),
-        core_seconds=sizes.core_seconds("compute_min_angle"),
+        **sizes("compute_min_angle"),
         device="cpu",
     params:
-        depths=plan.depths,
-        seeds=plan.seeds,
-        width=plan.config["width"],
-        exclude="--exclude-duplicates" if plan.config["exclude_duplicates"] else "",
+        settings=plan.grid("depths", "seeds", "width", "exclude_duplicates"),
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}",
         code=plan.code("scripts/compute_min_angle.py"),
     shell:
         "python scripts/compute_min_angle.py --data {input.data:q} --dataset {wildcards.dataset}"
-        " --activation {wildcards.activation} {params.plugins:q} --depths {params.depths}"
-        " --seeds {params.seeds} --width {params.width} {params.exclude}"
+        " --activation {wildcards.activation} {params.plugins:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -53,18 +47,15 @@ rule compute_infinite_min_angle:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_infinite_min_angle"),
-        runtime=sizes.runtime("compute_infinite_min_angle"),
-        core_seconds=sizes.core_seconds("compute_infinite_min_angle"),
+        **sizes("compute_infinite_min_angle"),
     params:
-        depths=plan.depths,
-        seeds=plan.drawing_seeds,
-        exclude="--exclude-duplicates" if plan.config["exclude_duplicates"] else "",
+        settings=plan.grid("depths", "exclude_duplicates"),
+        seeds=lambda w: plan.drawing_seeds(w.dataset),
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}",
         code=plan.code("scripts/compute_infinite_min_angle.py"),
     shell:
         "python scripts/compute_infinite_min_angle.py --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
-        " --depths {params.depths} --seeds {params.seeds} {params.exclude} --threads {threads}"
+        " {params.settings:q} --seeds {params.seeds} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"

@@ -60,4 +60,4 @@ rule bundle_run:
 rule bundle:
     """Put the run into one file that anyone can verify: results/{run}/bundle/{run}.zip."""
     input:
-        plan.path("bundle", f"{plan.run}.zip"),
+        plan.path("bundle", f"{plan.config['run']}.zip"),

@@ -42,7 +42,7 @@ shell.prefix(
 
 
 wildcard_constraints:
-    run=plan.run,
+    run=plan.config["run"],
     dataset="[a-z0-9_]+",
     draw=r"all|test|seed-\d+",
     activation="[a-z0-9_.-]+",

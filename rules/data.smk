@@ -85,9 +85,7 @@ rule prepare_dataset:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("prepare_dataset"),
-        runtime=sizes.runtime("prepare_dataset"),
-        core_seconds=sizes.core_seconds("prepare_dataset"),
+        **sizes("prepare_dataset"),
     params:
         entry=plan.entry,
         catalogues=plan.catalogues,
@@ -115,9 +113,7 @@ rule describe_dataset:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("describe_dataset"),
-        runtime=sizes.runtime("describe_dataset"),
-        core_seconds=sizes.core_seconds("describe_dataset"),
+        **sizes("describe_dataset"),
     params:
         code=plan.code("scripts/describe_dataset.py"),
     shell:

@@ -59,7 +59,7 @@ rule collect_paper_figures:
         latex=plan.path("paper", "captions.tex"),
         markdown=plan.path("paper", "captions.md"),
     log:
-        f"logs/{plan.run}/collect_paper_figures.log",
+        f"logs/{plan.config['run']}/collect_paper_figures.log",
     conda:
         "../envs/environment.yaml"
     params:

@@ -26,24 +26,18 @@ rule compute_spectrum:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_spectrum"),
-        runtime=sizes.runtime("compute_spectrum"),
-        core_seconds=sizes.core_seconds("compute_spectrum"),
+        **sizes("compute_spectrum"),
         device="cpu",
     params:
-        depths=plan.depths,
-        seeds=plan.seeds,
-        width=plan.config["width"],
-        dtype=plan.config["dtype"],
-        blocks=plan.blocks,
+        settings=plan.grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
+        solver=plan.grid("eigenvalues", "full_spectrum_below"),
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
         code=plan.code("scripts/compute_spectrum.py"),
     shell:
         "python scripts/compute_spectrum.py --kernel {wildcards.kernel} --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
-        " --depths {params.depths} --seeds {params.seeds} --width {params.width}"
-        " --dtype {params.dtype} {params.blocks:q} --device {resources.device} --threads {threads}"
+        " {params.settings:q} {params.solver:q} --device {resources.device} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
 
@@ -63,49 +57,40 @@ rule compute_infinite_spectrum:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_infinite_spectrum"),
-        runtime=sizes.runtime("compute_infinite_spectrum"),
-        core_seconds=sizes.core_seconds("compute_infinite_spectrum"),
+        **sizes("compute_infinite_spectrum"),
     params:
-        depths=plan.depths,
-        seeds=plan.seeds,
-        blocks=plan.blocks,
+        kernel="{kernel}",
+        settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
+        solver=plan.grid("eigenvalues", "full_spectrum_below"),
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
         code=plan.code("scripts/compute_infinite_spectrum.py"),
     shell:
-        "python scripts/compute_infinite_spectrum.py --kernel {wildcards.kernel}"
+        "python scripts/compute_infinite_spectrum.py --kernel {params.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
-        " --activation {wildcards.activation} {params.plugins:q} --depths {params.depths}"
-        " --seeds {params.seeds} {params.blocks:q} --threads {threads}"
+        " --activation {wildcards.activation} {params.plugins:q} {params.settings:q}"
+        " {params.solver:q} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
 
-rule compute_activation_study:
-    """Condition the NTK of infinite width of one activation of the study."""
+use rule compute_infinite_spectrum as compute_activation_study with:
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
-        datasheet="results/{run}/datasets/{dataset}/all.json",
+        datasheets="results/{run}/datasets/{dataset}/all.json",
     output:
         "results/{run}/activation_study/{dataset}/{activation}.parquet",
     log:
         "logs/{run}/compute_activation_study/{dataset}/{activation}.log",
     benchmark:
         "logs/{run}/compute_activation_study/{dataset}/{activation}.tsv"
-    conda:
-        "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_activation_study"),
-        runtime=sizes.runtime("compute_activation_study"),
-        core_seconds=sizes.core_seconds("compute_activation_study"),
+        **sizes("compute_activation_study"),
     params:
-        points=plan.study("activation_study", "depths", "seeds"),
-        blocks=plan.study_blocks,
+        kernel="infinite_ntk",
+        settings=plan.study(
+            "activation_study", "depths", "seeds", "kernel_size", "blocks"
+        ),
+        solver=plan.grid("eigenvalues", "full_spectrum_below"),
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/activation_study/{dataset}/{activation}",
         code=plan.code("scripts/compute_infinite_spectrum.py"),
-    shell:
-        "python scripts/compute_infinite_spectrum.py --kernel infinite_ntk --data {input.data:q}"
-        " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
-        " {params.points:q} {params.blocks:q} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"

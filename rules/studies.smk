@@ -23,9 +23,7 @@ rule compute_bounds:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_bounds"),
-        runtime=sizes.runtime("compute_bounds"),
-        core_seconds=sizes.core_seconds("compute_bounds"),
+        **sizes("compute_bounds"),
     params:
         activations=plan.study_activations("bounds_study"),
         settings=plan.study("bounds_study", "depths", "samples", "seed"),
@@ -50,51 +48,38 @@ rule measure_orthogonality:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("measure_orthogonality"),
-        runtime=sizes.runtime("measure_orthogonality"),
-        core_seconds=sizes.core_seconds("measure_orthogonality"),
+        **sizes("measure_orthogonality"),
         device="cpu",
     params:
+        program="scripts/measure_orthogonality.py",
         network=plan.network("orthogonality_study"),
-        settings=plan.width_study("orthogonality_study"),
+        settings=plan.study("orthogonality_study"),
         checkpoints="results/{run}/checkpoints/orthogonality/{dataset}/{architecture}/{activation}",
         code=plan.code("scripts/measure_orthogonality.py"),
     shell:
-        "python scripts/measure_orthogonality.py --data {input.data:q}"
+        "python {params.program} --data {input.data:q}"
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
         " --activation {wildcards.activation} {params.network:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 
 
-rule measure_linearity:
-    """Measure Hessian, quadratic term and the NTK's change of networks about their initialisation."""
-    input:
-        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
-        datasheet="results/{run}/datasets/{dataset}/all.json",
+use rule measure_orthogonality as measure_linearity with:
     output:
         "results/{run}/linearity/{dataset}/{architecture}/{activation}.parquet",
     log:
         "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.log",
     benchmark:
         "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.tsv"
-    conda:
-        "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("measure_linearity"),
-        runtime=sizes.runtime("measure_linearity"),
-        core_seconds=sizes.core_seconds("measure_linearity"),
+        **sizes("measure_linearity"),
         device="cpu",
     params:
+        program="scripts/measure_linearity.py",
         network=plan.network("linearity_study"),
-        settings=plan.width_study("linearity_study"),
+        settings=plan.study("linearity_study"),
         checkpoints="results/{run}/checkpoints/linearity/{dataset}/{architecture}/{activation}",
         code=plan.code("scripts/measure_linearity.py"),
-    shell:
-        "python scripts/measure_linearity.py --data {input.data:q} --dataset {wildcards.dataset}"
-        " --architecture {wildcards.architecture} --activation {wildcards.activation}"
-        " {params.network:q} {params.settings:q} --device {resources.device} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
 
 rule measure_activations:

@@ -1,66 +1,34 @@
-# Tables: the rows of a run, put together. They are the public interface of a run.
+# Tables: the rows of a run, put together: the public interface of a run.
 #
-# Needs: the rows and the datasheets. Makes: results/{run}/tables/{table}.parquet and, for each
-# experiment, results/{run}/tables/{table}/{experiment}.parquet
+# Needs: rows and datasheets. Makes: results/{run}/tables/{table}.parquet and, for each experiment,
+#        results/{run}/tables/{table}/{experiment}.parquet
 
 
-rule aggregate_spectra:
-    """Collect the spectra of the main grid, one row per kernel block."""
-    input:
-        plan.rows,
-    output:
-        "results/{run}/tables/spectra.parquet",
-    log:
-        "logs/{run}/aggregate_spectra.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        table="spectra",
-        code=plan.code("scripts/aggregate_table.py"),
-    shell:
-        "python scripts/aggregate_table.py --table {params.table} --rows {input:q}"
-        " --output {output:q} 2> {log:q}"
+for table in ("spectra", "angles", "datasets", "bounds"):
 
-
-use rule aggregate_spectra as aggregate_angles with:
-    input:
-        plan.angle_rows,
-    output:
-        "results/{run}/tables/angles.parquet",
-    log:
-        "logs/{run}/aggregate_angles.log",
-    params:
-        table="angles",
-        code=plan.code("scripts/aggregate_table.py"),
-
-
-use rule aggregate_spectra as aggregate_datasets with:
-    input:
-        plan.datasheets,
-    output:
-        "results/{run}/tables/datasets.parquet",
-    log:
-        "logs/{run}/aggregate_datasets.log",
-    params:
-        table="datasets",
-        code=plan.code("scripts/aggregate_table.py"),
-
-
-use rule aggregate_spectra as aggregate_bounds with:
-    input:
-        plan.bounds_rows,
-    output:
-        "results/{run}/tables/bounds.parquet",
-    log:
-        "logs/{run}/aggregate_bounds.log",
-    params:
-        table="bounds",
-        code=plan.code("scripts/aggregate_table.py"),
+    rule:
+        """Collect this table from the rows of the run."""
+        name:
+            f"aggregate_{table}"
+        input:
+            plan.rows(table),
+        output:
+            f"results/{{run}}/tables/{table}.parquet",
+        log:
+            f"logs/{{run}}/aggregate_{table}.log",
+        conda:
+            "../envs/environment.yaml"
+        params:
+            table=table,
+            code=plan.code("scripts/aggregate_table.py"),
+        shell:
+            "python scripts/aggregate_table.py --table {params.table} --rows {input:q}"
+            " --output {output:q} 2> {log:q}"
 
 
 use rule aggregate_spectra as aggregate_widths with:
     input:
-        plan.width_rows,
+        plan.rows(),
     output:
         "results/{run}/tables/{table}.parquet",
     log:
@@ -122,7 +90,7 @@ rule select_learning_rates:
 rule aggregate_conditioning:
     """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
     input:
-        plan.rows,
+        plan.rows("spectra"),
     output:
         "results/{run}/tables/conditioning.parquet",
     log:
@@ -137,7 +105,7 @@ rule aggregate_conditioning:
 
 use rule aggregate_conditioning as aggregate_activation_study with:
     input:
-        plan.study_rows,
+        plan.rows("activation_study"),
     output:
         "results/{run}/tables/activation_study.parquet",
     log:

@@ -23,9 +23,7 @@ rule compute_training_kernel:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("compute_training_kernel"),
-        runtime=sizes.runtime("compute_training_kernel"),
-        core_seconds=sizes.core_seconds("compute_training_kernel"),
+        **sizes("compute_training_kernel"),
     params:
         settings=plan.kernel_options,
         plugins=plan.activation,
@@ -54,9 +52,7 @@ rule train_network:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=sizes.mem_mb("train_network"),
-        runtime=sizes.runtime("train_network"),
-        core_seconds=sizes.core_seconds("train_network"),
+        **sizes("train_network"),
         device="cpu",
     params:
         settings=plan.training_options,

@@ -23,12 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", help="where the run would be: slurm, gpu")
     args = parser.parse_args(argv)
 
-    arguments = [*args.targets]
+    arguments = [*args.targets, *(["--profile", args.profile] if args.profile else [])]
     for name in ("configfile", "config"):
-        if values := getattr(args, name):
-            arguments += [f"--{name}", *values]
-    if args.profile:
-        arguments += ["--profile", args.profile]
+        values = getattr(args, name)
+        arguments += [f"--{name}", *values] if values else []
     remaining = plan(arguments)
     outdated = {job.benchmark for job in remaining}
     # Planned once more as if nothing had been done, to know what finished jobs were estimated at.

@@ -5,7 +5,6 @@ Neither file names a user, a machine or a folder outside the checkout, so both c
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -29,12 +28,17 @@ log = logger(__file__)
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parse(argv)
+    parser = Parser(description=__doc__)
+    add = parser.add_argument
+    add("--config", nargs="+", required=True, metavar="KEY=VALUE", help="the config")
+    add("--workflow-digest", required=True, help="digest of all programs")
+    add("--config-output", type=Path, required=True, help="config to write (.yaml)")
+    add("--versions-output", type=Path, required=True, help="versions to write (.json)")
+    args = parser.parse_args(argv)
+
     given = named_values(args.config, option="--config")
     config = {key: published(value, Path.cwd()) for key, value in given.items()}
-    text = yaml.safe_dump(
-        config, sort_keys=True, allow_unicode=True, default_flow_style=None, width=100
-    )
+    text = yaml.safe_dump(config, allow_unicode=True, default_flow_style=None, width=100)
     software = {
         "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},
         "python": platform.python_version(),
@@ -45,20 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_text(args.versions_output, json.dumps(software, indent=2) + "\n")
     log.info("%d keys, %d libraries", len(config), len(software["libraries"]))
     return 0
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments of the command line."""
-    parser = Parser(description=__doc__)
-    parser.add_argument(
-        "--config", nargs="+", required=True, metavar="KEY=VALUE", help="the config"
-    )
-    parser.add_argument("--workflow-digest", required=True, help="digest of all programs")
-    parser.add_argument("--config-output", type=Path, required=True, help="config to write (.yaml)")
-    parser.add_argument(
-        "--versions-output", type=Path, required=True, help="versions to write (.json)"
-    )
-    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

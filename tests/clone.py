@@ -10,31 +10,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = (
-    "CITATION.cff",
-    "LICENSE",
-    "Makefile",
-    "README.md",
-    "Snakefile",
-    "config.yaml",
-    "datasets.yaml",
-    "config",
-    "examples",
-    "notebooks",
-    "papers",
-    "profiles",
-    "pyproject.toml",
-    "resources",
-    "rules",
-    "schemas",
-    "scripts",
-    "gpu",
-    "slurm",
-    "src",
-    "envs",
+    *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config.yaml"),
+    *("datasets.yaml", "config", "examples", "notebooks", "papers", "profiles", "pyproject.toml"),
+    *("resources", "rules", "schemas", "scripts", "gpu", "slurm", "src", "envs"),
 )
 
 
@@ -78,9 +61,8 @@ class Clone:
             timeout=900,
         )
         if check and done.returncode:
-            pytest.fail(
-                f"snakemake {' '.join(arguments)}\n{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
-            )
+            output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
+            pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
         return done
 
     def plan(self, *arguments: str) -> Counter[str]:
@@ -122,6 +104,10 @@ class Clone:
         text = path.read_text()
         assert old in text, f"{file} has no {old!r}"
         path.write_text(text.replace(old, new, 1))
+
+    def table(self, path: str | Path) -> pd.DataFrame:
+        """Return a Parquet table of a run."""
+        return pd.read_parquet(self.folder / path)
 
     def files(self, pattern: str) -> list[Path]:
         return sorted(path for path in self.folder.glob(pattern) if path.is_file())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from types import SimpleNamespace
 
 from ntk_workflow.config import Layer, read_yaml
 from ntk_workflow.plan import Plan
@@ -21,17 +22,14 @@ def merged(base: dict, overlay: dict) -> dict:
     return config
 
 
-def plan_of(overlay: dict, *, base: dict = BASE) -> Plan:
+def plan_of(overlay: dict) -> Plan:
     """Return the plan of a config with an overlay, called mine.yaml."""
-    layers = [Layer("config.yaml", base), Layer("mine.yaml", overlay)]
-    return Plan.from_config(merged(base, overlay), layers=layers, source=ROOT)
+    layers = [Layer("config.yaml", BASE), Layer("mine.yaml", overlay)]
+    return Plan.from_config(merged(BASE, overlay), layers=layers, source=ROOT)
 
 
-class Wildcards:
+class Wildcards(SimpleNamespace):
     """A job's wildcards."""
-
-    def __init__(self, **values: str) -> None:
-        self.__dict__.update(values)
 
     def get(self, name: str, default: str) -> str:
         return self.__dict__.get(name, default)

@@ -1,4 +1,4 @@
-"""What a job was given by whoever started it: its cores."""
+"""What a job was given by whoever started it: cores and memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 # Slurm's own word, for a cluster that does not bind jobs to their cores.
 SLURM_CORES = ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE")
+
+#: What Snakemake takes around the program in a cluster's job, in bytes: two or three processes.
+SNAKEMAKE = 10**9
 
 
 def cores(environ: Mapping[str, str]) -> int:
@@ -24,3 +27,21 @@ def _bound_to() -> int:
     if not hasattr(os, "sched_getaffinity"):  # macOS binds no process
         return os.cpu_count() or 1
     return len(os.sched_getaffinity(0))
+
+
+def granted_bytes(environ: Mapping[str, str]) -> list[int]:
+    """Return the memory that Slurm grants a program, by each of its settings that is a limit.
+
+    Less what Snakemake takes in the same job, or half of the grant if that is more.
+
+    >>> granted_bytes({"SLURM_MEM_PER_NODE": "3000"})
+    [2145728000]
+    """
+
+    def number(name: str) -> int:  # 0 is no limit
+        text = environ.get(name, "")
+        return int(text) if text.isdecimal() else 0
+
+    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
+    grants = (2**20 * megabytes for megabytes in (number("SLURM_MEM_PER_NODE"), by_cpu))
+    return [max(grant - SNAKEMAKE, grant // 2) for grant in grants if grant]

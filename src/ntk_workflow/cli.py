@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import platform
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from ntk_conditioning.errors import UserError
 from ntk_workflow import allocation
@@ -39,11 +40,8 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **options,
-        )
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
@@ -78,59 +76,51 @@ def run_main(main: Main) -> Callable[..., int]:
     return guarded
 
 
-def positive_integer(text: str) -> int:
-    """Return a whole number above zero; a type for `Parser.add_argument`."""
-    number = _integer(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return number
+Number = TypeVar("Number", int, float)
 
 
-def threads_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the threads of a program: those that it is asked to use and was given cores for."""
-    parser.add_argument(
-        "--threads",
-        type=_threads_given,
-        default=1,
-        help="processor threads, at most as many as the job has cores",
-    )
+def _number(
+    kind: type[Number], problem: str, fits: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """Return a type for `Parser.add_argument`: numbers that fit."""
+
+    def convert(text: str) -> Number:
+        try:
+            number = kind(text)
+        except ValueError:
+            what = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {what}") from None
+        if not fits(number):
+            raise argparse.ArgumentTypeError(f"{text} {problem}")
+        return number
+
+    return convert
 
 
-def positive_number(text: str) -> float:
-    """Return a number above zero; a type for `Parser.add_argument`."""
-    number = _number(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
-    return number
-
-
-def share(text: str) -> float:
-    """Return a number from 0 to below 1; a type for `Parser.add_argument`."""
-    number = not_negative(text)
-    if number >= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not below 1")
-    return number
-
-
-def not_negative(text: str) -> float:
-    """Return a number from 0 on; a type for `Parser.add_argument`."""
-    number = _number(text)
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
-    return number
-
-
-def seed(text: str) -> int:
-    """Return a whole number that is not negative; a type for `Parser.add_argument`."""
-    number = _integer(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return number
+#: Types for `Parser.add_argument`.
+positive_integer = _number(int, "is not above zero", lambda n: n > 0)
+positive_number = _number(float, "is not a number above zero", lambda x: 0 < x < math.inf)
+not_negative = _number(float, "is not a number from 0 on", lambda x: 0 <= x < math.inf)
+share = _number(float, "is not a number from 0 to below 1", lambda x: 0 <= x < 1)
+seed = _number(int, "is negative", lambda n: n >= 0)
 
 
 def positive_integer_or_all(text: str) -> int | Literal["all"]:
     """Return ``"all"`` or a whole number above zero; a type for `Parser.add_argument`."""
     return "all" if text == "all" else positive_integer(text)
+
+
+def threads_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the threads of a program: those that it is asked to use and was given cores for."""
+
+    def threads_given(text: str) -> int:
+        asked, given = positive_integer(text), allocation.cores(os.environ)
+        if asked > given:
+            log.info("%d threads asked for, %d given: using %d", asked, given, given)
+        return min(asked, given)
+
+    threads = "processor threads, at most as many as the job has cores"
+    parser.add_argument("--threads", type=threads_given, default=1, help=threads)
 
 
 def named_path(text: str) -> tuple[str, Path]:
@@ -178,32 +168,10 @@ def limit_threads(threads: int) -> None:
         sys.modules["torch"].set_num_threads(threads)
 
 
-def _threads_given(text: str) -> int:
-    asked, given = positive_integer(text), allocation.cores(os.environ)
-    if asked > given:
-        log.info("%d threads asked for, %d given: using %d", asked, given, given)
-    return min(asked, given)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
     """Send what the packages and the programs log to stderr, for the time of one call only."""
     packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
-    levels = [package.level for package in packages]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     for package in packages:
@@ -212,6 +180,5 @@ def _logging_to_stderr() -> Iterator[None]:
     try:
         yield
     finally:
-        for package, level in zip(packages, levels, strict=True):
+        for package in packages:
             package.removeHandler(handler)
-            package.setLevel(level)

@@ -24,20 +24,15 @@ class Layer:
     values: Config
 
 
-class Integer:
+def _is_integer(_checker: object, value: object) -> bool:
     """YAML's 1.0 is a float; JSON Schema alone would let it pass as an integer."""
-
-    @staticmethod
-    def check(_checker: object, value: object) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", Integer.check),
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
-
-
 # libyaml's, where PyYAML was built with it: papers' claims are thousands of lines.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -57,9 +52,8 @@ def read_yaml(path: str | Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
-        raise ValueError(
-            f"{path}:{line} not valid YAML: {getattr(error, 'problem', error)}"
-        ) from error
+        problem = getattr(error, "problem", error)
+        raise ValueError(f"{path}:{line} not valid YAML: {problem}") from error
 
 
 def typed(value: Any) -> Any:
@@ -79,67 +73,18 @@ def typed(value: Any) -> Any:
 
 def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids."""
-    found = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))
+    errors = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))
     # Each key that is missing is an error of its own, whose line names them all.
-    return list(dict.fromkeys(line for error in found for line in _explain(error, origin)))
+    return list(dict.fromkeys(line for error in errors for line in _explain(error, origin)))
 
 
-def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iterator[str]:
-    path = list(error.absolute_path)
-    where = f"{source_of(path, origin)}: {key_name(path)}"
-    rule, allowed, value = error.validator, error.validator_value, error.instance
-    if rule == "additionalProperties":
-        known = list(error.schema.get("properties", {}))
-        for name in sorted(set(map(str, value)) - set(known)):
-            place = [*path, name]
-            yield (
-                f"{source_of(place, origin)}: unknown key {key_name(place)!r}; "
-                f"{did_you_mean(name, known)}"
-            )
-    elif rule == "required":
-        missing = [name for name in allowed if name not in value]
-        yield f"{where}: missing {', '.join(missing)}"
-    elif rule == "enum":
-        yield f"{where}: {value!r} is not one of {', '.join(map(str, allowed))}"
-    elif rule == "type":
-        names = [allowed] if isinstance(allowed, str) else allowed
-        yield f"{where}: {value!r} is not {' or '.join(_TYPES[name] for name in names)}"
-    elif rule == "anyOf" and isinstance(value, list | dict) and (inner := _inside(error)):
-        for mistake in inner:  # of the alternative that is a list, or a mapping
-            yield from _explain(mistake, origin)
-    elif rule == "anyOf":
-        yield f"{where}: {value!r} is not {' or '.join(map(_alternative, allowed))}"
-    elif rule == "uniqueItems":
-        repeated = sorted({str(item) for item in value if value.count(item) > 1})
-        yield f"{where}: {', '.join(repeated)} stands there more than once; remove the repetition"
-    elif rule == "minItems":
-        found = f"the list has only {len(value)}" if value else "the list is empty"
-        yield f"{where}: {found}; give at least {allowed} item{'s' if allowed > 1 else ''}"
-    elif rule == "minimum":
-        yield f"{where}: {value!r} is too small; the least is {allowed}"
-    elif rule == "exclusiveMinimum":
-        yield f"{where}: {value!r} is too small; it must be above {allowed}"
-    elif rule == "maximum":
-        yield f"{where}: {value!r} is too large; the most is {allowed}"
-    elif rule == "exclusiveMaximum":
-        yield f"{where}: {value!r} is too large; it must be below {allowed}"
-    elif rule == "const":
-        yield f"{where}: {value!r} is not {allowed!r}, the only value that it can have"
-    elif rule == "pattern":
-        lower = str(value).lower()
-        takes = error.schema.get("description", "a plain name: lower-case letters, digits, _ . -")
-        advice = f"did you mean {lower!r}?" if re.search(allowed, lower) else f"it takes {takes}"
-        yield f"{where}: {value!r} does not fit; {advice}"
-    else:
-        yield f"{where}: {error.message}"
-
-
-def _inside(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
-    """Return the errors of the alternatives whose type the value has."""
-    other = {e.schema_path[0] for e in error.context if e.validator in ("type", "const")}
-    return [e for e in error.context if e.schema_path[0] not in other or len(e.path)]
-
-
+_LIMITS = {
+    "minimum": "{value!r} is too small; the least is {limit}",
+    "exclusiveMinimum": "{value!r} is too small; it must be above {limit}",
+    "maximum": "{value!r} is too large; the most is {limit}",
+    "exclusiveMaximum": "{value!r} is too large; it must be below {limit}",
+    "const": "{value!r} is not {limit!r}, the only value that it can have",
+}
 _TYPES = {
     "integer": "a whole number",
     "number": "a number",
@@ -149,6 +94,56 @@ _TYPES = {
     "object": "a mapping {...}",
     "null": "null",
 }
+
+
+def _explain(error: jsonschema.ValidationError, origin: Sequence[Layer]) -> Iterator[str]:
+    path, value = list(error.absolute_path), error.instance
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        for name in sorted(set(map(str, value)) - set(known)):
+            place = [*path, name]
+            advice = did_you_mean(name, known)
+            yield f"{source_of(place, origin)}: unknown key {key_name(place)!r}; {advice}"
+    elif (
+        error.validator == "anyOf" and isinstance(value, list | dict) and (inner := _inside(error))
+    ):
+        for mistake in inner:  # of the alternative that is a list, or a mapping
+            yield from _explain(mistake, origin)
+    else:
+        yield f"{source_of(path, origin)}: {key_name(path)}: {_reason(error)}"
+
+
+def _reason(error: jsonschema.ValidationError) -> str:
+    rule, limit, value = error.validator, error.validator_value, error.instance
+    if rule in _LIMITS:
+        return _LIMITS[rule].format(value=value, limit=limit)
+    if rule == "required":
+        return f"missing {', '.join(name for name in limit if name not in value)}"
+    if rule == "enum":
+        return f"{value!r} is not one of {', '.join(map(str, limit))}"
+    if rule == "type":
+        names = [limit] if isinstance(limit, str) else limit
+        return f"{value!r} is not {' or '.join(_TYPES[name] for name in names)}"
+    if rule == "anyOf":
+        return f"{value!r} is not {' or '.join(map(_alternative, limit))}"
+    if rule == "uniqueItems":
+        repeated = sorted({str(item) for item in value if value.count(item) > 1})
+        return f"{', '.join(repeated)} stands there more than once; remove the repetition"
+    if rule == "minItems":
+        length = f"the list has only {len(value)}" if value else "the list is empty"
+        return f"{length}; give at least {limit} item{'s' if limit > 1 else ''}"
+    if rule == "pattern":
+        lower = str(value).lower()
+        takes = error.schema.get("description", "a plain name: lower-case letters, digits, _ . -")
+        advice = f"did you mean {lower!r}?" if re.search(limit, lower) else f"it takes {takes}"
+        return f"{value!r} does not fit; {advice}"
+    return str(error.message)
+
+
+def _inside(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
+    """Return the errors of the alternatives whose type the value has."""
+    other = {e.schema_path[0] for e in error.context if e.validator in ("type", "const")}
+    return [e for e in error.context if e.schema_path[0] not in other or len(e.path)]
 
 
 def _alternative(schema: Config) -> str:
@@ -164,10 +159,8 @@ def key_name(path: Iterable[str | int]) -> str:
     >>> key_name(["overrides", "digits", "depths", 0])
     'overrides.digits.depths[0]'
     """
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "the file"
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".") or "the file"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -199,24 +192,21 @@ def with_defaults(values: Any, schema: Config, root: Config | None = None) -> An
     >>> with_defaults({"seed": 1}, {"properties": keys})
     {'steps': 50, 'seed': 1}
     """
-    root = schema if root is None else root
+    root = root or schema
     while "$ref" in schema:
-        schema = {**root["$defs"][schema["$ref"].removeprefix("#/$defs/")], **schema}
-        schema.pop("$ref")
+        other = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        schema = {**other, **{key: each for key, each in schema.items() if key != "$ref"}}
     if not isinstance(values, Mapping):
         return values
-    known = schema.get("properties", {})
-    other = schema.get("additionalProperties", {})
-    absent = {key: one["default"] for key, one in known.items() if "default" in one}
-    given = {
-        key: with_defaults(value, known.get(key, other if isinstance(other, Mapping) else {}), root)
-        for key, value in values.items()
-    }
+    known, other = schema.get("properties", {}), schema.get("additionalProperties", {})
+    other = other if isinstance(other, Mapping) else {}
+    absent = {key: each["default"] for key, each in known.items() if "default" in each}
+    given = {k: with_defaults(each, known.get(k, other), root) for k, each in values.items()}
     return {**absent, **given}
 
 
 def main(paths: Sequence[str]) -> int:
-    """Tell in one line what is wrong with a config file, before Snakemake trips over it."""
+    """Name file and line of a config that is no YAML mapping, which Snakemake does not."""
     for path in paths:
         try:
             if not isinstance(read_yaml(path), Mapping):

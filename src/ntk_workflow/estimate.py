@@ -67,39 +67,29 @@ def plan(arguments: Sequence[str]) -> list[Job]:
 def jobs(dry_run: str) -> list[Job]:
     """Return the jobs that a dry run printed, without rules that only collect files."""
     _, *parts = _JOB.split(dry_run)
-    blocks = [
-        (rule, dict(reversed(_FIELD.findall(text))))  # the first of a name is the job's
-        for rule, text in zip(parts[::2], parts[1::2], strict=True)
-    ]
-    totals = _TOTAL.findall(dry_run) or ["0"]
-    if int(totals[0]) != len(blocks):
+    # the first field of a name is the job's
+    fields = [dict(reversed(_FIELD.findall(text))) for text in parts[1::2]]
+    total = int((_TOTAL.findall(dry_run) or ["0"])[0])
+    if total != len(fields):
         raise DryRunError(
-            f"Snakemake's dry run counts {totals[0]} jobs and {len(blocks)} can be read: "
+            f"Snakemake's dry run counts {total} jobs and {len(fields)} can be read: "
             "this needs the Snakemake of envs/requirements.lock"
         )
-    return [_job(rule, fields) for rule, fields in blocks if "output" in fields]
+    return [
+        _job(rule, job) for rule, job in zip(parts[::2], fields, strict=True) if "output" in job
+    ]
 
 
 def _job(rule: str, fields: Mapping[str, str]) -> Job:
     resources = dict(pair.partition("=")[::2] for pair in fields.get("resources", "").split(", "))
-    gpus = _number(rule, "gpu", resources)
-    startup = throughput(rule, gpu=bool(gpus)).startup
-    return Job(
-        rule,
-        _number(rule, "core_seconds", resources) or startup,
-        int(fields.get("threads", 1)),
-        gpus,
-        _number(rule, "mem_mb", resources),
-        fields.get("benchmark", ""),
-        fields.get("log", ""),
-    )
-
-
-def _number(rule: str, name: str, resources: Mapping[str, str]) -> int:
-    text = resources.get(name, "0")
-    if not text.isdecimal():
-        raise DryRunError(f"rule {rule}: its resource {name} is {text}, not a whole number")
-    return int(text)
+    for name in ("gpu", "core_seconds", "mem_mb"):
+        if not (text := resources.setdefault(name, "0")).isdecimal():
+            raise DryRunError(f"rule {rule}: its resource {name} is {text}, not a whole number")
+    gpus = int(resources["gpu"])
+    seconds = int(resources["core_seconds"]) or throughput(rule, gpu=bool(gpus)).startup
+    threads, memory = int(fields.get("threads", 1)), int(resources["mem_mb"])
+    files = fields.get("benchmark", ""), fields.get("log", "")
+    return Job(rule, seconds, threads, gpus, memory, *files)
 
 
 def measured(job: Job) -> float | None:
@@ -144,12 +134,12 @@ def fitted(planned: Iterable[Job], finished: Timings) -> list[Job]:
     that short jobs count as much as long ones; but they do not make long ones longer, for they say
     little of the work's factor, which stays near 1.
     """
-    factors = {}
+    factors, prior = {}, math.sqrt(_PRIOR)
     for rule, pairs in finished.items():
-        scales = [math.sqrt(job.seconds * seconds) for job, seconds in pairs]
-        terms = [np.divide(_parts(job), s) for (job, _), s in zip(pairs, scales, strict=True)]
-        a = np.stack([*(math.sqrt(_PRIOR) * np.eye(2)), *terms])
-        b = [math.sqrt(_PRIOR)] * 2 + [t / s for (_, t), s in zip(pairs, scales, strict=True)]
+        scales = np.sqrt([job.seconds * seconds for job, seconds in pairs])
+        a = np.reshape([_parts(job) for job, _ in pairs], (-1, 2)) / scales[:, None]
+        b = np.array([seconds for _, seconds in pairs]) / scales
+        a, b = np.vstack([prior * np.eye(2), a]), np.append([prior, prior], b)
         factors[rule] = lsq_linear(a, b, bounds=(1 / _MOST, _MOST)).x
     return [
         replace(job, seconds=float(factors.get(job.rule, np.ones(2)) @ _parts(job)))

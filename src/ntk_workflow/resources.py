@@ -9,23 +9,25 @@ Nothing here imports torch: a workflow asks for all its jobs before it starts an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ntk_conditioning import memory
 from ntk_conditioning.networks import activations, architectures
+from ntk_workflow.allocation import SNAKEMAKE
+from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
-#: What Snakemake takes around the program in a cluster's job, in bytes: two or three processes.
-SNAKEMAKE = 10**9
 #: What a process with torch takes before it has any data, in bytes.
 TORCH = 6 * 10**8
 #: Bytes that gradients may take in a search for the smallest angle, `min_angle.MEMORY`.
 GRADIENTS = 2**32
 #: Samples of a training's kernel, as many as compute_training_kernel takes at most.
 KERNEL_SAMPLES = 1024
+#: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
+CLASSES = 251
 #: The longest time that a job asks for, in minutes: few partitions grant more. What takes longer
 #: goes on from its checkpoint when it is tried again.
 MOST_MINUTES = 24 * 60
@@ -69,9 +71,11 @@ class ResourceEstimate:
     flops: float
     memory: float
 
-    def __add__(self, other: ResourceEstimate) -> ResourceEstimate:
-        """Return the estimate of both, one after the other."""
-        return ResourceEstimate(self.flops + other.flops, max(self.memory, other.memory))
+    @classmethod
+    def of_all(cls, estimates: Iterable[ResourceEstimate]) -> ResourceEstimate:
+        """Return the estimate of all, one after the other."""
+        every = list(estimates)
+        return cls(sum(each.flops for each in every), max(each.memory for each in every))
 
 
 @dataclass(frozen=True)
@@ -133,35 +137,14 @@ def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
     return math.ceil(_HEADROOM * estimate.memory / 1e6) * attempt + SNAKEMAKE // 10**6
 
 
-def granted_bytes(environ: Mapping[str, str]) -> list[int]:
-    """Return the memory that Slurm grants a program, by each of its settings that is a limit.
-
-    Less what Snakemake takes in the same job, or half of the grant if that is more.
-
-    >>> granted_bytes({"SLURM_MEM_PER_NODE": "3000"})
-    [2145728000]
-    """
-
-    def number(name: str) -> int:  # 0 is no limit
-        text = environ.get(name, "")
-        return int(text) if text.isdecimal() else 0
-
-    by_cpu = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE")
-    grants = (2**20 * megabytes for megabytes in (number("SLURM_MEM_PER_NODE"), by_cpu))
-    return [max(grant - SNAKEMAKE, grant // 2) for grant in grants if grant]
-
-
-def runtime(
-    kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False, threads: int = 1
-) -> int:
+def runtime(kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False) -> int:
     """Return the minutes that a job asks for; twice as many with every attempt, up to a day.
 
     >>> runtime("render_figure", LIGHT), runtime("render_figure", LIGHT, attempt=2)
     (10, 20)
     """
-    seconds = core_seconds(kind, estimate, gpu=gpu) / (1 if gpu else threads)
-    asked = math.ceil(max(_LEAST_MINUTES, _SAFETY * seconds / 60)) << (attempt - 1)
-    return min(MOST_MINUTES, asked)
+    minutes = _SAFETY * core_seconds(kind, estimate, gpu=gpu) / 60
+    return min(MOST_MINUTES, math.ceil(max(_LEAST_MINUTES, minutes)) << (attempt - 1))
 
 
 def preparation(*, n: int, d: int) -> ResourceEstimate:
@@ -175,256 +158,245 @@ def description(*, n: int, d: int) -> ResourceEstimate:
     return ResourceEstimate(flops, TORCH + 4 * 8 * n * d)
 
 
-def spectrum(
-    activation: str,
-    *,
-    n: int,
-    d: int,
-    depths: Iterable[int],
-    seeds: int,
-    width: int,
-    kernel_size: int,
-    blocks: int,
-    full_below: int = 2048,
-    dtype_bytes: int = 8,
-    kernel: str = "empirical_ntk",
-    threads: int = 1,
-) -> ResourceEstimate:
-    """Estimate compute_spectrum: for each depth and seed ``blocks`` kernels.
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """The cells of a job: for each depth and seed ``blocks`` kernels of ``kernel_size`` samples.
 
-    Of ``n`` samples of ``d`` features, ``kernel_size`` make a block. With m of them, depth L and
-    width w, products take m² (d + 2 w L) operations and the passes through the network
-    4 m (d w + (L-1) w²). Where the activation is linear, and at depth 0, singular values of a
-    factor take the kernel's place. The NNGP needs one product of length w, and half of the passes.
+    They are drawn from ``n`` samples of ``d`` features; ``width`` is of networks of finite width.
     """
-    m, whole = kernel_size, kernel_size < full_below
+
+    n: int
+    d: int
+    depths: Sequence[int]
+    seeds: int
+    width: int = 512
+    kernel_size: int = 512
+    blocks: int = 1
+    full_below: int = 2048
+    dtype_bytes: int = 8
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, n: int, d: int) -> Row:
+        """Return the row of a dataset from the keys that hold for it."""
+        size = n if config["kernel_size"] == "all" else config["kernel_size"]
+        return cls(
+            n=n,
+            d=d,
+            depths=config["depths"],
+            seeds=len(config["seeds"]),
+            width=config["width"],
+            kernel_size=size,
+            blocks=max(1, n // size) if config["blocks"] == "all" else config["blocks"],
+            full_below=config["full_spectrum_below"],
+            dtype_bytes=np.dtype(config["dtype"]).itemsize,
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether a kernel gets its whole spectrum."""
+        return self.kernel_size < self.full_below
+
+    def total(self, cells: Callable[[int], ResourceEstimate]) -> ResourceEstimate:
+        """Return the estimate of all depths from that of one."""
+        return ResourceEstimate.of_all(map(cells, self.depths))
+
+
+def spectrum(activation: str, row: Row, kernel: str = "empirical_ntk") -> ResourceEstimate:
+    """Estimate compute_spectrum.
+
+    With m samples of a block, depth L and width w, products take m² (d + 2 w L) operations and the
+    passes through the network 4 m (d w + (L-1) w²). Where the activation is linear, and at depth 0,
+    singular values of a factor take the kernel's place. The NNGP needs one product of length w, and
+    half of the passes.
+    """
+    m, d, width, itemsize = row.kernel_size, row.d, row.width, row.dtype_bytes
 
     def cells(depth: int) -> ResourceEstimate:
         factors, shared = d + 2 * width * depth, 0.0
         if activation == "linear" or depth == 0:
             shared = 2.0 * (d + width * depth) * d**2
-            flops = 2 * m * d**2 * dtype_bytes / 8
+            flops = 2 * m * d**2 * itemsize / 8
             flops += _singular_values(m, d) * (1 + _PER_LAYER * depth)
             needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
         else:
             passes, length = _passes(m, d, width, depth), factors
             if kernel != "empirical_ntk":
                 passes, length, factors = passes / 2, width, d + width
-            flops = (passes + m**2 * length) * dtype_bytes / 8 + _conditioning(m, whole)
-            copies = threads * (2 if dtype_bytes == 8 else 5) if whole else 1
-            row = dtype_bytes * factors
-            needed = memory.kernel_bytes(m, itemsize=dtype_bytes, row_bytes=row, copies=copies)
+            flops = (passes + m**2 * length) * itemsize / 8 + _conditioning(row)
+            copies = (2 if itemsize == 8 else 5) if row.whole else 1
+            gradients = itemsize * factors
+            needed = memory.kernel_bytes(m, itemsize=itemsize, row_bytes=gradients, copies=copies)
             # empirical.ntk keeps all gradients if they take up to half of the kernel.
-            needed += min(m * row, max(2**28, m * m * dtype_bytes // 2)) * min(threads, blocks)
+            needed += min(m * gradients, max(2**28, m * m * itemsize // 2))
         weights = 2 * 8 * _parameters(d, width, depth, 1)
-        base = TORCH - memory.PROCESS + 8 * n * d
-        return ResourceEstimate(seeds * (shared + blocks * flops), base + needed + weights)
+        base = TORCH - memory.PROCESS + 8 * row.n * d
+        flops = row.seeds * (shared + row.blocks * flops)
+        return ResourceEstimate(flops, base + needed + weights)
 
-    return _all(map(cells, depths))
+    return row.total(cells)
 
 
-def infinite_spectrum(
-    activation: str,
-    *,
-    n: int,
-    d: int,
-    depths: Iterable[int],
-    seeds: int,
-    kernel_size: int,
-    blocks: int,
-    full_below: int = 2048,
-    threads: int = 1,
-) -> ResourceEstimate:
+def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
     """Estimate compute_infinite_spectrum: each layer changes the m²/2 pairs of a block."""
-    m, whole = kernel_size, kernel_size < full_below
-    row, copies = 3 * 8 * d, 2 * threads if whole else 2
-    needed = memory.kernel_bytes(m, itemsize=8, row_bytes=row, copies=copies) + 8 * n * d
+    m, d = row.kernel_size, row.d
+    needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=2) + 8 * row.n * d
     needed += 0 if _base(activation) in _CLOSED_FORMS else TORCH
 
     def cells(depth: int) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
             flops = _singular_values(m, d)
         else:
-            flops = 3 * m**2 * d + _layers(activation, m, depth) + _conditioning(m, whole)
-        return ResourceEstimate(seeds * blocks * flops, needed)
+            flops = 3 * m**2 * d + _layers(activation, m, depth) + _conditioning(row)
+        return ResourceEstimate(row.seeds * row.blocks * flops, needed)
 
-    return _all(map(cells, depths))
+    return row.total(cells)
 
 
-def min_angle(
-    activation: str, *, n: int, d: int, depths: Iterable[int], seeds: int, width: int
-) -> ResourceEstimate:
+def min_angle(activation: str, row: Row) -> ResourceEstimate:
     """Estimate compute_min_angle over all n²/2 pairs of samples.
 
     In float32, and for the first layer only: on the datasets of the papers its cosines, inner
     products of length d and w, exclude nearly all pairs. Where they do not it is up to L + 1 times
     as much.
     """
+    n, d, width = row.n, row.d, row.width
 
     def cells(depth: int) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
-            length, row, hidden = d, 4 * d, 0
+            length, bytes_each, hidden = d, 4 * d, 0
             gradients = float(n * d * (2 * d + _ROUNDING) + 2 * (d + width * depth) * d**2)
             maps = 4 * 8 * d * (d + width * depth)
         else:
             factors, hidden = d + 2 * width * depth, 2 * width * depth
-            length, row, maps = d + width, 4 * factors, 0
+            length, bytes_each, maps = d + width, 4 * factors, 0
             gradients = _passes(n, d, width, depth) + _ROUNDING * n * factors
         # What is computed in float64 before it is rounded: some thousand samples at once.
         exact = 4 * 8 * min(n, 4096) * (d + hidden)
-        needed = min(GRADIENTS, n * row) + exact + maps + 2 * 8 * _parameters(d, width, depth, 1)
-        flops = seeds * (gradients + n**2 * length / 2)
+        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        needed = min(GRADIENTS, n * bytes_each) + exact + maps + weights
+        flops = row.seeds * (gradients + n**2 * length / 2)
         return ResourceEstimate(flops, TORCH + 2 * 8 * n * d + needed)
 
-    return _all(map(cells, depths))
+    return row.total(cells)
 
 
-def infinite_min_angle(
-    activation: str, *, n: int, d: int, depths: Iterable[int], seeds: int
-) -> ResourceEstimate:
+def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
     """Estimate compute_infinite_min_angle: n²/2 inner products of length d in float32.
 
     Unless the activation maps rays to rays, or all samples have one norm, every pair goes through
-    all layers. ``seeds`` is 1 where nothing is drawn.
+    all layers. There is one seed where nothing is drawn.
     """
+    n, d = row.n, row.d
     base = memory.PROCESS if _base(activation) in _CLOSED_FORMS else TORCH
 
     def cells(depth: int) -> ResourceEstimate:
         rays = _base(activation) in _HOMOGENEOUS or depth == 0
         layers = 0 if rays else _layers(activation, n, depth)
-        flops = seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
+        flops = row.seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
         return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
 
-    return _all(map(cells, depths))
+    return row.total(cells)
 
 
-def bounds(*, n: int, d: int, depths: Sequence[int], activations: int) -> ResourceEstimate:
+def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
     """Estimate compute_bounds: for each activation n²/2 pairs through the layers."""
-    pairs = n**2 / 2 * (_ANGLE + max(depths) * _ONE_NORM)
-    flops = activations * (pairs + 2 * len(depths) * _EIGENVALUES * n**3)
+    n = loaded if study["samples"] == "all" else study["samples"]
+    pairs = n**2 / 2 * (_ANGLE + max(study["depths"]) * _ONE_NORM)
+    flops = len(study["activations"]) * (pairs + 2 * len(study["depths"]) * _EIGENVALUES * n**3)
     return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
 
 
 def feedforward_study(
-    study: str,
-    networks: Iterable[Sequence[int]],
-    *,
-    dense: bool,
-    n: int,
-    d: int,
-    loaded: int,
-    seeds: int,
-    steps: int,
-    expansions: int = 0,
-    radii: int = 0,
-    directions: int = 0,
+    name: str, study: Mapping[str, Any], architecture: Mapping[str, Any], *, loaded: int, d: int
 ) -> ResourceEstimate:
-    """Estimate measure_orthogonality or measure_linearity, for the hidden layers of each network.
+    """Estimate measure_orthogonality or measure_linearity, for each width of an architecture.
 
-    On the span of ``n`` samples the input is of length n. Training takes 6 operations per weight
-    and sample in a step. For orthogonality each layer takes two products of its size for every
-    sample, before and after, and two norms of the first; for linearity every expansion some
-    hundreds of Hessian products, in all weights and in all but the last layer's, and trials in
-    each ball.
+    On the span of n samples the input is of length n. Training takes 6 operations per weight and
+    sample in a step. For orthogonality each layer takes two products of its size for every sample,
+    before and after, and two norms of the first; for linearity every expansion some hundreds of
+    Hessian products, in all weights and in all but the last layer's, and trials in each ball.
     """
+    n, dense = study["samples"], architecture.get("dense", False)
     reduced = min(n, d)
 
-    def one(hidden: Sequence[int]) -> ResourceEstimate:
-        inputs = [sum(hidden[: k + 1]) if dense else m for k, m in enumerate(hidden)]
+    def one(m: int) -> ResourceEstimate:
+        hidden = [m if width == "m" else width for width in architecture["hidden"]]
+        inputs = [sum(hidden[: k + 1]) if dense else width for k, width in enumerate(hidden)]
         layers = zip(inputs, [*hidden[1:], 1], strict=True)
-        weights = reduced * hidden[0] + sum((m + reduced * dense) * k for m, k in layers)
-        flops = 6.0 * weights * n * steps
-        if study == "orthogonality":
+        weights = reduced * hidden[0] + sum((i + reduced * dense) * k for i, k in layers)
+        flops = 6.0 * weights * n * study["steps"]
+        if name == "orthogonality":
             layers = zip(hidden[1:], inputs, strict=False)
-            products = sum(2 * m**2 * k + 2 * m * k**2 for m, k in layers)
-            entries = sum(m**2 for m in hidden)
+            products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in layers)
+            entries = sum(width**2 for width in hidden)
             flops += 2 * (n * (products + _COSINE * entries) + _ITERATIONS * entries)
             needed = 8 * 6 * max(inputs) ** 2
         else:
-            searched = 4 * radii * (directions + _CLIMBS)
-            flops += (
-                2 * expansions * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
-            )
+            searched = 4 * len(study["radii"]) * (study["directions"] + _CLIMBS)
+            expansion = 2 * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
+            flops += study["expansions"] * expansion
             needed = 8 * weights * _HESSIAN_VECTORS
         drawn = 8 * 2 * (d * hidden[0] + weights + d * sum(hidden) * dense)
         held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
-        return ResourceEstimate(seeds * flops, TORCH + needed + held)
+        return ResourceEstimate(len(study["seeds"]) * flops, TORCH + needed + held)
 
-    return _all(map(one, networks))
+    return ResourceEstimate.of_all(map(one, study["widths"]))
 
 
 def training(
-    model: str,
-    *,
-    n: int,
-    loaded: int,
-    d: int,
-    width: int,
-    depth: int,
-    classes: int,
-    seeds: int,
-    rates: int,
-    epochs: int,
-    batch: int,
-    evaluate_every: int = 1,
-    n_test: int = 0,
-    dtype_bytes: int = 4,
-    image: tuple[int, int, int] | None = None,
-    threads: int = 1,
+    model: str, settings: TrainingSettings, depth: int, *, loaded: int, d: int, classes: int = 0
 ) -> ResourceEstimate:
-    """Estimate train_network: networks of one ``model`` for all ``seeds`` and learning ``rates``.
+    """Estimate train_network: networks of one ``model`` for all seeds and learning rates.
 
-    Each trains on ``n`` samples, drawn by its seed if more are ``loaded``; ``classes`` are the
-    outputs. A sample takes 6 operations per weight in training, 4 of the first layer, which passes
-    no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is
-    the most.
+    Each trains on samples of its seed if not on all that are ``loaded``, and is tested on a fifth
+    as many. A sample takes 6 operations per weight in training, 4 of the first layer, which passes
+    no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is the
+    most.
 
     Models of torch's modules spend more besides products: on hidden units, on weights that a step
     moves, and on starting each layer's operations. Their seeds take turns, see
     `architectures.seeds_in_turn`.
     """
-    networks, evaluations = seeds * rates, epochs // evaluate_every + 1
+    n = loaded if settings.samples == "all" else settings.samples
+    batch = n if settings.batch_size == "all" else min(n, settings.batch_size)
+    classes = 1 if settings.outputs == "scalar" else classes or CLASSES
+    itemsize, width, epochs = np.dtype(settings.dtype).itemsize, settings.width, settings.epochs
+    seeds, rates, n_test = len(settings.seeds), len(settings.rates.values), loaded // 5
+    networks, evaluations = seeds * rates, epochs // settings.evaluate_every + 1
     draws = seeds if n < loaded else 1
     kept = TORCH + 8 * d * 2 * (loaded + n_test)
     if not architectures.MODELS[model].by_modules:
         weights = _parameters(d, width, depth, classes)
         first = d * (width if depth else classes)
         products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
-        placed = d * (dtype_bytes * n_test + (dtype_bytes + 8) * n * draws)
-        rows = max(min(batch, n), min(1000, n))
-        hidden = threads * dtype_bytes * rows * (2 * d + 4 * width * max(1, depth))
-        held = dtype_bytes * weights * (3 * networks + 2 * threads)
-        flops = networks * products * dtype_bytes / 8
-        return ResourceEstimate(flops, kept + placed + hidden + held)
+        placed = d * (itemsize * n_test + (itemsize + 8) * n * draws)
+        hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
+        held = itemsize * weights * (3 * networks + 2)
+        return ResourceEstimate(networks * products * itemsize / 8, kept + placed + hidden + held)
+    image = settings.image
     size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
     product = _CONVOLUTION if architectures.MODELS[model].needs_images else 1
     trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
     evaluated = (n + n_test) * evaluations * (2 * product * size.products + _UNIT / 3 * size.units)
     moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + _STARTED * depth)
-    flops = networks * (trained + evaluated + moved) * dtype_bytes / 8
-    placed = 2 * d * dtype_bytes * (n + n_test) * draws
-    hidden = threads * dtype_bytes * max(_HELD * min(batch, n), 4 * min(1000, n)) * (size.units + d)
+    flops = networks * (trained + evaluated + moved) * itemsize / 8
+    placed = 2 * d * itemsize * (n + n_test) * draws
+    hidden = itemsize * max(_HELD * batch, 4 * min(1000, n)) * (size.units + d)
     # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
     side_by_side = rates * architectures.seeds_in_turn(size.weights * rates)
-    held = dtype_bytes * size.weights * (4 * min(networks, side_by_side) + 2 * threads)
+    held = itemsize * size.weights * (4 * min(networks, side_by_side) + 2)
     return ResourceEstimate(flops, kept + placed + hidden + held)
 
 
 def training_kernel(
-    activation: str, *, n: int, loaded: int, d: int, width: int, depth: int, seeds: int
+    activation: str, settings: KernelSettings, depth: int, *, loaded: int, d: int
 ) -> ResourceEstimate:
-    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each seed.
-
-    ``n`` samples of those that are ``loaded`` are trained on.
-    """
+    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each seed."""
+    n, seeds = loaded if settings.samples == "all" else settings.samples, len(settings.seeds)
     size = min(n, KERNEL_SAMPLES)
-    samples: dict[str, Any] = {"n": 2 * loaded + seeds * n, "d": d, "kernel_size": size}
-    one = spectrum(activation, **samples, blocks=1, depths=[depth], seeds=seeds, width=width)
+    row = Row(n=2 * loaded + seeds * n, d=d, depths=[depth], seeds=seeds, kernel_size=size)
+    one = spectrum(activation, replace(row, width=settings.width))
     return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
-
-
-def _all(estimates: Iterable[ResourceEstimate]) -> ResourceEstimate:
-    return reduce(add, estimates, ResourceEstimate(0.0, 0.0))
 
 
 def _base(activation: str) -> str:
@@ -448,8 +420,9 @@ def _layers(activation: str, m: int, depth: int) -> float:
     return m**2 / 2 * (_ANGLE + depth * layer)
 
 
-def _conditioning(m: int, whole: bool) -> float:
-    return _EIGENVALUES * m**3 if whole else _FACTORISATIONS * m**3 + _ITERATIONS * m**2
+def _conditioning(row: Row) -> float:
+    m = row.kernel_size
+    return _EIGENVALUES * m**3 if row.whole else _FACTORISATIONS * m**3 + _ITERATIONS * m**2
 
 
 def _singular_values(m: int, d: int) -> float:

@@ -1,97 +1,82 @@
 """Settings that travel together from the config to a program: one dataclass, one way to write it.
 
-`to_options` writes a dataclass as command-line options, `add_arguments` and `from_arguments` read
-it back, so that a rule, its program and the program's help cannot drift apart.
+`to_options` writes a dataclass as command-line options, `add_arguments` and `from_mapping` read it
+back, so that a rule, its program and the program's help cannot drift apart.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, field, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
 
 
-@dataclass(frozen=True)
-class Option:
-    """How a field is read from the command line; see `option`."""
-
-    help: str
-    type: Callable[[str], Any] | None = None
-    choices: Sequence[str] | None = None
-    many: bool | int = False
-
-
 def option(help: str, *, default: Any = MISSING, **how: Any) -> Any:
-    """Return a dataclass field with its command-line option; ``how`` as in `Option`."""
-    return field(default=default, metadata={"option": Option(help, **how)})
+    """Return a dataclass field with its command-line option.
+
+    ``how`` may have the option's type, its choices, and many: True or how many values it takes.
+    """
+    return field(default=default, metadata={"help": help, **how})
+
+
+def words(name: str, value: Any) -> list[str]:
+    """Return an option as words of a command line.
+
+    >>> words("kernel_size", 512), words("decay_at", (1, 2)), words("tf32", True)
+    (['--kernel-size', '512'], ['--decay-at', '1', '2'], ['--tf32'])
+    """
+    if value is False:
+        return []
+    values = value if isinstance(value, list | tuple) else [] if value is True else [value]
+    return [f"--{name.replace('_', '-')}", *map(str, values)]
 
 
 def to_options(settings: Any) -> list[str]:
     """Return settings as command-line options; what has its default is left out.
 
-    Args:
-        settings: an instance of a dataclass whose fields are made with `option`.
+    ``settings`` is of a dataclass whose fields are made with `option`.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Descent:
     ...     steps: int = option("steps of gradient descent")
     ...     decay_at: tuple[int, ...] = option("epochs", default=(), many=True)
-    ...     tf32: bool = option("round to TF32", default=False)
     >>> to_options(Descent(5, decay_at=(1, 2)))
     ['--steps', '5', '--decay-at', '1', '2']
     """
-    words: list[str] = []
-    for each in fields(settings):
-        value = getattr(settings, each.name)
-        if value == each.default:
-            continue
-        name = f"--{each.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(name)
-        elif isinstance(value, list | tuple):
-            words += [name, *map(str, value)]
-        else:
-            words += [name, str(value)]
-    return words
+    given = [(each.name, getattr(settings, each.name), each.default) for each in fields(settings)]
+    return [
+        word for name, value, default in given if value != default for word in words(name, value)
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
     """Add an option for each field of a dataclass to a parser; a Literal's values are choices."""
     hints = get_type_hints(cls)
     for each in fields(cls):
-        how: Option = each.metadata["option"]
-        given: dict[str, Any] = {"help": how.help}
+        given = dict(each.metadata)
+        many = given.pop("many", False)
         if each.default is MISSING:
             given["required"] = True
         else:
             given["default"] = each.default
-            given["help"] += _default(each.default)
+            told = words("default", each.default)[1:]
+            given["help"] += f" (default: {' '.join(told)})" if told and told != ["None"] else ""
         if each.default is False:
             given["action"] = "store_true"
-        else:
-            literal = get_origin(hints[each.name]) is Literal
-            choices = get_args(hints[each.name]) if literal else how.choices
-            given |= {"type": how.type} if how.type else {}
-            given |= {"choices": choices} if choices else {}
-            given |= {"nargs": "+" if how.many is True else how.many} if how.many else {}
+        elif many:
+            given["nargs"] = "+" if many is True else many
+        if get_origin(hints[each.name]) is Literal:
+            given["choices"] = get_args(hints[each.name])
         parser.add_argument(f"--{each.name.replace('_', '-')}", **given)
-
-
-def _default(value: Any) -> str:
-    """Return what a help text says about a default."""
-    if value is None or value is False or value == ():
-        return ""
-    words = value if isinstance(value, tuple) else [value]
-    return f" (default: {' '.join(map(str, words))})"
 
 
 def from_arguments(cls: type[Settings], args: argparse.Namespace) -> Settings:
     """Return the dataclass from parsed arguments; several values are a tuple."""
-    values = {each.name: getattr(args, each.name) for each in fields(cls)}  # type: ignore[arg-type]
-    return from_mapping(cls, values)
+    return from_mapping(cls, vars(args))
 
 
 def from_mapping(cls: type[Settings], values: Mapping[str, Any]) -> Settings:

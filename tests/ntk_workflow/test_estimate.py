@@ -23,10 +23,16 @@ def folder(tmp_path_factory) -> Path:
     return Clone(tmp_path_factory.mktemp("estimate") / "clone").folder
 
 
-def test_an_estimate_is_of_what_the_target_needs(folder, monkeypatch, capsys):
+@pytest.fixture
+def estimated(folder, monkeypatch, capsys):
+    """Return a function that runs the program in a clone and returns its code and its output."""
     monkeypatch.chdir(folder)
-    assert estimate_costs.main(["liu2023relu_fig2", *CI, "--config", "seeds=[1]"]) == 0
-    text = capsys.readouterr().out
+    return lambda *words: (estimate_costs.main(list(words)), *capsys.readouterr())
+
+
+def test_an_estimate_is_of_what_the_target_needs(folder, estimated):
+    code, text, _ = estimated("liu2023relu_fig2", *CI, "--config", "seeds=[1]")
+    assert code == 0
     assert re.search(r"^compute_spectrum\w* +\d+ +[\d.]+ +0.00 +1 min +1\.\d GB$", text, re.M)
     assert re.search(r"^all +\d\d +0\.\d\d +0\.00 +1 min +[12]\.\d GB$", text, re.M)
     assert "train_network" not in text
@@ -35,24 +41,20 @@ def test_an_estimate_is_of_what_the_target_needs(folder, monkeypatch, capsys):
     assert not (folder / "results/ci").exists()
 
 
-def test_what_a_profile_gives_to_a_gpu_is_counted_there(folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
+def test_what_a_profile_gives_to_a_gpu_is_counted_there(estimated):
     more = ["--profile", "slurm", "--configfile", "config/paper.yaml"]
-    assert estimate_costs.main(["agarwal2021deep_fig4", *more]) == 0
-    text = capsys.readouterr().out
-    jobs, core_hours, gpu_hours = re.search(
-        r"^train_network +(\d+) +([\d.]+) +([\d.]+)", text, re.M
-    ).groups()
-    assert int(jobs) > 1
-    assert float(gpu_hours) == float(core_hours) > 1
+    code, text, _ = estimated("agarwal2021deep_fig4", *more)
+    assert code == 0
+    row = re.search(r"^train_network +(\d+) +([\d.]+) +([\d.]+)", text, re.M)
+    assert int(row[1]) > 1
+    assert float(row[2]) == float(row[3]) > 1  # core-hours, GPU-hours
     assert "GPU-hours of train_network are assumed" in text
 
 
-def test_snakemakes_own_message_is_shown(folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    assert estimate_costs.main(["no_such_figure", *CI]) == 2
-    message = capsys.readouterr().err
-    assert "No rule to produce no_such_figure" in message
+def test_snakemakes_own_message_is_shown(estimated):
+    code, _, message = estimated("fig2", *CI)
+    assert code == 2
+    assert "no target 'fig2'; did you mean liu2023relu_fig2 or agarwal2021deep_fig2?" in message
     assert message.splitlines()[-1].startswith("estimate_costs: error: Snakemake cannot plan")
 
 
@@ -100,14 +102,13 @@ def test_a_core_that_was_shared_counts_for_its_part(seconds, looked, tmp_path):
     assert estimate.measured(finished_job(tmp_path, seconds)) == seconds  # too short for a look
 
 
-@pytest.mark.parametrize(
-    "log", ["depth 0, seed 1: kept\n", "going on from a checkpoint in epoch 3\n", "device cuda\n"]
-)
-def test_a_part_of_a_job_and_another_device_do_not_count(log, tmp_path):
-    assert estimate.measured(finished_job(tmp_path, 4.0, log=log)) is None
-
-
-def test_a_job_without_benchmark_does_not_count(tmp_path):
+def test_a_part_of_a_job_another_device_and_a_damaged_file_do_not_count(tmp_path):
+    for log in (
+        "depth 0, seed 1: kept\n",
+        "going on from a checkpoint in epoch 3\n",
+        "device cuda\n",
+    ):
+        assert estimate.measured(finished_job(tmp_path, 4.0, log=log)) is None
     assert estimate.measured(Job(KIND, 90)) is None
     damaged = finished_job(tmp_path, 4.0)
     Path(damaged.benchmark).write_text("")

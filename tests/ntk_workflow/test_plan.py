@@ -15,19 +15,19 @@ def test_a_study_with_mistakes_stops_itself_alone():
     plan = plan_of({"kernel_size": 5000, "linearity_study": {"samples": 5000, "expansions": 1}})
     assert set(plan.mistakes) == {"grid", "linearity_study"}
     with pytest.raises(ConfigError, match="a block of 5000 is larger than"):
-        plan.rows(Wildcards())
+        plan.row_files("spectra")
     with pytest.raises(ConfigError, match=r"linearity_study\.samples: 5000 is more than"):
-        plan.width_rows(Wildcards(table="linearity"))
-    assert plan.width_rows(Wildcards(table="orthogonality"))
-    assert plan.trainings(Wildcards(experiment="fig3", table="training"))
+        plan.row_files("linearity")
+    assert plan.row_files("orthogonality")
+    assert plan.training_files("training", "fig3")
 
 
 def test_studies_have_sizes_of_their_own():
     plan = plan_of({"samples": 300, "kernel_size": 100, "depths": [1]})
     assert plan.mistakes == {}
-    study = plan.study_blocks(Wildcards(dataset="digits_sphere"))
-    assert study[:2] == ["--blocks", "1"]
-    assert study[study.index("--kernel-size") + 1] == "512"
+    study = plan.study("activation_study", "blocks", "kernel_size")
+    assert study(Wildcards(dataset="digits_sphere")) == ["--blocks", "1", "--kernel-size", "512"]
+    assert plan.grid("kernel_size")(Wildcards(dataset="digits")) == ["--kernel-size", "100"]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import compute_training_kernel
 import numpy as np
@@ -29,18 +28,22 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow import resources
-from ntk_workflow.resources import ResourceEstimate
+from ntk_workflow import allocation, resources
+from ntk_workflow.resources import ResourceEstimate, Row
+from ntk_workflow.trainings.settings import TrainingSettings
 
 RELU = activations.get("relu")
-MNIST: dict[str, Any] = {"n": 60000, "d": 784}
-BLOCKS: dict[str, Any] = {"blocks": 117, "kernel_size": 512}
-NETWORK = {"n": 200, "loaded": 200, "d": 64, "width": 1024, "depth": 4, "classes": 1}
+MNIST = Row(n=60000, d=784, depths=[3], seeds=5, blocks=117)
 
 
 def network(*, d: int, depth: int, width: int):
-    chance = np.random.default_rng(0)
-    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=chance)
+    rng = np.random.default_rng(0)
+    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=rng)
+
+
+def settings(**values) -> TrainingSettings:
+    """Return the settings of one network that is trained for an epoch, but for some values."""
+    return TrainingSettings(**{"seeds": (1,), "epochs": 1, "learning_rates": (0.1,)} | values)
 
 
 @pytest.mark.parametrize("depth", [1, 4])
@@ -49,8 +52,8 @@ def test_a_kernel_takes_the_operations_of_its_products(depth):
     with FlopCounterMode(display=False) as counter:
         x = torch.ones(m, d, dtype=torch.float64)
         empirical.ntk(network(d=d, depth=depth, width=width), x)
-    sizes = {"n": m, "d": d, "width": width, "seeds": 1, "blocks": 1, "kernel_size": m}
-    flops = resources.spectrum("relu", **sizes, depths=[depth]).flops
+    row = Row(n=m, d=d, depths=[depth], seeds=1, width=width, kernel_size=m)
+    flops = resources.spectrum("relu", row).flops
     eigenvalues = 4 / 3 * m**3 * 4  # at a quarter of the pace
     # Tiles of 256 rows compute 3/4 of all pairs, not a half.
     assert 0.6 < (flops - eigenvalues) / counter.get_total_flops() < 1.1
@@ -74,21 +77,23 @@ def test_a_training_takes_the_operations_of_its_products(depth):
     with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
         while not ensemble.finished:
             ensemble.advance()
-    sizes = {"n": n, "loaded": n, "d": d, "width": width, "depth": depth, "classes": classes}
-    estimate = resources.training("mlp", **sizes, seeds=1, rates=2, epochs=epochs, batch=10)
-    assert 2 * estimate.flops / counter.get_total_flops() == pytest.approx(1, rel=0.02)  # float32
+    two = settings(width=width, learning_rates=(0.01, 0.02), epochs=epochs, batch_size=10)
+    estimate = resources.training("mlp", two, depth, loaded=n, d=d, classes=classes)
+    untested = 2 * estimate.flops  # float32
+    untested -= (
+        2 * 2 * (d * width + (depth - 1) * width**2 + width * classes) * n // 5 * (epochs + 1)
+    )
+    assert untested / counter.get_total_flops() == pytest.approx(1, rel=0.02)
 
 
-@pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("m", [512, 20000])
 @pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
-def test_memory_is_at_least_what_the_program_requires(m, itemsize, threads, kernel):
+def test_memory_is_at_least_what_the_program_requires(m, itemsize, kernel):
     mlp = network(d=784, depth=3, width=64).to({4: torch.float32, 8: torch.float64}[itemsize])
-    needed = EmpiricalKernel(mlp, kernel, MemoryBudget(10**9, 2048, threads)).needed(m, itemsize)
-    sizes = {"n": m, "d": 784, "width": 64, "depths": [3], "seeds": 1, "blocks": 1}
-    sizes |= {"kernel_size": m, "dtype_bytes": itemsize, "threads": threads, "kernel": kernel}
-    estimate = resources.spectrum("relu", **sizes)
+    needed = EmpiricalKernel(mlp, kernel, MemoryBudget(10**9, 2048, 1)).needed(m, itemsize)
+    row = Row(n=m, d=784, width=64, depths=[3], seeds=1, kernel_size=m, dtype_bytes=itemsize)
+    estimate = resources.spectrum("relu", row, kernel)
     assert needed + 8 * m * 784 <= estimate.memory <= 2 * needed + 10**9
 
 
@@ -102,62 +107,64 @@ def test_numbers_of_the_programs_are_theirs():
 def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
     """Nothing for a linear one, an interpolated function where there is no closed form."""
     activation = activations.get(variant + name)
-    sizes = {"n": 500, "d": 20, "depths": [3], "seeds": 2}
-    blocks = {"kernel_size": 100, "blocks": 5, "full_below": 2048}
+    row = Row(n=500, d=20, depths=[3], seeds=2, kernel_size=100, blocks=5)
     by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
     bends = isinstance(dual(activation, np.ones(1)), by_quadrature)
     alike = "tanh" if bends else "linear" if activation.name == "linear" else "relu"
-    expected = resources.infinite_spectrum(alike, **sizes, **blocks)
-    assert resources.infinite_spectrum(activation.name, **sizes, **blocks) == expected
+    expected = resources.infinite_spectrum(alike, row)
+    assert resources.infinite_spectrum(activation.name, row) == expected
     alike = "relu" if activation.homogeneous else "tanh" if bends else "erf"
-    expected = resources.infinite_min_angle(alike, **sizes)
-    assert resources.infinite_min_angle(activation.name, **sizes) == expected
+    expected = resources.infinite_min_angle(alike, row)
+    assert resources.infinite_min_angle(activation.name, row) == expected
 
 
-# Peak memory in MB and seconds of a core: MNIST and the like, measured.
-MEASURED = [
-    ("spectrum", ["relu"], MNIST | BLOCKS | {"width": 512, "depths": [10], "seeds": 5}, 812, 146),
-    ("spectrum", ["linear"], MNIST | BLOCKS | {"width": 512, "depths": [10], "seeds": 5}, 878, 252),
-    ("infinite_spectrum", ["relu"], MNIST | BLOCKS | {"depths": [3], "seeds": 5}, 540, 41),
-    ("min_angle", ["relu"], MNIST | {"width": 512, "depths": [8], "seeds": 5}, 2944, 366),
-    ("min_angle", ["relu"], MNIST | {"width": 512, "depths": [0], "seeds": 5}, 932, 173),
-    ("infinite_min_angle", ["relu"], MNIST | {"depths": [7], "seeds": 1}, 683, 31),
-    ("training", ["mlp"], NETWORK | {"seeds": 1, "rates": 2, "epochs": 100, "batch": 200}, 442, 17),
-]
-
-
-@pytest.mark.parametrize(("kind", "names", "sizes", "megabytes", "seconds"), MEASURED)
-def test_rates_are_near_to_what_was_measured(kind, names, sizes, megabytes, seconds):
-    estimate = getattr(resources, kind)(*names, **sizes)
-    rule = "train_network" if kind == "training" else f"compute_{kind}"
+# Peak memory in MB and seconds of a core: MNIST, measured.
+@pytest.mark.parametrize(
+    ("kind", "activation", "depth", "seeds", "megabytes", "seconds"),
+    [
+        ("spectrum", "relu", 10, 5, 812, 146),
+        ("spectrum", "linear", 10, 5, 878, 252),
+        ("infinite_spectrum", "relu", 3, 5, 540, 41),
+        ("min_angle", "relu", 8, 5, 2944, 366),
+        ("min_angle", "relu", 0, 5, 932, 173),
+        ("infinite_min_angle", "relu", 7, 1, 683, 31),
+    ],
+)
+def test_rates_are_near_to_what_was_measured(kind, activation, depth, seeds, megabytes, seconds):
+    estimate = getattr(resources, kind)(activation, replace(MNIST, depths=[depth], seeds=seeds))
     assert 1.1e6 * megabytes < estimate.memory < 3e6 * megabytes + 1e9
-    assert 0.7 < resources.core_seconds(rule, estimate) / seconds < 1.4
-
-
-IMAGES = {"d": 3072, "image": (32, 32, 3), "classes": 10, "seeds": 1, "rates": 1, "epochs": 1}
+    assert 0.7 < resources.core_seconds(f"compute_{kind}", estimate) / seconds < 1.4
 
 
 @pytest.mark.parametrize(
-    ("model", "n", "n_test", "depth", "width", "seconds"),
+    ("model", "n", "depth", "width", "seconds"),
     [
-        ("fc_layer_norm", 1600, 400, 32, 512, 2.5),
-        ("fc_batch_norm", 400, 100, 8, 2000, 2.6),
-        ("resnet_batch_norm", 1600, 400, 8, 4, 1.4),
-        ("resnet", 800, 100, 8, 8, 1.5),
-        ("resnet_batch_norm", 100, 100, 32, 16, 1.9),
+        ("fc_layer_norm", 1600, 32, 512, 2.5),
+        ("fc_batch_norm", 400, 8, 2000, 2.6),
+        ("resnet_batch_norm", 1600, 8, 4, 1.4),
+        ("resnet", 800, 8, 8, 1.5),
+        ("resnet_batch_norm", 100, 32, 16, 1.9),
     ],
 )
-def test_modules_take_what_they_were_measured_to(model, n, n_test, depth, width, seconds):
-    sizes = {"n": n, "loaded": n, "n_test": n_test, "depth": depth, "width": width, "batch": 100}
-    flops = resources.training(model, **IMAGES, **sizes).flops
-    assert 0.5 < flops / resources.CORE["train_network"].rate / seconds < 2
+def test_trainings_take_what_they_were_measured_to(model, n, depth, width, seconds):
+    image = (32, 32, 3) if "resnet" in model else None
+    one = settings(width=width, batch_size=100, image=image)
+    estimate = resources.training(model, one, depth, loaded=n, d=3072, classes=10)
+    assert 0.5 < estimate.flops / resources.CORE["train_network"].rate / seconds < 2
+
+
+def test_an_ensemble_takes_what_it_was_measured_to():
+    square = {"loss": "square", "outputs": "scalar", "batch_size": "all"}
+    two = settings(width=1024, learning_rates=(0.1, 0.2), epochs=100, **square)
+    estimate = resources.training("mlp", two, 4, loaded=200, d=64)
+    assert 1.1e6 * 442 < estimate.memory < 3e6 * 442 + 1e9
+    assert 0.7 < resources.core_seconds("train_network", estimate) / 17 < 1.4
 
 
 def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
-    sizes = {"n": 5000, "loaded": 5000, "d": 3072, "depth": 64, "classes": 10, "epochs": 3}
-
     def fc(width: int, seeds: int) -> ResourceEstimate:
-        return resources.training("fc", **sizes, width=width, seeds=seeds, rates=2, batch=128)
+        several = settings(width=width, seeds=tuple(range(seeds)), learning_rates=(0.1, 0.2))
+        return resources.training("fc", several, 64, loaded=5000, d=3072)
 
     assert fc(3000, 1).memory == fc(3000, 10).memory > 4 * 0.57e9 * 4 * 2
     assert fc(3000, 10).flops == pytest.approx(10 * fc(3000, 1).flops)
@@ -166,57 +173,68 @@ def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
 
 def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
     def at(*depths: int) -> ResourceEstimate:
-        return resources.spectrum("relu", **MNIST, **BLOCKS, width=512, depths=depths, seeds=2)
+        return resources.spectrum("relu", replace(MNIST, depths=depths))
 
     assert at(1, 3).flops == pytest.approx(at(1).flops + at(3).flops)
     assert at(1, 3).memory == at(3).memory > at(1).memory
 
 
-KINDS = [
-    (resources.preparation, []),
-    (resources.description, []),
-    *((resources.spectrum, [name]) for name in ("relu", "linear")),
-    *((resources.infinite_spectrum, [name]) for name in ("relu", "linear", "tanh")),
-    *((resources.min_angle, [name]) for name in ("relu", "linear")),
-    *((resources.infinite_min_angle, [name]) for name in ("relu", "tanh")),
-    *((resources.training, [name]) for name in ("mlp", "fc_layer_norm")),
-    (resources.training_kernel, ["relu"]),
-]
-FIXED = {"full_below": [0, 10**9], "dtype_bytes": [4, 8], "kernel": ["empirical_ntk"]}
-FIXED |= {"image": [None], "evaluate_every": [1, 3], "loaded": [5000]}
+ROWS = [(resources.spectrum, "relu"), (resources.spectrum, "linear")]
+ROWS += [(resources.infinite_spectrum, name) for name in ("relu", "linear", "tanh")]
+ROWS += [(resources.min_angle, name) for name in ("relu", "linear")]
+ROWS += [(resources.infinite_min_angle, name) for name in ("relu", "tanh")]
+SIZES = ("n", "d", "depths", "seeds", "width", "kernel_size", "blocks")
 
 
-@pytest.mark.parametrize(("kind", "names"), KINDS)
+@pytest.mark.parametrize(("kind", "activation"), ROWS)
 @given(data=st.data())
-def test_more_of_anything_costs_no_less(kind, names, data):
-    sizes, more = {}, {}
-    parameters = [*inspect.signature(kind).parameters][len(names) :]
-    varied = data.draw(st.sampled_from([name for name in parameters if name not in FIXED]))
-    for name in parameters:
-        values = st.sampled_from(FIXED[name]) if name in FIXED else st.integers(1, 2000)
-        sizes[name] = more[name] = data.draw(values, label=name)
-        if name == varied:
-            more[name] += data.draw(st.integers(1, 2000), label="added")
-        if name == "depths":
-            # from 0 to 1 a kernel takes the place of a factor, and may cost less
-            sizes[name], more[name] = [sizes[name]], [more[name]]
-    less, greater = kind(*names, **sizes), kind(*names, **more)
+def test_more_of_anything_in_a_row_costs_no_less(kind, activation, data):
+    sizes = {name: data.draw(st.integers(1, 2000), label=name) for name in SIZES}
+    varied, added = data.draw(st.sampled_from(SIZES)), data.draw(st.integers(1, 2000))
+    fixed = {"full_below": data.draw(st.sampled_from([0, 10**9]))}
+    fixed["dtype_bytes"] = data.draw(st.sampled_from([4, 8]))
+    more = sizes | {varied: sizes[varied] + added}
+    # from 0 to 1 a kernel takes the place of a factor, and may cost less
+    less, greater = (
+        kind(activation, Row(**each | fixed | {"depths": [each["depths"]]}))
+        for each in (sizes, more)
+    )
     assert less.flops <= greater.flops
     assert less.memory <= greater.memory
 
 
-@pytest.mark.parametrize("study", ["orthogonality", "linearity"])
-def test_a_study_of_networks_asks_for_the_widest(study):
-    sizes = {"dense": False, "n": 10, "d": 3072, "loaded": 50000, "seeds": 2, "steps": 100}
-    sizes |= {"expansions": 2, "radii": 3, "directions": 10}
+@pytest.mark.parametrize("model", ["mlp", "fc_layer_norm", "kernel"])
+@given(data=st.data())
+def test_more_of_anything_in_a_training_costs_no_less(model, data):
+    names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")
+    sizes = {name: data.draw(st.integers(1, 500), label=name) for name in names}
+    varied, added = data.draw(st.sampled_from(names)), data.draw(st.integers(1, 500))
+
+    def estimate(loaded, d, depth, seeds, rates, **values) -> ResourceEstimate:
+        several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
+        chosen = settings(**values, **several)
+        if model == "kernel":
+            return resources.training_kernel("relu", chosen, depth, loaded=loaded, d=d)
+        return resources.training(model, chosen, depth, loaded=loaded, d=d)
+
+    less, greater = estimate(**sizes), estimate(**sizes | {varied: sizes[varied] + added})
+    assert less.flops <= greater.flops
+    assert less.memory <= greater.memory
+
+
+@pytest.mark.parametrize("name", ["orthogonality", "linearity"])
+def test_a_study_of_networks_asks_for_the_widest(name):
+    study = {"samples": 10, "seeds": [1, 2], "steps": 100, "expansions": 2, "radii": [1, 2, 3]}
+    study |= {"directions": 10}
+    deep, data = {"hidden": ["m"] * 4}, {"d": 3072, "loaded": 50000}
     small, large = (
-        resources.feedforward_study(study, [[16] * 4, [widest] * 4], **sizes)
+        resources.feedforward_study(name, study | {"widths": [16, widest]}, deep, **data)
         for widest in (1024, 4096)
     )
     weights = 8 * 3 * 4096**2  # of the layers between hidden ones, without the input's
     assert large.memory - small.memory > 4 * weights
     # products of a layer's size, and of vectors with its weights, of which linearity has no others
-    least, most = {"orthogonality": (16, 64), "linearity": (15, 17)}[study]
+    least, most = {"orthogonality": (16, 64), "linearity": (15, 17)}[name]
     assert least < large.flops / small.flops < most
 
 
@@ -227,21 +245,17 @@ def test_requests_leave_room_and_grow_with_attempts_up_to_a_day(flops, size, att
     least = 3 * resources.core_seconds(kind, estimate) / 60
     assert min(24 * 60, max(10, least)) <= asked <= 24 * 60
     assert again == min(24 * 60, 2 * asked)
-    assert resources.runtime(kind, estimate, attempt, threads=4) <= asked
     asked, again = (resources.mem_mb(estimate, tried) for tried in (attempt, attempt + 1))
-    assert 1e6 * asked >= 1.25 * size + resources.SNAKEMAKE
+    assert 1e6 * asked >= 1.25 * size + allocation.SNAKEMAKE
     assert again >= asked
 
 
-def test_a_gpu_counts_where_a_rule_can_use_one_and_threads_do_not_speed_it_up():
+def test_a_gpu_counts_where_a_rule_can_use_one():
     large = ResourceEstimate(1e16, 1e9)
     on_core = resources.core_seconds("train_network", large)
     assert resources.core_seconds("train_network", large, gpu=True) < on_core / 10
     light = ("compute_infinite_spectrum", large)
     assert resources.core_seconds(*light, gpu=True) == resources.core_seconds(*light)
-    on_gpu = ResourceEstimate(1e15, 1e9)
-    minutes = [resources.runtime("train_network", on_gpu, gpu=True, threads=t) for t in (1, 8)]
-    assert minutes[0] == minutes[1] > 10
 
 
 def test_nothing_heavy_is_imported():
@@ -269,4 +283,4 @@ def test_nothing_heavy_is_imported():
     ],
 )
 def test_what_slurm_has_granted_counts(environ, expected):
-    assert resources.granted_bytes(environ) == expected
+    assert allocation.granted_bytes(environ) == expected

@@ -3,79 +3,52 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from types import SimpleNamespace
 
 import estimate_costs
-import pytest
 import yaml
 
-from tests.clone import Clone
+from tests.clone import ROOT, Clone
+from tests.workflow.conftest import CI
 
-ROOT = Path(__file__).parents[2]
 
-
-def plan(clone: Clone, *arguments: str) -> dict[str, list[SimpleNamespace]]:
-    """Return resources and outputs of the jobs that would run, by rule."""
-    done = clone.run(*arguments, "--executor", "local", "-n")
-    found: dict[str, list[SimpleNamespace]] = {}
+def plan(clone: Clone, *arguments: str) -> list[tuple[str, dict[str, str], str]]:
+    """Return rule, resources and outputs of the jobs that would run."""
+    done = clone.run("all", *arguments, "--executor", "local", "-n")
+    jobs = []
     for job in re.split(r"\n(?=(?:local)?rule )", done.stdout + done.stderr)[1:]:
-        name = re.match(r"(?:local)?rule (\w+):", job).group(1)
-        resources = re.search(r"^ +resources: (.*)$", job, re.MULTILINE).group(1)
-        pairs = dict(pair.split("=", 1) for pair in resources.split(", "))
+        rule = re.match(r"(?:local)?rule (\w+):", job)[1]
+        resources = re.search(r"^ +resources: (.*)$", job, re.MULTILINE)[1]
         output = re.search(r"^ +output: (.*)$", job, re.MULTILINE)
-        outputs = output.group(1) if output else ""
-        found.setdefault(name, []).append(SimpleNamespace(resources=pairs, outputs=outputs))
-    return found
+        pairs = dict(pair.split("=", 1) for pair in resources.split(", "))
+        jobs.append((rule, pairs, output[1] if output else ""))
+    return jobs
 
 
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory) -> dict[str, list[SimpleNamespace]]:
-    """The jobs of the papers' own sizes with the Slurm profile."""
-    return plan(Clone(tmp_path_factory.mktemp("planned") / "clone"), "all", "--profile", "slurm")
-
-
-def test_only_portable_resources_are_asked_for(planned):
-    """Other engines know these: Kubernetes, AWS Batch, generic ones. The profile adds gpu."""
-    names = {name for jobs in planned.values() for job in jobs for name in job.resources}
-    sizes_in_other_units = {"mem", "mem_mib", "disk", "disk_mib"}
-    assert names - sizes_in_other_units == {
-        *("mem_mb", "runtime", "disk_mb", "tmpdir", "core_seconds"),
-        *("gpu", "device"),
+def test_jobs_on_a_cluster_ask_for_what_their_size_needs(clone):
+    """Other engines know the names of these resources too; the profile adds gpu."""
+    jobs, minutes = plan(clone, "--profile", "slurm"), {}
+    names = {name for _, resources, _ in jobs for name in resources}
+    assert names - {"mem", "mem_mib", "disk", "disk_mib"} == {  # sizes in other units
+        *("mem_mb", "runtime", "disk_mb", "tmpdir", "core_seconds", "gpu", "device")
     }
-    for rule, jobs in planned.items():
-        for job in jobs:
-            assert ("gpu" in job.resources) == (rule == "train_network"), rule
+    for rule, resources, output in jobs:
+        assert ("gpu" in resources) == (rule == "train_network"), rule
+        assert int(resources["mem_mb"]) >= 1000, rule
+        assert rule == "all" or int(resources["runtime"]) >= 10, rule
+        if match := re.search(r"training/fig3/mnist/.*/depth-(\d+)\.", output):
+            minutes[int(match[1])] = int(resources["runtime"])
+    assert len(minutes) == 10
+    assert minutes[10] > 2 * minutes[2]
 
 
 def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
-    found = plan(clone, "all", "--profile", "gpu", "--configfile", "config/ci.yaml")
-    for rule, jobs in found.items():
-        for job in jobs:
-            asked = (job.resources.get("gpu"), job.resources.get("device"))
-            networks = "compute_(spectrum|min_angle)|measure_(orthogonality|linearity)"
-            on_cpu = "cpu" if re.match(networks, rule) else None
-            expected = ("1", "cuda") if rule == "train_network" else (None, on_cpu)
-            assert asked == expected, rule
+    networks = "compute_(spectrum|min_angle)|measure_(orthogonality|linearity)"
+    for rule, resources, _ in plan(clone, "--profile", "gpu", *CI):
+        on_cpu = (None, "cpu" if re.match(networks, rule) else None)
+        expected = ("1", "cuda") if rule == "train_network" else on_cpu
+        assert (resources.get("gpu"), resources.get("device")) == expected, rule
     profile = yaml.safe_load((ROOT / "profiles/gpu/config.yaml").read_text())
     assert profile["resources"] == ["gpu=1"]
-
-
-def test_every_job_asks_for_memory_and_time(planned):
-    for rule, jobs in planned.items():
-        for job in jobs:
-            assert int(job.resources["mem_mb"]) >= 1000, rule
-            if rule != "all":
-                assert int(job.resources["runtime"]) >= 10, rule
-
-
-def test_deeper_networks_ask_for_more_time(planned):
-    asked = {}
-    for job in planned["train_network"]:
-        if match := re.search(r"training/fig3/mnist/.*/depth-(\d+)\.", job.outputs):
-            asked[int(match.group(1))] = int(job.resources["runtime"])
-    assert len(asked) == 10
-    assert asked[10] > 2 * asked[2]
 
 
 def test_jobs_run_through_another_engine_with_the_same_resources(clone):
@@ -85,7 +58,7 @@ def test_jobs_run_through_another_engine_with_the_same_resources(clone):
     )
     target = "results/ci/tables/training/gradient_descent.parquet"
     clone.run(
-        *(target, "--configfile", "config/ci.yaml", "--executor", "cluster-generic", "--jobs", "2"),
+        *(target, *CI, "--executor", "cluster-generic", "--jobs", "2"),
         "--cluster-generic-submit-cmd",
         "sh submit.sh {threads} {resources.mem_mb} {resources.runtime}",
         *("--default-resources", "mem_mb=1500", "runtime=20"),
@@ -99,9 +72,9 @@ def test_jobs_run_through_another_engine_with_the_same_resources(clone):
 
 def test_the_estimate_of_a_finished_run_says_how_far_off_it_was(finished, monkeypatch, capsys):
     monkeypatch.chdir(finished.folder)
-    assert estimate_costs.main(["--configfile", "config/ci.yaml"]) == 0
+    assert estimate_costs.main([*CI]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Nothing remains to be run.")
-    assert int(re.search(r"^Fitted to (\d+) finished jobs", text, re.MULTILINE).group(1)) > 50
-    ratio = re.search(r"^all +\d+ +[\d.]+ +[\d.]+ +([\d.]+)$", text, re.MULTILINE).group(1)
+    assert int(re.search(r"^Fitted to (\d+) finished jobs", text, re.MULTILINE)[1]) > 50
+    ratio = re.search(r"^all +\d+ +[\d.]+ +[\d.]+ +([\d.]+)$", text, re.MULTILINE)[1]
     assert 0.2 < float(ratio) < 3  # of starting processes, on a machine with other load

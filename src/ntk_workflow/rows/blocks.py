@@ -19,7 +19,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning
 from ntk_conditioning.tables.spectra import spectra_row
-from ntk_workflow import resources
+from ntk_workflow import allocation
 from ntk_workflow.cli import (
     limit_threads,
     logger,
@@ -84,7 +84,7 @@ def available_memory(memory_gb: float | None, device: torch.device | None = None
         return int(memory_gb * memory.GB)
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min([memory.available_bytes(), *resources.granted_bytes(os.environ)])
+    return min([memory.available_bytes(), *allocation.granted_bytes(os.environ)])
 
 
 def memory_budget(args: argparse.Namespace, device: torch.device | None = None) -> MemoryBudget:

@@ -1,0 +1,114 @@
+"""The figures of a run, its claims and its pages."""
+
+from __future__ import annotations
+
+import fnmatch
+from functools import cached_property
+from typing import Any
+
+from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.config import did_you_mean, source_of
+from ntk_workflow.figures import listing, parameters
+from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
+
+
+class Figures(Run):
+    """What the rules of figures, claims and pages need."""
+
+    @cached_property
+    def drawn_figures(self) -> list[str]:
+        """The figures that `all` draws: those of the config whose studies are not switched off."""
+        return [name for name in self.config["figures"] if not self._off(name)]
+
+    def _off(self, figure: str) -> list[str]:
+        """Return the studies that a figure needs and that are switched off."""
+        spec = self.figures[figure]
+        needed = [STUDY_OF[table] for table in spec["tables"] if table in STUDY_OF]
+        off = [study for study in needed if not self.is_on(study)]
+        patterns = spec.get("experiments")
+        if patterns and not fnmatch.filter(self.experiments, patterns[0]):
+            off.append(f"training.{patterns[0].removesuffix('*')}")
+        return list(dict.fromkeys(off))
+
+    def suggestion(self, w: Any) -> list[str]:
+        """Refuse a target that does not exist, with those that are like it."""
+        targets = ["all", "bundle", "claims", *map(listing.target, self.figures)]
+        similar = [name for name in targets if w.target in name]
+        advice = (
+            f"did you mean {' or '.join(similar)}?" if similar else did_you_mean(w.target, targets)
+        )
+        raise ConfigError(f"no target {w.target!r}; {advice}")
+
+    def figure_files(self, figure: str) -> list[str]:
+        """Return what a figure consists of."""
+        return [self.path("figures", f"{figure}.{kind}") for kind in ("pdf", "png")]
+
+    def figure_tables(self, w: Any) -> list[str]:
+        """Return the tables that a figure's notebook reads."""
+        if off := self._off(w.figure):
+            raise ConfigError(
+                f"{w.figure} needs {' and '.join(off)}, which the config lacks or switches off"
+            )
+        for key, choices in self.figures[w.figure].get("needs", {}).items():
+            have = self.config[key] if isinstance(self.config[key], list) else [self.config[key]]
+            if not set(choices) & set(have):
+                raise ConfigError(
+                    f"{source_of([key], self.layers)}: {w.figure} needs {' or '.join(choices)} in "
+                    f"{key!r}, which is {self.config[key]!r}; add it there or remove the figure"
+                )
+        return [path for paths in self._tables_of(w.figure).values() for path in paths]
+
+    def _tables_of(self, figure: str) -> dict[str, list[str]]:
+        """Return the files of each table of a figure; trainings have one for each experiment."""
+        return parameters.tables_of(self.figures[figure], self.experiments, self.path("tables"))
+
+    def figure_parameters(self, w: Any) -> list[str]:
+        """Return a notebook's parameters as NAME=VALUE: its tables, config values and files."""
+        pdf, png = self.figure_files(w.figure)
+        spec, tables = self.figures[w.figure], self._tables_of(w.figure)
+        values = parameters.parameters(spec, self.config, tables=tables, pdf=pdf, png=png)
+        return parameters.to_words(values)
+
+    def paper_pdf(self, figure: str) -> str:
+        """Return where a figure lies that is collected for a paper."""
+        return self.path("paper", f"{listing.target(figure)}.pdf")
+
+    def paper_figures(self, w: Any) -> list[str]:
+        """Return the figures that are collected, as NAME=PDF."""
+        return [f"{listing.target(f)}={self.figure_files(f)[0]}" for f in self.drawn_figures]
+
+    def captions(self, w: Any) -> list[str]:
+        """Return their captions, as NAME=FILE."""
+        return [f"{listing.target(f)}=notebooks/{f}.rst" for f in self.drawn_figures]
+
+    def caption_content(self, w: Any) -> list[str]:
+        """Return digests of their captions: they are no inputs, so that touching does nothing."""
+        return [content(str(self.source / f"notebooks/{f}.rst")) for f in self.drawn_figures]
+
+    def papers_with_experiments(self, w: Any) -> list[str]:
+        """Return the papers that have numerical experiments of their own."""
+        self.require("claim_experiments")
+        return claim_tables.with_experiments(self.papers)
+
+    def paper_files(self, w: Any) -> list[str]:
+        """Return the files of the papers' claims."""
+        self.require("papers")
+        return [f"papers/{name}.yaml" for name in self.papers]
+
+    def claimed_tables(self, w: Any) -> list[str]:
+        """Return the tables that claims are about; claims on a study that is off are not tested."""
+        claimed = claim_tables.tables(self.papers)
+        return [self.path("tables", f"{name}.parquet") for name in claimed if name in self.tables]
+
+    @cached_property
+    def pages(self) -> list[str]:
+        """The pages of the run: its claims, its small tables, config and versions."""
+        shown = [page for page in listing.PAGES if page == "run" or page in self.tables]
+        pages = [self.path("pages", f"{page}.html") for page in shown]
+        return [*([self.path("claims.html")] if self.papers else []), *pages]
+
+    def page_sources(self, w: Any) -> list[str]:
+        """Return what a page of the report is made from."""
+        if w.page == "run":
+            return [self.path("record", name) for name in ("config.yaml", "versions.json")]
+        return [self.path("tables", f"{w.page}.parquet")]

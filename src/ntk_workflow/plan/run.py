@@ -1,0 +1,141 @@
+"""The base of a plan: which studies and tables a run has, where its files are, and its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from ntk_conditioning.networks import activations
+from ntk_workflow.checks import GRID, used_datasets
+from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.config import Layer
+from ntk_workflow.figures.parameters import TRAINING_TABLES
+from ntk_workflow.provenance import digests
+from ntk_workflow.settings import words
+
+#: The study that makes a table, by table; tables of the main grid are made whenever it is there.
+STUDY_OF = {
+    "activation_study": "activation_study",
+    "bounds": "bounds_study",
+    "orthogonality": "orthogonality_study",
+    "linearity": "linearity_study",
+    "precision": "precision_study",
+    "activations": "activation_constants",
+    "claim_experiments": "claim_experiments",
+    "claims": "papers",
+    **dict.fromkeys(TRAINING_TABLES, "training"),
+}
+TABLES = ("spectra", "conditioning", "angles", "datasets", *STUDY_OF, "width_slopes")
+
+_BUILT_IN = frozenset(activations.names())
+
+
+class ConfigError(ValueError):
+    """A config asks for what cannot be had; a line for each mistake."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run, from its config.
+
+    ``source`` is the folder of the workflow, ``mistakes`` what is wrong with each study, see
+    `checks.Checks`.
+    """
+
+    config: Mapping[str, Any]
+    catalogue: Mapping[str, Mapping[str, Any]]
+    figures: Mapping[str, Mapping[str, Any]]
+    papers: Mapping[str, Any]
+    source: Path
+    layers: Sequence[Layer] = ()
+    mistakes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def require(self, study: str) -> None:
+        """Raise `ConfigError` if a study is switched off or has mistakes."""
+        lines = [*self.mistakes.get(study, ())]
+        if study != GRID and not self.section(study):
+            lines.append(f"config: {study} is switched off (null), and what was asked for needs it")
+        if lines:
+            raise ConfigError("\n".join(lines))
+
+    def section(self, study: str) -> Any:
+        """Return a study's part of the config; the main grid has the whole of it."""
+        section: Any = self.config
+        for key in study.split(".") if study != GRID else ():
+            section = (section or {}).get(key)
+        return section
+
+    def is_on(self, study: str) -> bool:
+        """Return whether anything is to be done for a study."""
+        if study == "training":
+            return bool(self.experiments)
+        idle = study == "claim_experiments" and not claim_tables.with_experiments(self.papers)
+        return bool(self.section(study)) and not idle
+
+    @cached_property
+    def experiments(self) -> dict[str, Mapping[str, Any]]:
+        """The experiments with trained networks, by name, so that their order reruns nothing."""
+        given = self.config["training"] or {}
+        return {name: given[name] for name in sorted(given) if given[name]}
+
+    @cached_property
+    def tables(self) -> list[str]:
+        """The tables of the run: those whose studies are not switched off."""
+        on = [name for name in TABLES if self.is_on(STUDY_OF.get(name, GRID))]
+        slopes = {"orthogonality", "linearity"} <= {*on}
+        return [name for name in on if name != "width_slopes" or slopes]
+
+    @cached_property
+    def used_datasets(self) -> list[str]:
+        """The datasets of the run."""
+        return used_datasets(self.config)
+
+    def path(self, *parts: str) -> str:
+        """Return where a file of the run is."""
+        return "/".join(("results", self.config["run"], *parts))
+
+    def plugins(self, *names: str) -> list[str]:
+        """Return the files that register activations; none if all are the package's own."""
+        built_in = {activations.base_name(name) for name in names} <= _BUILT_IN
+        return [] if built_in else list(self.config["activation_files"])
+
+    def activation(self, w: Any) -> list[str]:
+        """Return the files of an activation of the user's own as options."""
+        return [f"--activation-file={file}" for file in self.plugins(w.activation)]
+
+    def activations(self, study: str) -> list[str]:
+        """Return the activations of a study."""
+        section = self.section(study) or []
+        return list(section if isinstance(section, list) else section["activations"])
+
+    def code(self, *programs: str, study: str = "") -> Callable[[Any], str]:
+        """Return a parameter: the digest of programs, what they import, and own activations.
+
+        Programs may contain wildcards. Activations are those of a study, or a job's.
+        """
+
+        def digest(w: Any) -> str:
+            names = self.activations(study) if study else [w.get("activation", "relu")]
+            paths = [program.format(**dict(w)) for program in programs]
+            return self.digest(*paths, *self.plugins(*names))
+
+        return digest
+
+    @cache  # noqa: B019 one plan lives as long as Snakemake
+    def digest(self, *programs: str) -> str:
+        """Return the digest of programs and what they import."""
+        return digests.source_digest(*programs, source=self.source / "src")
+
+
+def options(values: Mapping[str, Any]) -> list[str]:
+    """Return values as command-line options, in an order that does not depend on the config's."""
+    return [word for key in sorted(values) for word in words(key, values[key])]
+
+
+@cache
+def content(path: str) -> str:
+    """Return a digest of a user's file or folder, taken once each time Snakemake starts."""
+    return digests.path_digest(path)
