@@ -104,7 +104,8 @@ def parse(text: str) -> Expression:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = getattr(error, "msg", one_line(error))
         raise ExpressionError(f"{_short(text)}: {reason}; {ALLOWED}") from None
-    levels, nodes = 0, [tree]
+    levels = 0
+    nodes: list[ast.AST] = [tree]
     while nodes:  # without recursion
         levels, nodes = levels + 1, [part for node in nodes for part in ast.iter_child_nodes(node)]
     if levels > DEEPEST:

@@ -65,6 +65,7 @@ HOSTILE = [
         "log(depth, bound)",
     ),
     *("(depth := 1)", "depth = 1", "depth if depth else 1", "`depth`", "depth\0", ""),
+    "log(depth, bound)",
     # what is no number or text of a column
     *("True", "1j", "'text'", "'text' * 1000000000", "depth == 'text' * 1000000000"),
     *("1 / 0", "(-8) ** 0.5", "1e999", "9**9**9", "depth ** (9**9**9)", "9" * 400, "9" * 5000),
