@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import yaml
 
 from ntk_conditioning.files import atomic, sha256
 from ntk_workflow.bundle import archive, bag, crate
-from ntk_workflow.bundle.run_description import ROWS, described
+from ntk_workflow.bundle.run_description import described
 from ntk_workflow.cli import Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
+from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.places import published
 from ntk_workflow.provenance.versions import PROJECT
-
-LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
 
 log = logger(__file__)
 
@@ -30,20 +29,24 @@ log = logger(__file__)
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     known = json.loads(args.jobs.read_text(encoding="utf-8"))
-    copied = [*args.files, args.jobs, *(row_paths(known, args.run) if args.include_rows else [])]
+    folders = tuple(f"results/{args.run}/{name}/" for name in crate.ROWS)
+    rows = [Path(name) for name in known["files"] if name.startswith(folders)]
+    catalogues = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in args.catalogues]
+    entries = {name: entry for catalogue in catalogues for name, entry in catalogue.items()}
+    run = described(
+        args.run, args.files, known["jobs"], {name: entries[name] for name in args.datasets}
+    )
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / args.run
-        for path in copied:
+        for path in [*args.files, args.jobs, *(rows if args.include_rows else [])]:
             copy(path, folder / path)
         for path in args.workflow:
             copy(path, folder / "workflow" / inside(path))
         for path in args.own_catalogues:
             publish(path, folder / "workflow" / inside(path))
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
-        run = described(args, known)
-        (folder / "README.md").write_text(
-            render("bundle.md.j2", title=run.title, run=run.name), encoding="utf-8"
-        )
+        readme = render("bundle.md.j2", title=run.title, run=run.name)
+        (folder / "README.md").write_text(readme, encoding="utf-8")
         warn_of_places(folder)
         crate.write(folder, run)
         information = {
@@ -62,26 +65,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = Parser(description=__doc__)
+    paths: dict[str, Any] = {"type": Path, "nargs": "+", "required": True}
     parser.add_argument("--run", required=True, help="name of the run")
-    parser.add_argument("--files", type=Path, nargs="+", required=True, help="tables, figures, ...")
+    parser.add_argument("--files", **paths, help="tables, figures, ...")
     parser.add_argument("--jobs", type=Path, required=True, help="record of the jobs (.json)")
-    parser.add_argument(
-        "--workflow", type=Path, nargs="+", required=True, help="files and folders of its source"
-    )
-    parser.add_argument("--catalogues", nargs="+", required=True, help="catalogues of the data")
+    parser.add_argument("--workflow", **paths, help="files and folders of its source")
+    parser.add_argument("--catalogues", **paths, help="catalogues of the data")
     parser.add_argument("--datasets", nargs="+", required=True, help="datasets of the run")
-    parser.add_argument(
-        "--own-catalogues", type=Path, nargs="*", default=[], help="those that are no source"
-    )
+    own = "those that are no source"
+    parser.add_argument("--own-catalogues", type=Path, nargs="*", default=[], help=own)
     parser.add_argument("--include-rows", action="store_true", help="put the rows in too")
     parser.add_argument("--output", type=Path, required=True, help="bundle to write (.zip)")
     return parser.parse_args(argv)
-
-
-def row_paths(known: Mapping[str, Any], run: str) -> list[Path]:
-    """Return the rows of a run, of which its jobs know."""
-    folders = tuple(f"results/{run}/{folder}/" for folder in ROWS)
-    return [Path(name) for name in known["files"] if name.startswith(folders)]
 
 
 def inside(path: Path) -> Path:
@@ -111,9 +106,9 @@ def publish(source: Path, target: Path) -> None:
 def warn_of_places(folder: Path) -> None:
     """Say which files name the user's folders: a profile or a config that was edited may."""
     places = [str(place).encode() for place in (Path.cwd(), Path.home()) if place.parts[1:]]
-    for path in archive.files_in(folder):
+    for name, path in archive.files_by_name(folder).items():
         if any(place in path.read_bytes() for place in places):
-            log.warning("%s names a folder of yours", path.relative_to(folder).as_posix())
+            log.warning("%s names a folder of yours", name)
 
 
 if __name__ == "__main__":

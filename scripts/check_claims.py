@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,9 +18,13 @@ from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
-from ntk_workflow.claims import VERDICTS, Claim, ClaimError, Paper, check, pages, read_paper
-from ntk_workflow.claims.pages import Checked
+from ntk_workflow.claims.checking import VERDICTS, check
+from ntk_workflow.claims.pages import Checked, page
+from ntk_workflow.claims.papers import ClaimError, Paper, read_paper
 from ntk_workflow.cli import Parser, SchemaError, logger, require_valid, run_main
+
+#: Columns of the table that are keys of a claim.
+KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "figure")
 
 log = logger(__file__)
 
@@ -39,17 +43,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     papers = [load_paper(path) for path in args.papers]
     needed = {table for paper in papers for table in paper.tables}
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
-    checked_papers = [
-        (paper, [Checked(claim, check(claim, frames)) for claim in paper.claims])
-        for paper in papers
-    ]
-    for paper, checked in checked_papers:
-        counts = {name: sum(one.finding.verdict == name for one in checked) for name in VERDICTS}
-        in_words = ", ".join(f"{count} {name}" for name, count in counts.items())
-        log.info("%s: %s", paper.name, in_words)
-    for path, page in ((args.markdown, pages.markdown), (args.html, pages.html)):
-        write_text(path, page(args.run, checked_papers))
-    rows = [row(paper, each) for paper, checked in checked_papers for each in checked]
+    results, rows = [], []
+    for paper in papers:
+        checked = [Checked(claim, check(claim, frames)) for claim in paper.claims]
+        results.append((paper, checked))
+        counts = Counter(each.finding.verdict for each in checked)
+        log.info("%s: %s", paper.name, ", ".join(f"{counts[name]} {name}" for name in VERDICTS))
+        for each in checked:
+            claim = each.claim
+            row = {key: getattr(claim, key) for key in KEYS} | asdict(each.finding)
+            row |= {"paper": paper.name, "claim": claim.name, "slice": each.slice or None}
+            note = claim.note and claim.note.strip()
+            rows.append(row | {"statement": claim.statement.strip(), "note": note})
+    write_text(args.markdown, page("claims.md.j2", args.run, results))
+    write_text(args.html, page("claims.html.j2", args.run, results))
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
     return 0
 
@@ -81,27 +88,6 @@ def frame(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path, columns=names)
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
-
-
-def row(paper: Paper, each: Checked) -> dict[str, Any]:
-    """Return a row of the table."""
-    claim: Claim = each.claim
-    return {
-        "paper": paper.name,
-        "claim": claim.name,
-        "place": claim.place,
-        "kind": claim.kind,
-        "statement": claim.statement.strip(),
-        "table": claim.table,
-        "slice": each.slice or None,
-        "quantity": claim.quantity,
-        "comparison": claim.comparison,
-        "target": claim.target,
-        "tolerance": float(claim.tolerance),
-        **asdict(each.finding),
-        "figure": claim.figure,
-        "note": claim.note and claim.note.strip(),
-    }
 
 
 if __name__ == "__main__":

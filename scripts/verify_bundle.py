@@ -6,7 +6,6 @@ checkout's notebooks, and compared with its pictures.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks
+from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.cli import Parser, logger, run_main
 
 log = logger(__file__)
@@ -21,7 +21,10 @@ log = logger(__file__)
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parse(argv)
+    parser = Parser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
+    parser.add_argument("--render", action="store_true", help="draw the figures again, too")
+    args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
         try:
@@ -31,14 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.bundle.is_file():
         log.info("%s: as it was made; sha256 %s", args.bundle, sha256(args.bundle))
     return 0
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments of the command line."""
-    parser = Parser(description=__doc__)
-    parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
-    parser.add_argument("--render", action="store_true", help="draw the figures again, too")
-    return parser.parse_args(argv)
 
 
 def verify(folder: Path, *, render: bool) -> None:
@@ -51,11 +46,9 @@ def verify(folder: Path, *, render: bool) -> None:
     made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
     tables = checks.require_tables(payload / "results")
     checks.require_described(payload)
-    count = len(archive.files_in(payload))
+    count = len(archive.files_by_name(payload))
     log.info("%d files, %d tables, %d files known to jobs", count, tables, made)
     if render:
-        from ntk_workflow.bundle.rerender import require_same_figures
-
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
 
 

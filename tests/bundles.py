@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from ntk_conditioning import tables
+from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.precision import PRECISION
-from ntk_workflow.bundle import archive, bag, crate, jobs
+from ntk_workflow.bundle import archive, bag, crate
 
 RUN = "tiny"
 RECORDS = f"results/{RUN}/record"
@@ -29,11 +30,11 @@ TEXTS = {
 }
 ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
 TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
+OWN = {"name": "own.csv", "sha256": "1" * 64, "bytes": 3}
 DATA = {
     "drawn": {"title": "Drawn", "citation": "nobody"},
-    "mnist": {"title": "MNIST", "licence": "CC BY-SA 3.0", "url": "https://example.org/mnist"}
-    | {"files": [TRAIN]},
-    "own": {"title": "My own", "files": [{"name": "own.csv", "sha256": "1" * 64, "bytes": 3}]},
+    "mnist": {"title": "MNIST", "licence": "MIT", "url": "https://example.org", "files": [TRAIN]},
+    "own": {"title": "My own", "files": [OWN]},
 }
 DESCRIPTION = crate.Run(
     name=RUN,
@@ -44,12 +45,7 @@ DESCRIPTION = crate.Run(
     engine="9.27.1",
     published="2026-01-02T03:04:05+00:00",
     period=("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
-    workflow="workflow/Snakefile",
-    config=f"{RECORDS}/config.yaml",
-    jobs=JOBS,
     results=tuple(TABLES.values()),
-    descriptions={},
-    folders={},
     data=DATA,
 )
 
@@ -80,20 +76,19 @@ def write_payload(folder: Path) -> None:
 def describe(folder: Path) -> None:
     """Write the record of the jobs and the crate's metadata of a payload."""
     (folder / JOBS).unlink(missing_ok=True)
-    paths = archive.files_in(folder / "results")
-    digests = {path.relative_to(folder).as_posix(): jobs.facts(path) for path in paths}
+    paths = archive.files_by_name(folder / "results")
+    files = {f"results/{name}": {"sha256": sha256(path)} for name, path in paths.items()}
     described = [{"rule": f"make_{name}", "outputs": [path]} for name, path in TABLES.items()]
-    (folder / JOBS).write_text(json.dumps({"files": digests, "jobs": described}))
+    (folder / JOBS).write_text(json.dumps({"files": files, "jobs": described}))
     (folder / crate.NAME).unlink(missing_ok=True)
     crate.write(folder, DESCRIPTION)
 
 
 def write_bundle(target: Path, scratch: Path) -> Path:
     """Write the bundle; ``scratch`` is a folder that does not exist yet."""
-    folder = scratch / RUN
-    write_payload(folder)
-    describe(folder)
-    return packed(folder, target)
+    write_payload(scratch / RUN)
+    describe(scratch / RUN)
+    return packed(scratch / RUN, target)
 
 
 def packed(folder: Path, target: Path) -> Path:

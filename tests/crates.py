@@ -21,17 +21,10 @@ FILES = {
 class StoredContexts(HTTPAdapter):
     """Answers requests for the contexts from files; nothing goes out."""
 
-    def send(
-        self, request: requests.PreparedRequest, *_arguments: object, **_options: object
-    ) -> requests.Response:
+    def send(self, request: requests.PreparedRequest, *_: object, **__: object):
         body = io.BytesIO((CONTEXTS / FILES[str(request.url)]).read_bytes())
-        raw = urllib3.HTTPResponse(
-            body,
-            headers={"Content-Type": "application/ld+json"},
-            status=200,
-            preload_content=False,
-            request_url=request.url,
-        )
+        facts = {"headers": {"Content-Type": "application/ld+json"}, "status": 200}
+        raw = urllib3.HTTPResponse(body, preload_content=False, request_url=request.url, **facts)
         return self.build_response(request, raw)
 
 

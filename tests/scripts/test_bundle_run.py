@@ -10,15 +10,17 @@ import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import bundle_run
+import numpy as np
 import pytest
 import record_jobs
 import run_notebook
 import verify_bundle
+import yaml
 from PIL import Image
 
 from ntk_conditioning.files import sha256
@@ -28,7 +30,6 @@ from tests.bundles import JOBS, RECORDS, TABLES, write_payload
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = "results/tiny/bundle/tiny.zip"
-FIGURE = "liu2023relu/fig4_g"
 ROW = "results/tiny/spectra/infinite_ntk/drawn/relu.parquet"
 CODE = "0123456789abcdef"
 FILES = [*TABLES.values(), f"{RECORDS}/config.yaml", f"{RECORDS}/versions.json"]
@@ -84,15 +85,15 @@ def record(*more: str) -> dict[str, Any]:
 
 def bundle(
     *options: str,
-    files: tuple[str, ...] = (),
-    workflow: tuple[str, ...] = (),
-    catalogues: tuple[str, ...] = (),
+    files: Sequence[str] = (),
+    workflow: str = "datasets.yaml",
+    own: Sequence[str] = (),
     dataset: str = "drawn",
 ) -> set[str]:
     """Write the bundle, which verifies; return the names of the files in it."""
     arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
-    arguments += ["--workflow", "Snakefile", "src", *workflow, "--own-catalogues", *catalogues]
-    arguments += ["--catalogues", "datasets.yaml", *catalogues, "--datasets", dataset]
+    arguments += ["--workflow", "Snakefile", "src", workflow, "--own-catalogues", *own]
+    arguments += ["--catalogues", "datasets.yaml", *own, "--datasets", dataset]
     assert bundle_run.main([*arguments, f"--output={BUNDLE}"]) == 0
     assert verify_bundle.main([BUNDLE]) == 0
     with zipfile.ZipFile(BUNDLE) as opened:
@@ -128,7 +129,11 @@ def test_jobs_of_a_run(here: Path):
 
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     record()
-    bundle()
+    names = bundle()
+    assert {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
+    assert {"workflow/Snakefile", "workflow/src/code.py"} <= names
+    assert not any("__pycache__" in name or name.startswith("logs") for name in names)
+    assert ROW not in names
     first = Path(BUNDLE).read_bytes()
     copy = tmp_path / "elsewhere"
     shutil.copytree(here, copy)
@@ -139,15 +144,6 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     record()
     bundle()
     assert Path(BUNDLE).read_bytes() == first
-
-
-def test_what_is_in_a_bundle(here: Path):
-    record()
-    names = bundle()
-    assert {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
-    assert {"workflow/Snakefile", "workflow/src/code.py"} <= names
-    assert not any("__pycache__" in name or name.startswith("logs") for name in names)
-    assert ROW not in names
     assert bundle("--include-rows") - names == {ROW}
 
 
@@ -157,28 +153,23 @@ def test_a_users_own_data_and_files_are_not_named_by_their_place(here: Path, tmp
     catalogue, activation = tmp_path / "my_catalogue.yaml", tmp_path / "swish.py"
     catalogue.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")
     activation.write_text("x = 1\n")
-    names = bundle(workflow=(str(activation),), catalogues=(str(catalogue),), dataset="mine")
+    names = bundle(workflow=str(activation), own=[str(catalogue)], dataset="mine")
     assert {f"workflow/elsewhere/{name}" for name in ("my_catalogue.yaml", "swish.py")} <= names
     content = Path(BUNDLE).read_bytes()
     assert sha256(tmp_path / "secret.csv").encode() in content
     assert str(tmp_path).encode() not in content
 
 
-def test_a_file_that_names_a_folder_of_the_users(here: Path, capsys, monkeypatch):
+def test_results_without_records_and_a_file_that_names_a_folder(here: Path, capsys, monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
-    record()
-    Path("profile.yaml").write_text("work: /home/somebody/work\n")
-    bundle(workflow=("profile.yaml",))
-    Path("profile.yaml").unlink()
-    assert "workflow/profile.yaml names a folder of yours" in capsys.readouterr().err
-
-
-def test_results_without_records(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(record_jobs, "Records", lambda _folder: lambda _path: None)
     assert record()["jobs"] == []
     for name in FILES:
         os.utime(name, (1e9, 1e9))
-    bundle()
+    Path("profile.yaml").write_text("work: /home/somebody/work\n")
+    bundle(workflow="profile.yaml")
+    Path("profile.yaml").unlink()
+    assert "workflow/profile.yaml names a folder of yours" in capsys.readouterr().err
     with zipfile.ZipFile(BUNDLE) as opened:
         graph = json.loads(opened.read("tiny/data/ro-crate-metadata.json"))["@graph"]
     entities = {entity["@id"]: entity for entity in graph}
@@ -197,8 +188,9 @@ def test_a_file_that_is_missing_or_another_one(here: Path, capsys: pytest.Captur
 
 @pytest.mark.slow
 def test_figures_are_drawn_again(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
-    outputs = {kind: f"results/tiny/figures/{FIGURE}.{kind}" for kind in ("pdf", "png")}
-    arguments = [str(ROOT / f"notebooks/{FIGURE}.ipynb"), "--parameters"]
+    figure = "liu2023relu/fig4_g"
+    outputs = {kind: f"results/tiny/figures/{figure}.{kind}" for kind in ("pdf", "png")}
+    arguments = [str(ROOT / f"notebooks/{figure}.ipynb"), "--parameters"]
     arguments += [f"{kind}={path}" for kind, path in outputs.items()]
     arguments += ["--output=executed.ipynb", "--failed=failed.ipynb", "--outputs"]
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
@@ -209,37 +201,50 @@ def test_figures_are_drawn_again(here: Path, capsys, monkeypatch: pytest.MonkeyP
     capsys.readouterr()
     assert verify_bundle.main([BUNDLE, "--render"]) == 0
     messages = capsys.readouterr().err
-    assert f"{FIGURE}: the same" in messages
+    assert f"{figure}: the same" in messages
     # no job is known to have drawn it
     assert "drawn with this checkout's notebook, which is not the run's" in messages
 
 
-@pytest.mark.parametrize(
-    ("drawn", "word"),
-    [
-        ("other", "comes out different in"),
-        ("larger", "comes out in another size"),
-        ("none", "cannot be drawn: a reason"),
-        ("unknown", "this checkout has no such figure"),
-    ],
-)
-def test_figures_that_come_out_different(here: Path, capsys, monkeypatch, drawn: str, word: str):
-    figure = "liu2023relu/fig99_none" if drawn == "unknown" else FIGURE
-    archived = Path(f"results/tiny/figures/{figure}.png")
-    archived.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (100, 80), "white").save(archived)
+#: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
+PICTURES = [
+    (0, 0, 400, ": the same (largest difference 0 "),
+    (rerender.LEVELS, 400, 400, ": the same (largest difference 8 "),
+    (rerender.LEVELS + 1, 1, 400, ": the same (largest difference 9 "),
+    (90, 2, 400, ": comes out different in 0.00% of its pixels"),
+    (0, 0, 401, ": comes out in another size"),
+    (0, 0, 0, ": cannot be drawn: a reason"),
+]
 
-    def draw(figure: str, _spec: object, _config: object, scratch: Path, results: Path):
-        target = scratch / results / "figures" / f"{figure}.png"
+
+def test_figures_that_come_out_different(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    known = yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8"))
+    pictures = dict(zip(known, PICTURES, strict=False)) | {"liu2023relu/fig99_none": (0, 0, 400)}
+
+    def save(folder: Path, figure: str, levels: int, pixels: int, width: int) -> str:
+        target = folder / f"results/tiny/figures/{figure}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
-        picture = Image.new("RGB", (101 if drawn == "larger" else 100, 80), "white")
-        picture.putpixel((3, 3), (0, 0, 0))
-        picture.save(target)
-        return f"{figure}: cannot be drawn: a reason" if drawn == "none" else None
+        values = np.full((400, width, 3), 200, dtype=np.uint8)
+        values[0, :pixels] -= np.uint8(levels)
+        Image.fromarray(values).save(target)
+        return str(target)
+
+    def draw(figure: str, _spec: object, _config: object, scratch: Path, _results: Path):
+        if not pictures[figure][2]:
+            return "cannot be drawn: a reason"
+        save(scratch, figure, *pictures[figure][:3])
+        return None
 
     monkeypatch.setattr(rerender, "draw", draw)
-    record(str(archived))
-    bundle(files=(str(archived),))
-    archived.unlink()
+    archived = [save(Path(), figure, 0, 0, 400) for figure in pictures]
+    record(*archived)
+    bundle(files=archived)
+    shutil.rmtree("results/tiny/figures")
     assert verify_bundle.main([BUNDLE, "--render"]) == 2
-    assert f"{BUNDLE}: {figure}: {word}" in capsys.readouterr().err.splitlines()[-1]
+    messages = capsys.readouterr().err
+    for figure, (*_, verdict) in zip(pictures, PICTURES, strict=False):
+        assert f"{figure}{verdict}" in messages
+    assert "liu2023relu/fig99_none: this checkout has no such figure" in messages
+    error = messages.splitlines()[-1]
+    assert error.startswith(f"verify_bundle: error: {BUNDLE}: ")
+    assert len(error.split("; ")) == 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any
 
 import check_claims
 import pytest
@@ -15,33 +14,31 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.claims import CLAIMS
 
-ROOT = Path(__file__).parents[2]
-SMALL = ["--widths", "16", "32", "--depths", "1", "--seeds", "1"]
+PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
+
+
+def measure(folder: Path) -> Path:
+    output = folder / "claim_experiments.parquet"
+    argv = ["--papers", "liu2023relu", "--widths", "16", "32", "--depths", "1", "--seeds", "1"]
+    assert run_claim_experiments.main([*argv, "--threads", "1", "--output", str(output)]) == 0
+    return output
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("tables") / "claim_experiments.parquet"
-    argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(output)]
-    assert run_claim_experiments.main(argv) == 0
-    return output
+    return measure(tmp_path_factory.mktemp("tables"))
 
 
 def run(folder: Path, paper: Path, *given: Path) -> int:
-    return check_claims.main(
-        [
-            *("--papers", str(paper), "--tables", *map(str, given), "--run", "small"),
-            *("--output", str(folder / "claims.parquet"), "--markdown", str(folder / "claims.md")),
-            *("--html", str(folder / "claims.html")),
-        ]
-    )
+    argv = ["--papers", str(paper), "--tables", *map(str, given), "--run", "small"]
+    outputs = {"output": "claims.parquet", "markdown": "claims.md", "html": "claims.html"}
+    return check_claims.main([*argv, *(f"--{key}={folder / outputs[key]}" for key in outputs)])
 
 
 def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
-    paper = ROOT / "papers" / "liu2023relu.yaml"
-    assert run(tmp_path, paper, measured) == 0
+    assert run(tmp_path, PAPER, measured) == 0
     rows = tables.read(tmp_path / "claims.parquet", CLAIMS).to_pylist()
-    claims = yaml.safe_load(paper.read_text(encoding="utf-8"))["claims"]
+    claims = yaml.safe_load(PAPER.read_text(encoding="utf-8"))["claims"]
     assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
     for row in rows:  # only the experiments' table was given
         untested = row["verdict"] == "not tested in this run"
@@ -51,45 +48,33 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
         text = html.unescape((tmp_path / name).read_text(encoding="utf-8"))
         assert all(claim["place"] in text for claim in claims)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert run(tmp_path, paper, measured) == 0
+    assert run(tmp_path, PAPER, measured) == 0
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_experiments_come_out_alike_again(tmp_path: Path, measured: Path):
-    again = tmp_path / "claim_experiments.parquet"
-    argv = ["--papers", "liu2023relu", *SMALL, "--threads", "1", "--output", str(again)]
-    assert run_claim_experiments.main(argv) == 0
-    assert again.read_bytes() == measured.read_bytes()
-    assert tables.read(again, CLAIM_EXPERIMENTS).num_rows > 300
+    assert measure(tmp_path).read_bytes() == measured.read_bytes()
+    assert tables.read(measured, CLAIM_EXPERIMENTS).num_rows > 300
 
 
-CLAIM: dict[str, Any] = {
-    "name": "a",
-    "place": "Theorem 1",
-    "kind": "theory",
-    "statement": "Something.",
-    "table": "claim_experiments",
-    "quantity": "value",
-    "comparison": "<",
-    "target": 1,
-}
+CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Something."}
+CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", "target": 1}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
-        ({"comparison": "="}, "claims[0].comparison: '=' is not one of"),
-        ({"kind": "guess"}, "claims[0].kind: 'guess' is not one of"),
-        ({"colour": "red"}, "claims[0]: Additional properties are not allowed ('colour' was"),
-        ({"quantity": "valeu"}, "a: 'valeu': there is no column valeu"),
-        ({"where": ["at <"]}, "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
+        ([{"comparison": "="}], "claims[0].comparison: '=' is not one of"),
+        ([{"kind": "guess"}], "claims[0].kind: 'guess' is not one of"),
+        ([{"colour": "red"}], "claims[0]: Additional properties are not allowed ('colour' was"),
+        ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
+        ([{"where": ["at <"]}], "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
+        ([{}, {}], "paper.yaml: claims named twice: a"),
     ],
 )
-def test_mistakes_in_a_paper_are_one_line(
-    tmp_path: Path, measured: Path, capsys: pytest.CaptureFixture[str], change, message
-):
+def test_mistakes_in_a_paper_are_one_line(tmp_path: Path, measured: Path, capsys, changes, message):
     paper = tmp_path / "paper.yaml"
-    content = {"title": "t", "citation": "c", "claims": [CLAIM | change]}
+    content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
     paper.write_text(yaml.safe_dump(content), encoding="utf-8")
     assert run(tmp_path, paper, measured) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
@@ -97,16 +82,14 @@ def test_mistakes_in_a_paper_are_one_line(
     assert not (tmp_path / "claims.parquet").exists()
 
 
-def test_a_damaged_table_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], measured: Path
-):
+def test_a_damaged_table_is_named(tmp_path: Path, measured: Path, capsys):
     damaged = tmp_path / "claim_experiments.parquet"
     damaged.write_bytes(measured.read_bytes()[:-100])
-    assert run(tmp_path, ROOT / "papers" / "liu2023relu.yaml", damaged) == 2
+    assert run(tmp_path, PAPER, damaged) == 2
     assert "claim_experiments.parquet: not a readable Parquet file" in capsys.readouterr().err
 
 
-def test_widths_ascend(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_widths_ascend(tmp_path: Path, capsys):
     argv = ["--papers", "liu2023relu", "--widths", "32", "16", "--depths", "1", "--seeds", "1"]
     assert run_claim_experiments.main([*argv, "--output", str(tmp_path / "x.parquet")]) == 2
     assert "--widths [32, 16]: give two or more, ascending" in capsys.readouterr().err

@@ -10,7 +10,6 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,16 +58,20 @@ def of_files(change: Callable[[Path, random.Random], object], **again: bool) -> 
     )
 
 
-def of_members(name: Callable[[list[str], random.Random], str], **options: Any) -> Damage:
+def of_members(
+    name: Callable[[list[str], random.Random], str],
+    kind: int = stat.S_IFREG,
+    compression: int = zipfile.ZIP_STORED,
+    size: int = 4,
+) -> Damage:
     """Append a member to the archive."""
 
     def damage(bundle: Path, scratch: Path, rng: random.Random) -> Path:
         target = written(scratch, bundle.read_bytes())
         with warnings.catch_warnings(), zipfile.ZipFile(target, "a") as opened:
             warnings.simplefilter("ignore")  # a name that is there already is what is wanted
-            info = member(name(opened.namelist(), rng), options.get("kind", stat.S_IFREG))
-            compression = options.get("compression", zipfile.ZIP_STORED)
-            opened.writestr(info, bytes(options.get("size", 4)), compress_type=compression)
+            info = member(name(opened.namelist(), rng), kind)
+            opened.writestr(info, bytes(size), compress_type=compression)
         return target
 
     return damage
@@ -94,7 +97,7 @@ def flip_bit(content: bytes, rng: random.Random) -> bytes:
 
 
 def any_file(folder: Path, rng: random.Random) -> Path:
-    return rng.choice(archive.files_in(folder / "data"))
+    return rng.choice(list(archive.files_by_name(folder / "data").values()))
 
 
 def flip_bit_of_file(folder: Path, rng: random.Random) -> None:
@@ -152,10 +155,7 @@ DAMAGES: list[tuple[Damage, str]] = [
     (of_members(lambda *_: f"{RUN}/data/link", kind=stat.S_IFLNK), "is a link"),
     (of_members(lambda names, rng: rng.choice(names)), "stands in the archive twice"),
     (of_members(lambda names, rng: rng.choice(names).upper()), "stands in the archive twice"),
-    (
-        of_members(lambda *_: f"{RUN}/data/0", compression=zipfile.ZIP_DEFLATED, size=10**7),
-        "a zip bomb",
-    ),
+    (of_members(lambda *_: f"{RUN}/data/0", stat.S_IFREG, zipfile.ZIP_DEFLATED, 10**7), "zip bomb"),
     (of_bytes(overlapping_bomb), "a zip bomb"),
 ]
 
@@ -187,37 +187,27 @@ def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_pat
     """Times, permissions and versions of members are not part of their content."""
     content = bundle.read_bytes()
     start, end = content.index(b"PK\x01\x02"), len(content)
+    lines = []
     for byte in [*range(4, 30), *range(start, start + 46), *range(end - 22, end)]:
         changed = bytearray(content)
         changed[byte] ^= 1
-        assert refusal(written(tmp_path, bytes(changed)))
+        lines.append(refusal(written(tmp_path, bytes(changed))))
+    assert all(lines)
+    assert any("damaged, or packed by another program" in line for line in lines)
 
 
-def test_packed_by_another_program(bundle: Path, tmp_path: Path, refusal):
-    target = tmp_path / "other.zip"
-    with zipfile.ZipFile(bundle) as opened, zipfile.ZipFile(target, "w") as packed:
-        for name in opened.namelist():
-            info = member(name)
-            info.date_time = (2020, 1, 1, 0, 0, 0)
-            packed.writestr(info, opened.read(name))
-    assert "packed by another program" in refusal(target)
-
-
-def test_a_number_changed_with_every_checksum_but_the_crates(bundle: Path, tmp_path: Path, refusal):
+def test_a_number_changed_with_its_checksums(bundle: Path, tmp_path: Path, refusal):
     def change(folder: Path) -> None:
         before = sha256(folder / ANGLES_FILE)
         change_number(folder, random.Random(0))
         jobs = folder / "data" / JOBS
         jobs.write_text(jobs.read_text().replace(before, sha256(folder / ANGLES_FILE)))
 
-    line = refusal(altered(bundle, tmp_path, change, bagged_again=True))
+    line = refusal(altered(bundle, tmp_path / "crate", change, bagged_again=True))
     assert "changed, its sha256 is not the one in the RO-Crate" in line
-
-
-def test_a_number_changed_with_every_checksum_is_not_detected(bundle: Path, tmp_path: Path):
-    """The documentation says so: compare the bundle's own sha256 with the published one."""
-    damage = of_files(change_number, bagged_again=True, described_again=True)
-    forged = damage(bundle, tmp_path, random.Random(0))
+    # with all of them it is not detected; docs/bundles.md says so: compare the bundle's own sha256
+    forge = of_files(change_number, bagged_again=True, described_again=True)
+    forged = forge(bundle, tmp_path / "all", random.Random(0))
     assert verify_bundle.main([str(forged)]) == 0
     assert sha256(forged) != sha256(bundle)
 

@@ -80,7 +80,7 @@ def test_every_job_of_the_run_is_in_it(bundled: Clone, unpacked: Path):
 
 def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
     private = [str(bundled.folder), sys.prefix, str(Path.home())]
-    for path in archive.files_in(unpacked):
+    for path in archive.files_by_name(unpacked).values():
         content = path.read_bytes()
         assert not [word for word in private if f"{word}/".encode() in content], path
     text = (unpacked / "results/ci/record/jobs.json").read_text()
@@ -111,7 +111,7 @@ def test_bundling_again_or_elsewhere_gives_the_same_bytes(bundled: Clone, tmp_pa
 def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path: Path):
     figure, results = "liu2023relu/fig2_conditioning_vs_depth", tmp_path / "data/results/ci"
     shutil.copytree(unpacked, tmp_path / "data")
-    for path in archive.files_in(results / "figures"):
+    for path in archive.files_by_name(results / "figures").values():
         if path.stem != Path(figure).name:
             path.unlink()
     assert rerender.require_same_figures(tmp_path / "data", "ci") == 1

@@ -1,11 +1,8 @@
 """A run as one file that anyone can check: an RO-Crate in a BagIt bag in a zip archive.
 
 The archive has one folder, the bag, whose payload ``data/`` is the crate. All three formats are
-open and are read without this package. Every step is deterministic: the same run gives the same
-bytes.
+open and are read without this package. The same run gives the same bytes.
 """
-
-from __future__ import annotations
 
 from ntk_conditioning.errors import UserError
 

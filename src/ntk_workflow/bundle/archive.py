@@ -19,13 +19,16 @@ from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_workflow.bundle import BundleError
 
-EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every member: the earliest that the format can tell."""
-
-_MODE = stat.S_IFREG | 0o644
+EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
 _UNIX = 3
 _CHUNK = 1 << 20
 _DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
+
+
+def files_by_name(folder: Path) -> dict[str, Path]:
+    """Return all files in a folder and below by their names in it, with slashes and sorted."""
+    files = (path for path in folder.rglob("*") if not path.is_dir())
+    return dict(sorted((path.relative_to(folder).as_posix(), path) for path in files))
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -34,20 +37,13 @@ def pack(folder: Path, target: Path) -> None:
     Names are sorted, times and permissions fixed: the bytes follow from names and contents alone.
     """
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for path in files_in(folder):
-            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-            member = zipfile.ZipInfo(name, EARLIEST)
+        for name, path in files_by_name(folder).items():
+            member = zipfile.ZipInfo(f"{folder.name}/{name}", EARLIEST)
             member.create_system = _UNIX
-            member.external_attr = _MODE << 16
-            member.file_size = path.stat().st_size  # tells whether the large form is needed
+            member.external_attr = (stat.S_IFREG | 0o644) << 16
+            member.file_size = path.stat().st_size  # decides whether the large form is needed
             with path.open("rb") as source, archive.open(member, "w") as sink:
                 shutil.copyfileobj(source, sink, _CHUNK)
-
-
-def files_in(folder: Path) -> list[Path]:
-    """Return all files in a folder and in those below, sorted by their names with slashes."""
-    found = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
 
 
 def unpack(path: Path, target: Path) -> Path:
@@ -67,15 +63,22 @@ def unpack(path: Path, target: Path) -> Path:
             members = archive.infolist()
             _require_harmless(path, members)
             for member in members:
-                _extract(archive, member, target)
+                destination = target / member.filename
+                destination.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, destination.open("xb") as sink:
+                    shutil.copyfileobj(source, sink, _CHUNK)  # at the end the checksum is compared
     except BundleError:
         raise
     except _DAMAGED as error:
-        raise BundleError(
-            f"{path}: damaged, cut off or no zip archive ({one_line(error)})"
-        ) from None
+        reason = f"damaged, cut off or no zip archive ({one_line(error)})"
+        raise BundleError(f"{path}: {reason}") from None
     folder = target / members[0].filename.split("/")[0]
-    _require_canonical(path, folder)
+    with tempfile.TemporaryDirectory(dir=target) as scratch:  # for what no checksum covers
+        again = Path(scratch) / "again.zip"
+        pack(folder, again)
+        if not filecmp.cmp(path, again, shallow=False):
+            reason = "damaged, or packed by another program: its bytes are not as written"
+            raise BundleError(f"{path}: {reason}")
     return folder
 
 
@@ -98,35 +101,15 @@ def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 def _problem(member: zipfile.ZipInfo, seen: set[str]) -> str | None:
     name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
-    parts = PurePosixPath(name).parts
+    parts, sizes = PurePosixPath(name).parts, (member.compress_size, member.file_size)
     if name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
         return "climbs out of the archive's folder"
     if kind == stat.S_IFLNK:
         return "is a link"
     if kind != stat.S_IFREG or name.endswith("/"):
         return "is not a plain file"
-    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        return f"is compressed, {member.compress_size} bytes for {member.file_size}: a zip bomb?"
+    if member.compress_type != zipfile.ZIP_STORED or sizes[0] != sizes[1]:
+        return f"is compressed, {sizes[0]} bytes for {sizes[1]}: a zip bomb?"
     if name != "/".join(parts) or len(parts) < 2 or not name.isprintable():
         return "has a name that no bundle has"
-    if name.casefold() in seen:
-        return "stands in the archive twice"
-    return None
-
-
-def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
-    destination = target / member.filename
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, destination.open("xb") as sink:
-        shutil.copyfileobj(source, sink, _CHUNK)  # to the end, where the checksum is compared
-
-
-def _require_canonical(path: Path, folder: Path) -> None:
-    """Compare the archive with what its content gives: this sees what no checksum covers."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        again = Path(scratch) / "again.zip"
-        pack(folder, again)
-        if not filecmp.cmp(path, again, shallow=False):
-            raise BundleError(
-                f"{path}: damaged, or packed by another program: its bytes are not as written"
-            )
+    return "stands in the archive twice" if name.casefold() in seen else None

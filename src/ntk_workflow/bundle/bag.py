@@ -10,14 +10,13 @@ import bagit
 
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
-from ntk_workflow.bundle.archive import files_in
+from ntk_workflow.bundle.archive import files_by_name
 
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
 _TAGS = {"bagit.txt", "bag-info.txt", MANIFEST, TAG_MANIFEST}
 
-# It tells at length what is told here in one line.
-logging.getLogger("bagit").setLevel(logging.CRITICAL)
+logging.getLogger("bagit").setLevel(logging.CRITICAL)  # our errors have one line
 
 
 def make(folder: Path, info: Mapping[str, str]) -> None:
@@ -31,7 +30,7 @@ def make(folder: Path, info: Mapping[str, str]) -> None:
 
 def require_whole(folder: Path) -> None:
     """Raise `BundleError` unless the files of a bag are those of its manifests, to the byte."""
-    present = {path.relative_to(folder).as_posix() for path in files_in(folder)}
+    present = set(files_by_name(folder))
     if absent := sorted(_TAGS - present):
         raise BundleError(f"{absent[0]}: missing from the bag")
     try:
@@ -42,12 +41,10 @@ def require_whole(folder: Path) -> None:
         if extra := sorted(present - listed):
             raise BundleError(f"{extra[0]}: an extra file that no manifest of the bag lists")
         bag.validate()
-    except bagit.BagValidationError as error:
-        first = error.details[0] if error.details else error
+    except BundleError:
+        raise
+    except (bagit.BagError, ValueError, OSError) as error:
+        first = (getattr(error, "details", None) or [error])[0]
         if isinstance(first, bagit.ChecksumMismatch):
             raise BundleError(f"{first.path}: damaged, its sha256 is not its manifest's") from None
         raise BundleError(f"the bag is damaged: {one_line(first)}") from None
-    except (bagit.BagError, ValueError, OSError) as error:
-        if isinstance(error, BundleError):
-            raise
-        raise BundleError(f"the bag is damaged: {one_line(error)}") from None

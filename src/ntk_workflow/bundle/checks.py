@@ -6,33 +6,22 @@ compare the archive's own sha256 with the one that was published, or run the wor
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
-from rocrate.model import Entity
 from rocrate.rocrate import ROCrate
 from rocrate.utils import is_url
 
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables import Table
+from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, crate
-from ntk_workflow.bundle.archive import files_in
+from ntk_workflow.bundle.archive import files_by_name
 
 _MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
-
-
-def declared_tables() -> dict[str, Table]:
-    """Return every table that the package declares, by its name."""
-    modules = (module.name for module in pkgutil.iter_modules(tables.__path__))
-    found = [vars(importlib.import_module(f"{tables.__name__}.{name}")) for name in modules]
-    values = (value for names in found for value in names.values())
-    return {value.name: value for value in values if isinstance(value, Table)}
 
 
 def require_tables(folder: Path) -> int:
@@ -42,23 +31,21 @@ def require_tables(folder: Path) -> int:
         BundleError: if a file is no Parquet, or its columns, types, units, keys or their order are
             not those that the package declares.
     """
-    known = declared_tables()
     paths = sorted(folder.rglob("*.parquet"))
     for path in paths:
-        if problem := _table_problem(path, known):
+        if problem := _table_problem(path):
             raise BundleError(f"{path.relative_to(folder).as_posix()}: {problem}")
     return len(paths)
 
 
-def _table_problem(path: Path, known: dict[str, Table]) -> str | None:
+def _table_problem(path: Path) -> str | None:
     try:
         metadata = pq.read_schema(path).metadata or {}
-        table = known.get(metadata.get(b"table", b"").decode())
+        table = TABLES.get(metadata.get(b"table", b"").decode())
         if table is None:
             return "no table that this version of the package declares"
         data = tables.read(path, table)
-        told = [data.schema.metadata, *(field.metadata for field in data.schema)]
-        if told != [table.schema.metadata, *(field.metadata for field in table.schema)]:
+        if not data.schema.equals(table.schema, check_metadata=True):
             return f"the table {table.name} of another version: it describes its columns otherwise"
         if not data.equals(tables.checked(table, data)):
             return f"its rows are not in the order of {', '.join(table.keys)}"
@@ -81,20 +68,15 @@ def require_provenance(folder: Path, jobs: str) -> int:
     try:
         files = json.loads((folder / jobs).read_text(encoding="utf-8"))["files"]
         expected = {name: facts["sha256"] for name, facts in files.items() if "sha256" in facts}
-    except FileNotFoundError:
-        raise BundleError(f"{jobs}: missing, so nothing tells who made the files") from None
     except _MALFORMED:
         raise BundleError(f"{jobs}: damaged, it tells of no jobs") from None
-    count = 0
-    for path in files_in(folder):
-        name = path.relative_to(folder).as_posix()
-        if name in expected:
-            count += 1
-            if sha256(path) != expected[name]:
-                raise BundleError(f"{name}: changed, it is not the file that its job has written")
-        elif name.startswith("results/") and name != jobs:
+    present = files_by_name(folder)
+    for name, path in present.items():
+        if name in expected and sha256(path) != expected[name]:
+            raise BundleError(f"{name}: changed, it is not the file that its job has written")
+        if name not in expected and name.startswith("results/") and name != jobs:
             raise BundleError(f"{name}: an extra file, of which {jobs} does not tell")
-    return count
+    return len(present.keys() & expected.keys())
 
 
 def require_described(folder: Path) -> None:
@@ -114,20 +96,12 @@ def require_described(folder: Path) -> None:
         raise BundleError(f"{crate.NAME}: does not conform to {missing[0]}")
     described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
     for name, entity in sorted(described.items()):
-        _require_as_described(folder / name, entity, name)
+        path, outside = folder / name, ".." in Path(name).parts or Path(name).is_absolute()
+        if outside or not path.exists():
+            raise BundleError(f"{name}: missing, though the RO-Crate describes it")
+        if path.is_file() and entity.get("sha256") != sha256(path):
+            raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")
     folders = tuple(name for name in described if name.endswith("/"))
-    for file in files_in(folder):
-        name = file.relative_to(folder).as_posix()
+    for name in files_by_name(folder):
         if name not in described and not name.startswith(folders) and name != crate.NAME:
             raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
-
-
-def _climbs(name: str) -> bool:
-    return ".." in Path(name).parts or Path(name).is_absolute()
-
-
-def _require_as_described(path: Path, entity: Entity, name: str) -> None:
-    if _climbs(name) or not path.exists():
-        raise BundleError(f"{name}: missing, though the RO-Crate describes it")
-    if path.is_file() and entity.get("sha256") != sha256(path):
-        raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")

@@ -18,9 +18,11 @@ from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle.archive import files_in
+from ntk_conditioning.tables.registry import TABLES
+from ntk_workflow.bundle.archive import files_by_name
 
 NAME = "ro-crate-metadata.json"
+WORKFLOW = "workflow/Snakefile"
 TERMS = "https://w3id.org/ro/terms/workflow-run/context"
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
@@ -30,27 +32,29 @@ PROFILES = {
 _BIOSCHEMAS = "https://bioschemas.org/profiles"
 # Not asked of the system, whose answer depends on what is installed.
 _TYPES = {
-    "": "text/plain",
-    ".cff": "application/yaml",
-    ".css": "text/css",
-    ".csv": "text/csv",
-    ".flac": "audio/flac",
-    ".html": "text/html",
-    ".in": "text/plain",
-    ".ipynb": "application/x-ipynb+json",
-    ".json": "application/json",
-    ".lock": "text/plain",
-    ".md": "text/markdown",
-    ".parquet": "application/vnd.apache.parquet",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
+    **dict.fromkeys(("", ".in", ".lock", ".textgrid", ".txt"), "text/plain"),
+    **dict.fromkeys((".cff", ".yaml"), "application/yaml"),
+    **{f".{kind}": f"application/{kind}" for kind in ("json", "pdf", "toml")},
+    **{f".{kind}": f"text/{kind}" for kind in ("css", "csv", "html")},
     ".py": "text/x-python",
     ".rst": "text/x-rst",
     ".smk": "text/x-snakemake",
-    ".textgrid": "text/plain",
-    ".toml": "application/toml",
-    ".txt": "text/plain",
-    ".yaml": "application/yaml",
+    ".md": "text/markdown",
+    ".flac": "audio/flac",
+    ".png": "image/png",
+    ".ipynb": "application/x-ipynb+json",
+    ".parquet": "application/vnd.apache.parquet",
+}
+#: Folders of a run with very many files, which are described as a whole.
+ROWS = {
+    "spectra": "rows: spectra of kernels",
+    "angles": "rows: smallest angles",
+    "activation_study": "rows: spectra of the activation study",
+    "bounds": "rows: kernels beside their bounds",
+    "orthogonality": "rows: angles between neurons' gradients",
+    "linearity": "rows: Hessians and quadratic terms",
+    "training": "training curves",
+    "training_kernels": "kernels where trainings begin",
 }
 
 
@@ -60,8 +64,7 @@ class Run:
 
     ``licence`` and the data's are SPDX names or texts; ``period`` is when the first job began and
     the last one ended. ``data`` are catalogue entries by name, with files as ``name``, ``urls``,
-    ``sha256`` and ``bytes``. ``descriptions`` tell of files what they are, and ``folders`` of whole
-    folders, whose names end with a slash.
+    ``sha256`` and ``bytes``.
     """
 
     name: str
@@ -72,45 +75,42 @@ class Run:
     engine: str
     published: str
     period: tuple[str, str] | None
-    workflow: str
-    config: str
-    jobs: str
     results: tuple[str, ...]
-    descriptions: Mapping[str, str]
-    folders: Mapping[str, str]
     data: Mapping[str, Mapping[str, Any]]
 
 
 def write(folder: Path, run: Run) -> None:
-    """Write the metadata of a crate into its root ``folder``, describing all files in it.
-
-    The files in ``run.folders`` are described as a whole: they may be very many.
-    """
+    """Write the metadata of a crate into its root ``folder``, describing all files in it."""
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
     _describe(crate, run)
     entities: dict[str, Entity] = {}
-    for name, description in run.folders.items():
-        facts = {"name": name, "description": description}
-        entities[name] = crate.add_dataset(dest_path=name, properties=facts)
-    for path in files_in(folder):
-        name = path.relative_to(folder).as_posix()
-        if name.startswith(tuple(run.folders)):
+    results = f"results/{run.name}"
+    for name, meaning in ROWS.items():
+        if (folder / results / name).is_dir():
+            path = f"{results}/{name}/"
+            facts = {"name": path, "description": meaning}
+            entities[path] = crate.add_dataset(dest_path=path, properties=facts)
+    folders = tuple(entities)
+    meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
+    for name, file in files_by_name(folder).items():
+        if name.startswith(folders):
             continue
-        facts = _facts(path, run.descriptions.get(name, name))
-        if name == run.workflow:
-            entities[name] = crate.add_workflow(
-                dest_path=name,
-                properties=facts,
-                main=True,
-                lang="snakemake",
-                lang_version=run.engine,
-            )
+        facts = {"name": meanings.get(name, name), "sha256": sha256(file)}
+        facts["contentSize"] = str(file.stat().st_size)
+        facts["encodingFormat"] = _TYPES.get(file.suffix.lower(), "application/octet-stream")
+        if name == WORKFLOW:
+            language = {"main": True, "lang": "snakemake", "lang_version": run.engine}
+            entities[name] = crate.add_workflow(dest_path=name, properties=facts, **language)
         else:
             entities[name] = crate.add_file(dest_path=name, properties=facts)
     _add_run(crate, run, entities)
     text = json.dumps(crate.metadata.generate(), indent=1, sort_keys=True, ensure_ascii=False)
     (folder / NAME).write_text(text + "\n", encoding="utf-8")
+
+
+def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
+    return crate.add(ContextEntity(crate, address, {"@type": kind, **facts}))
 
 
 def _describe(crate: ROCrate, run: Run) -> None:
@@ -120,103 +120,69 @@ def _describe(crate: ROCrate, run: Run) -> None:
         "the provenance of every job and the source of the workflow."
     )
     crate.datePublished = run.published
-    crate.license = crate.add(_licence(crate, run.licence))
-    authors = [
-        crate.add(ContextEntity(crate, f"#{_slug(name)}", {"@type": "Organization", "name": name}))
-        for name in run.authors
-    ]
+    licence, work = run.licence, "CreativeWork"
+    address = f"https://spdx.org/licenses/{licence}"
+    crate.license = _add(crate, address, work, name=licence, identifier=licence)
+    authors = []
+    for name in run.authors:
+        slug = "-".join(name.lower().split())
+        authors.append(_add(crate, f"#{slug}", "Organization", name=name))
     crate.root_dataset["author"] = authors if authors[1:] else authors[0]
     crate.root_dataset["conformsTo"] = [
-        crate.add(
-            ContextEntity(
-                crate, address, {"@type": "CreativeWork", "name": name, "version": version}
-            )
-        )
+        _add(crate, address, work, name=name, version=version)
         for address, (name, version) in PROFILES.items()
     ]
 
 
 def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
-    workflow, config = entities[run.workflow], entities[run.config]
+    record = f"results/{run.name}/record"
+    workflow, config = entities[WORKFLOW], entities[f"{record}/config.yaml"]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
     workflow["version"] = run.version
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"@type": "SoftwareApplication", "name": "Snakemake", "version": run.engine}
+    engine = {"name": "Snakemake", "version": run.engine}
     engine["url"] = "https://snakemake.readthedocs.io"
-    crate.add(ContextEntity(crate, "#snakemake", engine))
-    parameter = ContextEntity(
-        crate,
-        "#config",
-        {
-            "@type": "FormalParameter",
-            "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
-            "additionalType": "File",
-            "name": "config",
-            "description": "every choice of the run, as an overlay for --configfile",
-            "valueRequired": True,
-            "encodingFormat": "application/yaml",
-        },
-    )
-    workflow["input"] = crate.add(parameter)
-    config["exampleOfWork"] = parameter
+    _add(crate, "#snakemake", "SoftwareApplication", **engine)
+    parameter = {
+        "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
+        "additionalType": "File",
+        "name": "config",
+        "description": "every choice of the run, as an overlay for --configfile",
+        "valueRequired": True,
+        "encodingFormat": "application/yaml",
+    }
+    workflow["input"] = _add(crate, "#config", "FormalParameter", **parameter)
+    config["exampleOfWork"] = workflow["input"]
     action = {
-        "@type": "CreateAction",
         "name": f"The run {run.name}",
-        "description": f"All jobs of the run {run.name}; {run.jobs} tells of each",
+        "description": f"All jobs of the run {run.name}; {record}/jobs.json tells of each",
         "instrument": workflow,
-        "object": [config, *_data(crate, run.data)],
+        "object": [config, *(_dataset(crate, *item) for item in sorted(run.data.items()))],
         "result": [entities[name] for name in run.results],
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
     if run.period:
-        action |= dict(zip(("startTime", "endTime"), run.period, strict=True))
-    crate.root_dataset["mentions"] = crate.add(ContextEntity(crate, "#run", action))
+        action |= {"startTime": run.period[0], "endTime": run.period[1]}
+    crate.root_dataset["mentions"] = _add(crate, "#run", "CreateAction", **action)
     if "README.md" in entities:
         entities["README.md"]["about"] = crate.root_dataset
 
 
-def _data(crate: ROCrate, data: Mapping[str, Mapping[str, Any]]) -> list[Entity]:
-    """Return the data of a run: referred to by address and checksum, not part of the crate."""
-    found: dict[str, Entity] = {}
-    for name, entry in sorted(data.items()):
-        about = {"name": entry["title"], "description": f"dataset {name}"}
-        about |= {key: entry[key] for key in ("citation", "url") if key in entry}
-        if "licence" in entry:
-            about["license"] = entry["licence"]
-        parts = []
-        for file in entry.get("files", []):
-            urls = file.get("urls", [])
-            # a file without an address is the user's own: its name and content are all we tell
-            address = urls[0] if urls else f"#file-{file['sha256'][:16]}"
-            facts = {"@type": "File" if urls else "MediaObject", "name": file["name"]}
-            facts |= {"sha256": file["sha256"]} if "sha256" in file else {}
-            facts |= {"contentSize": str(file["bytes"])} if "bytes" in file else {}
+def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
+    """Add a dataset, which is referred to by address and checksum, not part of the crate."""
+    about = {"name": entry["title"], "description": f"dataset {name}"}
+    keys = {"citation": "citation", "url": "url", "licence": "license"}
+    about |= {keys[key]: entry[key] for key in keys if key in entry}
+    parts = []
+    for file in entry.get("files", []):
+        facts = {"name": file["name"]}
+        facts |= {"sha256": file["sha256"]} if "sha256" in file else {}
+        facts |= {"contentSize": str(file["bytes"])} if "bytes" in file else {}
+        if urls := file.get("urls", []):
             facts |= {"sameAs": urls[1:]} if urls[1:] else {}
-            if urls:
-                parts.append(crate.add_file(address, properties=facts))
-            else:
-                parts.append(crate.add(ContextEntity(crate, address, facts)))
-        about["@type"] = "Dataset"
-        if parts:
-            about["hasPart"] = parts
-        found[name] = crate.add(ContextEntity(crate, f"#dataset-{name}", about))
-    return list(found.values())
-
-
-def _facts(path: Path, name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "contentSize": str(path.stat().st_size),
-        "sha256": sha256(path),
-        "encodingFormat": _TYPES.get(path.suffix.lower(), "application/octet-stream"),
-    }
-
-
-def _licence(crate: ROCrate, name: str) -> ContextEntity:
-    facts = {"@type": "CreativeWork", "name": name, "identifier": name}
-    return ContextEntity(crate, f"https://spdx.org/licenses/{name}", facts)
-
-
-def _slug(name: str) -> str:
-    return "-".join(name.lower().split())
+            parts.append(crate.add_file(urls[0], properties={"@type": "File", **facts}))
+        else:  # the user's own file: its name and content are all we tell
+            parts.append(_add(crate, f"#file-{file['sha256'][:16]}", "MediaObject", **facts))
+    about |= {"hasPart": parts} if parts else {}
+    return _add(crate, f"#dataset-{name}", "Dataset", **about)

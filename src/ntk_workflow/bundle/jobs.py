@@ -6,7 +6,7 @@ What is not known is left out. No user, machine or folder outside the checkout i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -37,18 +37,7 @@ class Record:
     checksums: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class _Job:
-    record: Record
-    outputs: list[str]
-    starts: list[float]
-    ends: list[float]
-
-
-def provenance(
-    outputs: Iterable[str],
-    record: Callable[[str], Record | None],
-) -> dict[str, Any]:
+def provenance(outputs: Sequence[str], record: Callable[[str], Record | None]) -> dict[str, Any]:
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 
     Paths are relative to the working folder. The result has ``files``, by path, each
@@ -58,12 +47,19 @@ def provenance(
         MissingFileError: if one of ``outputs`` is not there.
         BundleError: if an input is no longer what the job had read.
     """
-    targets = list(outputs)
-    jobs = _jobs(targets, record)
     files = _Files()
-    for path in targets:
+    for path in outputs:
         files.add(path, required=True)
-    described = [_described(job, files) for job in jobs]
+    jobs: dict[tuple[str, ...], dict[str, Record]] = {}  # files of one rule with one log
+    queue, seen = list(outputs), set(outputs)
+    while queue:
+        path = queue.pop()
+        if known := record(path):
+            jobs.setdefault((known.rule, *(known.log or known.inputs)), {})[path] = known
+            new = [name for name in known.inputs if name not in seen]
+            seen.update(new)
+            queue += new
+    described = [_described(job, files) for job in jobs.values()]
     described.sort(key=lambda job: (job["rule"], job["outputs"]))
     return {"files": dict(sorted(files.known.items())), "jobs": described}
 
@@ -76,36 +72,23 @@ def period(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
     return min(job["start"] for job in timed), max(job["end"] for job in timed)
 
 
-def _jobs(targets: list[str], record: Callable[[str], Record | None]) -> list[_Job]:
-    """Return the jobs; files of one rule with one log are one job's."""
-    found: dict[tuple[str, ...], _Job] = {}
-    queue, seen = list(targets), set(targets)
-    while queue:
-        path = queue.pop()
-        known = record(path)
-        if known is None:
-            continue
-        identity = (known.rule, *(known.log or known.inputs))
-        job = found.setdefault(identity, _Job(known, [], [], []))
-        job.outputs.append(path)
-        job.starts += [] if known.start is None else [known.start]
-        job.ends += [] if known.end is None else [known.end]
-        new = [name for name in known.inputs if name not in seen]
-        seen.update(new)
-        queue += new
-    return list(found.values())
+def iso(seconds: float) -> str:
+    """Return seconds since 1970 as a time, to the second."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
 
 
-def _described(job: _Job, files: _Files) -> dict[str, Any]:
-    record = job.record
+def _described(job: Mapping[str, Record], files: _Files) -> dict[str, Any]:
+    record = next(iter(job.values()))
     facts: dict[str, Any] = {"rule": record.rule, "place": _place(record)}
     if record.code:
         facts["code"] = record.code
     facts["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
-    facts["outputs"] = sorted(files.add(path) for path in job.outputs)
+    facts["outputs"] = sorted(files.add(path) for path in job)
     facts |= _stated(record.log)
-    if job.starts and job.ends:
-        facts |= {"start": _iso(min(job.starts)), "end": _iso(max(job.ends))}
+    starts = [each.start for each in job.values() if each.start is not None]
+    ends = [each.end for each in job.values() if each.end is not None]
+    if starts and ends:
+        facts |= {"start": iso(min(starts)), "end": iso(max(ends))}
     return facts
 
 
@@ -131,10 +114,6 @@ def _stated(log: Iterable[str]) -> dict[str, str]:
     return stated
 
 
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
-
-
 class _Files:
     """The files that jobs read and wrote, each hashed once."""
 
@@ -148,11 +127,12 @@ class _Files:
         A file outside the working folder is known by its name and content alone.
         """
         if path not in self._names:
-            found = facts(path, required=required)
-            name = path if _inside(path) else f"elsewhere/{Path(path).name}"
-            if self.known.setdefault(name, found) != found and found:
-                name = f"elsewhere/{str(next(iter(found.values())))[:12]}/{Path(path).name}"
-                self.known[name] = found
+            facts = _facts(Path(path), required=required)
+            outside = Path(path).is_absolute() or ".." in Path(path).parts
+            name = f"elsewhere/{Path(path).name}" if outside else path
+            if self.known.setdefault(name, facts) != facts and facts:
+                name = f"elsewhere/{str(next(iter(facts.values())))[:12]}/{Path(path).name}"
+                self.known[name] = facts
             self._names[path] = name
         name = self._names[path]
         if expected and not self.known[name]:
@@ -164,15 +144,9 @@ class _Files:
         return name
 
 
-def facts(path: str | Path, *, required: bool = True) -> dict[str, Any]:
+def _facts(path: Path, *, required: bool) -> dict[str, Any]:
     """Return sha256 and size of a file, or the digest of a folder; nothing of a file not there."""
-    place = Path(path)
-    if place.is_dir():
-        return {"folder": path_digest(place)}
-    if not required and not place.is_file():
-        return {}
-    return {"sha256": sha256(place), "bytes": place.stat().st_size}
-
-
-def _inside(path: str) -> bool:
-    return not Path(path).is_absolute() and ".." not in Path(path).parts
+    if path.is_dir():
+        return {"folder": path_digest(path)}
+    known = required or path.is_file()
+    return {"sha256": sha256(path), "bytes": path.stat().st_size} if known else {}

@@ -32,21 +32,8 @@ MISS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 #: Columns that tell cases apart, in the order in which a case is named.
 KEYS = (
-    "statement",
-    "experiment",
-    "kernel",
-    "dataset",
-    "model",
-    "activation",
-    "depth",
-    "width",
-    "learning_rate",
-    "n",
-    "d",
-    "at",
-    "seed",
-    "block",
-    "epoch",
+    *("statement", "experiment", "kernel", "dataset", "model", "activation", "depth", "width"),
+    *("learning_rate", "n", "d", "at", "seed", "block", "epoch"),
 )
 
 
@@ -80,44 +67,36 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     rows = _rows(claim, tables)
     if rows.empty:
         return Finding(NOT_TESTED)
-    value = _evaluated(claim, rows, claim.quantity)
-    target = _evaluated(claim, rows, claim.target)
+    value, target = (_evaluated(claim, rows, each) for each in (claim.quantity, claim.target))
     with np.errstate(invalid="ignore"):
         miss = MISS[claim.comparison](value, target)
     decided = ~np.isnan(miss)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    strict = claim.comparison in ("<", ">")
-    good = miss < claim.tolerance if strict else miss <= claim.tolerance
+    inside = operator.lt if claim.comparison in ("<", ">") else operator.le
+    good = inside(miss, claim.tolerance)[decided]
     worst = int(np.argmax(np.where(decided, miss, -np.inf)))
-    known = value[decided]
-    verdict, condition, meeting = _verdict(claim, rows[decided], good[decided])
+    values, cases = value[decided], rows[decided]
+    verdict, condition, meeting = (HOLDS if good.all() else FAILS), None, None
+    for each in claim.conditions if verdict == FAILS else ():
+        meets = _evaluated(claim, cases, each.where).astype(bool)
+        if meets.any() and good[meets].all():
+            verdict, condition, meeting = UNDER_A_CONDITION, each.words, int(meets.sum())
+            break
     return Finding(
         verdict,
         measured=float(value[worst]),
         worst=_named(rows, worst),
-        median=float(np.median(known)),
-        low=float(known.min()),
-        high=float(known.max()),
-        seed_spread=_seed_spread(rows[decided], known),
-        cases=len(known),
-        holding=int(good[decided].sum()),
-        undecided=len(rows) - len(known),
+        median=float(np.median(values)),
+        low=float(values.min()),
+        high=float(values.max()),
+        seed_spread=_seed_spread(cases, values),
+        cases=len(values),
+        holding=int(good.sum()),
+        undecided=len(rows) - len(values),
         condition=condition,
         condition_cases=meeting,
     )
-
-
-def _verdict(
-    claim: Claim, rows: pd.DataFrame, good: NDArray[np.bool_]
-) -> tuple[str, str | None, int | None]:
-    if good.all():
-        return HOLDS, None, None
-    for condition in claim.conditions:
-        meets = _evaluated(claim, rows, condition.where).astype(bool)
-        if meets.any() and good[meets].all():
-            return UNDER_A_CONDITION, condition.words, int(meets.sum())
-    return FAILS, None, None
 
 
 def _rows(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -125,18 +104,15 @@ def _rows(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     needed = {claim.table, *(join.table for join in claim.joins if join.table)}
     if not needed <= set(tables):
         return pd.DataFrame()
-    filled = {name: _filled(tables[name], claim) for name in needed}
+    filled = {}
+    for name in needed:
+        unresolved = tables[name].columns.intersection(list(claim.unresolved))
+        filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
     rows = _selected(claim, filled[claim.table], claim.where)
     for join in claim.joins:
-        if rows.empty:
-            break
-        rows = _joined(claim, rows, join, filled[join.table or claim.table])
+        if not rows.empty:
+            rows = _joined(claim, rows, join, filled[join.table or claim.table])
     return rows.reset_index(drop=True)
-
-
-def _filled(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
-    unresolved = [column for column in claim.unresolved if column in table]
-    return table.assign(**{column: table[column].fillna(np.inf) for column in unresolved})
 
 
 def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -> pd.DataFrame:
@@ -144,11 +120,9 @@ def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -
     try:
         if join.previous:
             ordered = rows.sort_values([*on, join.previous], kind="stable")
-            other = ordered.groupby(on, dropna=False).shift(1)
-            found = ordered.join(other.add_prefix(f"{join.prefix}_"))
-            return found[found[f"{join.prefix}_{join.previous}"].notna()]
-        other = _selected(claim, table, join.where)
-        other = other.rename(columns=lambda column: f"{join.prefix}_{column}")
+            other = ordered.groupby(on, dropna=False).shift(1).add_prefix(f"{join.prefix}_")
+            return ordered.join(other)[other[f"{join.prefix}_{join.previous}"].notna()]
+        other = _selected(claim, table, join.where).add_prefix(f"{join.prefix}_")
         right = [f"{join.prefix}_{column}" for column in on]
         return rows.merge(other, left_on=on, right_on=right, how="inner", validate="m:1")
     except (KeyError, pd.errors.MergeError) as error:
@@ -162,7 +136,6 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
 
 
 def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
-    """Return what an expression gives for each row."""
     try:
         return evaluate(expression, rows)
     except ExpressionError as error:
@@ -173,8 +146,8 @@ def _seed_spread(rows: pd.DataFrame, values: Array) -> float | None:
     """Return the largest range over seeds of rows that differ in no other key."""
     if "seed" not in rows or rows["seed"].nunique() < 2:
         return None
-    keys = [key for key in KEYS if key in rows and key != "seed"]
-    grouped = pd.Series(values, index=rows.index).groupby([rows[key] for key in keys], dropna=False)
+    keys = [rows[key] for key in KEYS if key in rows and key != "seed"]
+    grouped = pd.Series(values, index=rows.index).groupby(keys, dropna=False)
     ranges = (grouped.max() - grouped.min())[grouped.count() > 1]
     return float(ranges.max()) if len(ranges) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
+import operator as op
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -27,6 +27,7 @@ DEEPEST = 20  #: levels of an expression
 
 #: From the rows of a table to a value for each of them, or to one for all.
 Expression = Callable[[pd.DataFrame], Any]
+Operators = Mapping[type[ast.AST], Callable[..., Any]]
 
 ALLOWED = (
     "allowed are columns, numbers, + - * / **, == != < <= > >=, and, or, not, in [...], abs(...), "
@@ -34,38 +35,30 @@ ALLOWED = (
     ".str.startswith('...'), .str.endswith('...'), .str.contains('...') and .str.fullmatch('...'), "
     "whose text may have up to three of .* and (...)?"
 )
-BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.And: operator.and_,
-    ast.Or: operator.or_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-UNARY: Mapping[type[ast.AST], Callable[[Any], Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-    ast.Not: np.invert,
-    ast.Invert: np.invert,
+UNARY: Operators = {ast.UAdd: op.pos, ast.USub: op.neg, ast.Not: np.invert, ast.Invert: np.invert}
+BINARY: Operators = {
+    ast.Add: op.add,
+    ast.Sub: op.sub,
+    ast.Mult: op.mul,
+    ast.Div: op.truediv,
+    ast.Pow: op.pow,
+    ast.Eq: op.eq,
+    ast.NotEq: op.ne,
+    ast.Lt: op.lt,
+    ast.LtE: op.le,
+    ast.Gt: op.gt,
+    ast.GtE: op.ge,
+    ast.And: op.and_,
+    ast.Or: op.or_,
 }
 FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"abs": np.abs, "log": np.log}
 #: What a column can be asked for.
 PROPERTIES = ("min", "max", "isna", "notna")
-_NO_ROWS = pd.DataFrame()
 _PLAIN = r"[\w -]*"
 #: What a column's texts can be compared with. A regular expression with more open parts could take
 #: exponential time.
 TEXTS: Mapping[str, str] = {
-    "startswith": _PLAIN,
-    "endswith": _PLAIN,
-    "contains": _PLAIN,
+    **dict.fromkeys(("startswith", "endswith", "contains"), _PLAIN),
     "fullmatch": rf"{_PLAIN}(?:(?:\.\*|\([\w -]+\)\?){_PLAIN}){{0,3}}",
 }
 
@@ -111,7 +104,11 @@ def parse(text: str) -> Expression:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = getattr(error, "msg", one_line(error))
         raise ExpressionError(f"{_short(text)}: {reason}; {ALLOWED}") from None
-    if _levels(tree) > DEEPEST:
+    levels = 0
+    nodes: list[ast.AST] = [tree]
+    while nodes:  # without recursion
+        levels, nodes = levels + 1, [part for node in nodes for part in ast.iter_child_nodes(node)]
+    if levels > DEEPEST:
         raise ExpressionError(f"{_short(text)} has more than {DEEPEST} levels; write it flatter")
     return _built(tree)
 
@@ -140,25 +137,23 @@ def _built(node: ast.expr) -> Expression:
             return lambda rows: _column(rows, name)
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _constant(node, lambda _: float(number))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in UNARY:
-            return _applied(UNARY[type(op)], _built(operand))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
-            combined = _applied(BINARY[type(op)], _built(left), _built(right))
+        case ast.UnaryOp(op=sign, operand=operand) if type(sign) in UNARY:
+            return _applied(UNARY[type(sign)], _built(operand))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in BINARY:
+            combined = _applied(BINARY[type(sign)], _built(left), _built(right))
             named = any(isinstance(part, ast.Name) for part in ast.walk(node))
             return combined if named else _constant(node, combined)
-        case ast.BoolOp(op=op, values=values):
-            return _joined(BINARY[type(op)], [_built(value) for value in values])
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            pairs = zip(ops, pairwise([left, *others]), strict=True)
-            return _joined(operator.and_, [_compared(node, op, *pair) for op, pair in pairs])
+        case ast.BoolOp(op=sign, values=values):
+            return _reduced(BINARY[type(sign)], [_built(value) for value in values])
+        case ast.Compare(left=left, ops=signs, comparators=others):
+            pairs = zip(signs, pairwise([left, *others]), strict=True)
+            return _reduced(op.and_, [_compared(node, sign, *pair) for sign, pair in pairs])
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
             return _applied(FUNCTIONS[name], _built(argument))
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), keywords=[]):
-            return _asked(node, name, method)
+            return _of_column(node, name, method)
         case ast.Call(
-            func=ast.Attribute(
-                value=ast.Attribute(value=ast.Name(id=name), attr="str"), attr=method
-            ),
+            func=ast.Attribute(ast.Attribute(ast.Name(id=name), attr="str"), attr=method),
             args=[ast.Constant(value=str(words))],
             keywords=[],
         ) if method in TEXTS and re.fullmatch(TEXTS[method], words):
@@ -166,14 +161,13 @@ def _built(node: ast.expr) -> Expression:
     raise _refusal(node)
 
 
-def _compared(whole: ast.expr, op: ast.cmpop, left: ast.expr, right: ast.expr) -> Expression:
-    match op, left:
+def _compared(whole: ast.expr, sign: ast.cmpop, left: ast.expr, right: ast.expr) -> Expression:
+    match sign, left:
         case ((ast.In() | ast.NotIn()), ast.Name(id=name)):
-            members = _members(right)
-            within = isinstance(op, ast.In)
+            members, within = _members(right), isinstance(sign, ast.In)
             return lambda rows: _column(rows, name).isin(members) == within
-        case _ if type(op) in BINARY:
-            return _applied(BINARY[type(op)], _side(left), _side(right))
+        case _ if type(sign) in BINARY:
+            return _applied(BINARY[type(sign)], _side(left), _side(right))
     raise _refusal(whole)
 
 
@@ -185,7 +179,7 @@ def _side(node: ast.expr) -> Expression:
     return _built(node)
 
 
-def _asked(node: ast.Call, name: str, method: str) -> Expression:
+def _of_column(node: ast.Call, name: str, method: str) -> Expression:
     match method, node.args:
         case _, [] if method in PROPERTIES:
             return lambda rows: getattr(_column(rows, name), method)()
@@ -201,7 +195,7 @@ def _asked(node: ast.Call, name: str, method: str) -> Expression:
 def _members(node: ast.expr) -> list[Any]:
     try:
         values = ast.literal_eval(node) if isinstance(node, ast.List | ast.Tuple) else None
-    except ValueError:
+    except (TypeError, ValueError):
         values = None
     if not values or not all(isinstance(value, str | int | float) for value in values):
         raise _refusal(node)
@@ -218,27 +212,19 @@ def _applied(function: Callable[..., Any], *arguments: Expression) -> Expression
     return lambda rows: function(*(argument(rows) for argument in arguments))
 
 
-def _joined(function: Callable[[Any, Any], Any], parts: list[Expression]) -> Expression:
+def _reduced(function: Callable[[Any, Any], Any], parts: list[Expression]) -> Expression:
     return lambda rows: reduce(function, (part(rows) for part in parts))
 
 
 def _constant(node: ast.expr, expression: Expression) -> Expression:
     """Return an expression without columns if it is a number."""
     try:
-        value = expression(_NO_ROWS)
+        value = expression(pd.DataFrame())
     except (ArithmeticError, TypeError):
         value = None
     if not isinstance(value, float) or not math.isfinite(value):
         raise ExpressionError(f"{_short(ast.unparse(node))} is no number, or too large a one")
     return lambda _: value
-
-
-def _levels(tree: ast.AST) -> int:
-    """Return how deep a tree is, without recursion."""
-    levels, nodes = 0, [tree]
-    while nodes:
-        levels, nodes = levels + 1, [part for node in nodes for part in ast.iter_child_nodes(node)]
-    return levels
 
 
 def _refusal(node: ast.expr) -> ExpressionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,17 +64,6 @@ class Claim:
     figure: str | None = None
     note: str | None = None
 
-    @property
-    def expressions(self) -> list[tuple[str, str]]:
-        """All expressions, each after the key that has it."""
-        return [
-            ("quantity", self.quantity),
-            ("target", self.target),
-            *(("where", part) for part in self.where),
-            *(("joins.where", part) for join in self.joins for part in join.where),
-            *(("conditions.where", condition.where) for condition in self.conditions),
-        ]
-
 
 @dataclass(frozen=True)
 class Paper:
@@ -86,10 +76,9 @@ class Paper:
 
     @property
     def tables(self) -> list[str]:
-        """The tables that the claims are compared with."""
-        named = [claim.table for claim in self.claims]
-        named += [join.table for claim in self.claims for join in claim.joins if join.table]
-        return sorted(set(named))
+        """The tables that the claims are compared with, sorted."""
+        joined = {join.table for claim in self.claims for join in claim.joins if join.table}
+        return sorted({claim.table for claim in self.claims} | joined)
 
 
 def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
@@ -99,12 +88,15 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
         ClaimError: if two claims have one name, or an expression is not in the grammar.
     """
     claims = [_claim(values) for values in content["claims"]]
-    names = [claim.name for claim in claims]
-    twice = sorted({one for one in names if names.count(one) > 1})
-    if twice:
-        raise ClaimError(f"claims named twice: {', '.join(twice)}; give each its own name")
+    counts = Counter(claim.name for claim in claims)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        raise ClaimError(f"claims named twice: {', '.join(repeated)}; give each its own name")
     for claim in claims:
-        for key, text in claim.expressions:
+        expressions = [("quantity", claim.quantity), ("target", claim.target)]
+        expressions += [("where", part) for part in claim.where]
+        expressions += [("joins.where", part) for join in claim.joins for part in join.where]
+        expressions += [("conditions.where", condition.where) for condition in claim.conditions]
+        for key, text in expressions:
             try:
                 parse(str(text))  # a number is the schema's to refuse
             except ExpressionError as error:
@@ -113,11 +105,10 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
 
 
 def _claim(values: Mapping[str, Any]) -> Claim:
-    rest = {**values, "where": _steps(values)}
-    joins = tuple(Join(**{**join, "where": _steps(join)}) for join in rest.pop("joins", ()))
-    conditions = tuple(Condition(**condition) for condition in rest.pop("conditions", ()))
-    target = str(rest.pop("target"))
-    return Claim(**rest, target=target, joins=joins, conditions=conditions)
+    joins = tuple(Join(**{**join, "where": _steps(join)}) for join in values.get("joins", ()))
+    conditions = tuple(Condition(**condition) for condition in values.get("conditions", ()))
+    changed = {"where": _steps(values), "joins": joins, "conditions": conditions}
+    return Claim(**{**values, **changed, "target": str(values["target"])})
 
 
 def _steps(values: Mapping[str, Any]) -> tuple[str, ...]:

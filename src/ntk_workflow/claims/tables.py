@@ -1,42 +1,35 @@
-"""The papers whose claims a run checks: which of its tables they are about.
-
-Pure functions but for reading the files; `claims.smk` gives them the config.
-"""
+"""The papers of a run, read from their files, and the tables that their claims are about."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from ntk_workflow.claims import ClaimError, read_paper
+from ntk_workflow.claims.papers import ClaimError, Paper, read_paper
 from ntk_workflow.config import read_yaml
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
 
 
-def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Any]:
-    """Return the content of the papers' files by name.
-
-    Only what the workflow needs, and the expressions, are looked at; scripts/check_claims.py checks
-    the rest.
+def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Paper]:
+    """Return the papers by name; scripts/check_claims.py compares their files with the schema.
 
     Raises:
-        ValueError: naming every file that is missing or unreadable, the first claim of a file that
-            has an expression that is not allowed, and every claim about a table that no run has.
+        ValueError: a line for every file that is missing, unreadable or has an expression that is
+            not allowed, and for every claim about a table that no run has.
     """
-    found, problems = {}, []
+    papers: dict[str, Paper] = {}
+    problems = []
     for name in names:
         path = Path(folder) / f"{name}.yaml"
         try:
             if not path.exists():
                 known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
                 raise ValueError(f"config key papers: there is no {path}; there are: {known}")
-            found[name] = read_yaml(path)
-            unknown = sorted(set(_tables(found[name])) - set(tables))
+            papers[name] = read_paper(name, read_yaml(path))
+            unknown = [table for table in papers[name].tables if table not in tables]
             problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
-            read_paper(name, found[name])
         except ClaimError as error:
             problems.append(f"{path}: {error}")
         except (LookupError, TypeError) as error:
@@ -45,20 +38,14 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
             problems.append(str(error))
     if problems:
         raise ValueError("\n".join(problems))
-    return found
+    return papers
 
 
-def tables(papers: Mapping[str, Any]) -> list[str]:
+def tables(papers: Mapping[str, Paper]) -> list[str]:
     """Return the tables that the claims are about, sorted."""
-    return sorted({table for content in papers.values() for table in _tables(content)})
+    return sorted({table for paper in papers.values() for table in paper.tables})
 
 
-def with_experiments(papers: Mapping[str, Any]) -> list[str]:
+def with_experiments(papers: Mapping[str, Paper]) -> list[str]:
     """Return the papers that have numerical experiments of their own."""
-    return [name for name, content in papers.items() if CLAIM_EXPERIMENTS in _tables(content)]
-
-
-def _tables(content: Mapping[str, Any]) -> list[str]:
-    claims = content["claims"]
-    joins = [join for claim in claims for join in claim.get("joins", ())]
-    return [each["table"] for each in [*claims, *joins] if "table" in each]
+    return [name for name, paper in papers.items() if CLAIM_EXPERIMENTS in paper.tables]

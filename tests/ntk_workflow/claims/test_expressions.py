@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_workflow.claims import ClaimError, read_paper
 from ntk_workflow.claims.expressions import ExpressionError, evaluate, parse
+from ntk_workflow.claims.papers import ClaimError, read_paper
 
 ROWS = pd.DataFrame(
     {
@@ -21,26 +21,13 @@ ROWS = pd.DataFrame(
 )
 #: As pandas understands them, too.
 EXPRESSIONS = [
-    "value",
-    "1",
-    "-0.5",
-    "value / bound - 1",
-    "(1 - bound / 3) ** depth * 2",
-    "abs(value - 0.5) + log(bound)",
-    "value.fillna(0)",
-    "depth == depth.max() and bound > bound.min()",
-    "not depth >= 2 or value <= 0",
-    "1 < depth <= 4",
-    "value.isna()",
-    "value.notna()",
-    "statement == 'pair_kappa' or depth != 4",
-    "statement in ['orthogonal', 'pair_kappa']",
-    "statement not in ('orthogonal', 'pair_kappa')",
-    "depth in [1, 2]",
-    "statement.isin(['orthogonal'])",
-    "~statement.str.contains('ortho')",
-    "statement.str.startswith('pair_')",
-    "statement.str.endswith('_step')",
+    *("value", "1", "-0.5", "value / bound - 1", "(1 - bound / 3) ** depth * 2"),
+    *("abs(value - 0.5) + log(bound)", "value.fillna(0)", "value.isna()", "value.notna()"),
+    *("depth == depth.max() and bound > bound.min()", "not depth >= 2 or value <= 0"),
+    *("1 < depth <= 4", "statement == 'pair_kappa' or depth != 4", "depth in [1, 2]"),
+    *("statement in ['orthogonal', 'pair_kappa']", "statement.isin(['orthogonal'])"),
+    *("statement not in ('orthogonal', 'pair_kappa')", "~statement.str.contains('ortho')"),
+    *("statement.str.startswith('pair_')", "statement.str.endswith('_step')"),
     "statement.str.fullmatch('pair_kappa(_unequal)?_step')",
     "statement.str.fullmatch('pair_.*')",
 ]
@@ -57,67 +44,38 @@ def test_they_give_what_pandas_gives(text: str):
 
 
 HOSTILE = [
+    # other code
     "@pd.io.common.os.system('touch planted')",
     "pd.io.common.os.system('touch planted')",
     "depth.__class__.__init__.__globals__['__builtins__']['open']('planted', 'w')",
-    "@pd.read_pickle('planted')",
-    "depth.to_csv('planted')",
-    "depth.values.tofile('planted')",
-    "depth.str.to_csv('planted')",
-    "depth.max().to_csv('planted')",
-    "depth.apply(print)",
-    "depth.pipe(open, 'planted', 'w')",
-    "depth.fillna(depth.to_csv('planted'))",
-    "depth.isin([open('planted', 'w')])",
-    "depth in [open('planted', 'w')]",
-    "depth in depth.to_csv('planted')",
-    "depth in {}",
-    "depth.max(open('planted', 'w'))",
-    "depth.max(axis=open('planted', 'w'))",
-    "open('planted', 'w')",
-    'eval(\'open("planted", "w")\')',
-    "__import__('os').system('touch planted')",
-    "import os",
-    "log(*depth)",
+    *("@pd.read_pickle('planted')", "depth.to_csv('planted')", "depth.values.tofile('planted')"),
+    *("depth.str.to_csv('planted')", "depth.max().to_csv('planted')", "depth.apply(print)"),
+    *("depth.pipe(open, 'planted', 'w')", "depth.fillna(depth.to_csv('planted'))"),
+    *("depth.isin([open('planted', 'w')])", "depth in [open('planted', 'w')]"),
+    *("depth in depth.to_csv('planted')", "depth in {}", "depth in [{[]: 1}]", "depth is None"),
+    *("depth.max(open('planted', 'w'))", "depth.max(axis=open('planted', 'w'))"),
+    *("open('planted', 'w')", 'eval(\'open("planted", "w")\')', 'f\'{open("planted", "w")}\''),
+    *("__import__('os').system('touch planted')", "import os", "(lambda: open('planted', 'w'))()"),
+    *("[open('planted', 'w') for _ in [1]]", "{'a': open('planted', 'w')}", "depth & 1"),
+    *(
+        "depth[open('planted', 'w')]",
+        "depth[0]",
+        "depth.values",
+        "log(*depth)",
+        "log(depth, bound)",
+    ),
+    *("(depth := 1)", "depth = 1", "depth if depth else 1", "`depth`", "depth\0", ""),
     "log(depth, bound)",
-    "(lambda: open('planted', 'w'))()",
-    "[open('planted', 'w') for _ in [1]]",
-    "{'a': open('planted', 'w')}",
-    "depth[open('planted', 'w')]",
-    "depth[0]",
-    "depth.values",
-    'f\'{open("planted", "w")}\'',
-    "(depth := 1)",
-    "depth = 1",
-    "depth if depth else 1",
-    "depth is None",
-    "depth & 1",
-    "`depth`",
-    "True",
-    "1j",
-    "'text'",
-    "'text' * 1000000000",
-    "depth == 'text' * 1000000000",
-    "depth == '\\d'",
-    "9**9**9",
-    "depth ** (9**9**9)",
-    "1 / 0",
-    "(-8) ** 0.5",
-    "1e999",
-    "9" * 400,
-    "9" * 5000,
-    "depth == '" + "x" * 1_000_000 + "'",
-    "(" * 3000 + "depth" + ")" * 3000,
-    "(" * 100_000,
-    "-" * 400 + "depth",
-    "+".join(["depth"] * 60),
-    "statement.str.fullmatch('(a+)+b')",
+    # what is no number or text of a column
+    *("True", "1j", "'text'", "'text' * 1000000000", "depth == 'text' * 1000000000"),
+    *("1 / 0", "(-8) ** 0.5", "1e999", "9**9**9", "depth ** (9**9**9)", "9" * 400, "9" * 5000),
+    # too long, too deep, or with a regular expression that may take exponential time
+    *("depth == '" + "x" * 1_000_000 + "'", "(" * 3000 + "depth" + ")" * 3000, "(" * 100_000),
+    *("-" * 400 + "depth", "+".join(["depth"] * 60), "depth == '\\d'"),
+    *("statement.str.fullmatch('(a+)+b')", "statement.str.contains('(a+)+b')"),
     "statement.str.fullmatch('" + ".*a" * 30 + "')",
     "statement.str.fullmatch('" + "(a)?" * 30 + "')",
-    "statement.str.contains('(a+)+b')",
     "statement.str.fullmatch(statement)",
-    "depth\0",
-    "",
 ]
 
 
@@ -149,9 +107,8 @@ def test_whatever_else_is_refused_when_a_paper_is_read(
 
 
 def test_a_refusal_names_the_part_and_what_is_allowed():
-    with pytest.raises(
-        ExpressionError, match=r"^'depth\.values' is not allowed; allowed are columns"
-    ):
+    message = r"^'depth\.values' is not allowed; allowed are columns"
+    with pytest.raises(ExpressionError, match=message):
         parse("value / (1 + depth.values)")
 
 
