@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -391,7 +390,7 @@ def write_bounds(
         for name in activations:
             labels = {"dataset": dataset, "activation": name}
             found = bounds_vs_exact.compare(x, depths=depths, activation=name)
-            rows += [labels | asdict(comparison) for comparison in found]
+            rows += [labels | comparison for comparison in found]
     tables.write(folder / "bounds.parquet", BOUNDS, tables.from_rows(BOUNDS, rows))
     return {"datasets": list(dims), "activations": list(activations), "depths": list(depths)}
 
