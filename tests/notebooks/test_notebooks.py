@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -239,7 +238,7 @@ def write_bounds(
         x /= np.linalg.norm(x, axis=1)[:, None]
         comparisons = bounds_vs_exact.compare(x, depths=depths, activation=name)
         labels = {"dataset": dataset, "activation": name}
-        rows += [labels | asdict(comparison) for comparison in comparisons]
+        rows += [labels | comparison for comparison in comparisons]
     write(folder / "bounds.parquet", BOUNDS, *rows)
     return {"datasets": list(dims), "activations": list(activations), "depths": list(depths)}
 

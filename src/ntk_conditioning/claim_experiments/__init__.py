@@ -1,36 +1,49 @@
 """Numerical experiments that decide what a paper states: theorems, lemmas and misprints.
 
-A subpackage per paper, named in `papers`, yields `Measurement`s. What is measured is computed
-without the formula that it is compared with: by networks of finite width, by eigenvalue solvers, by
-a root finder, or by a recursion where the paper expands. A measurement has no verdict; `claims`
-compares it.
+The modules of a paper, listed in `papers`, yield `Measurement`s. What is measured is computed
+without the formula that it is compared with: by networks of finite width, eigenvalue solvers, a
+root finder, or a recursion where the paper expands. Verdicts are left to `ntk_workflow.claims`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Measurement:
     """A measured ``value`` beside what the paper prints and, where that is wrong, what is right.
 
-    ``at`` is the angle, distance or ratio that varies. What does not apply is None; a width of None
-    is the limit of infinite width.
+    ``at`` is the angle, distance or ratio that varies. These four become floats. What does not
+    apply is None; a width of None is the limit of infinite width.
     """
 
     statement: str
-    value: float
-    printed: float | None = None
-    corrected: float | None = None
+    value: SupportsFloat
+    printed: SupportsFloat | None = None
+    corrected: SupportsFloat | None = None
     activation: str | None = None
     depth: int | None = None
     width: int | None = None
     n: int | None = None
     d: int | None = None
     seed: int | None = None
-    at: float | None = None
+    at: SupportsFloat | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("value", "printed", "corrected", "at"):
+            if (number := getattr(self, name)) is not None:
+                object.__setattr__(self, name, float(number))
+
+
+Measurements = Iterator[Measurement]
 
 
 @dataclass(frozen=True)

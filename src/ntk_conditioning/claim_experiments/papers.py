@@ -1,41 +1,48 @@
 """The papers that have numerical experiments.
 
-They are imported here by name, so that a digest of what a program imports covers them.
+Modules are imported here by name, so that a digest of what a program imports covers them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from types import ModuleType
 
-from ntk_conditioning.claim_experiments import (
-    Measurement,
-    Setting,
-    agarwal2021deep,
-    liu2022transition,
-    liu2023relu,
+from ntk_conditioning.claim_experiments import Measurements, Setting
+from ntk_conditioning.claim_experiments.agarwal2021deep import (
+    activations,
+    correlations,
+    descent,
+    interpolation,
+    kernels,
+    normalization,
+    norms,
+    random_layers,
+)
+from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
+from ntk_conditioning.claim_experiments.liu2023relu import (
+    angles,
+    conditioning,
+    limits,
+    pairs,
+    random_matrices,
+    separation,
 )
 from ntk_conditioning.errors import UserError
 
-PAPERS = {
-    "liu2023relu": liu2023relu.EXPERIMENTS,
-    "agarwal2021deep": agarwal2021deep.EXPERIMENTS,
-    "liu2022transition": liu2022transition.EXPERIMENTS,
+PAPERS: dict[str, tuple[ModuleType, ...]] = {
+    "liu2023relu": (conditioning, angles, limits, pairs, random_matrices, separation),
+    "agarwal2021deep": (
+        *(activations, normalization, correlations, kernels),
+        *(norms, descent, random_layers, interpolation),
+    ),
+    "liu2022transition": (assemblies, normals, hessians),
 }
 
 
-class UnknownPaperError(UserError):
-    """There are no numerical experiments for a paper of this name."""
-
-
-def measure(paper: str, setting: Setting) -> Iterator[Measurement]:
-    """Yield what the experiments of a paper measure.
-
-    Raises:
-        UnknownPaperError: if there are none.
-    """
+def measure(paper: str, setting: Setting) -> Measurements:
+    """Yield what the experiments of a paper measure."""
     if paper not in PAPERS:
-        raise UnknownPaperError(
-            f"no experiments for the paper {paper!r}; there are some for {', '.join(PAPERS)}"
-        )
-    for experiment in PAPERS[paper]:
-        yield from experiment(setting)
+        raise UserError(f"no experiments for the paper {paper!r}, only for {', '.join(PAPERS)}")
+    for module in PAPERS[paper]:
+        for experiment in module.EXPERIMENTS:
+            yield from experiment(setting)

@@ -10,16 +10,16 @@ eps32 · kappa.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
-import scipy.linalg
 import torch
 from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import eigvalsh
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import empirical, infinite
@@ -34,12 +34,8 @@ from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 Array = NDArray[np.float64]
 
+#: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
-"""Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30."""
-
-# Where kappa has passed 1e17. It grows as delta^-2 in finite networks, as soon as no unit tells the
-# pair apart, and as delta^-1 in ReLU networks of infinite width.
-SMALLEST_DISTANCE = {"empirical_ntk": 1e-9, "infinite_ntk": 1e-15}
 
 
 class ProblemError(UserError):
@@ -66,8 +62,7 @@ class Problem:
         return "infinite_ntk" if self.mlp is None else "empirical_ntk"
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """What a recipe finds: λ_max / λ_min as computed, and whether it stands by it.
 
     ``floor_kappa`` is the largest kappa that its precision resolves, known to it or not.
@@ -78,8 +73,7 @@ class Estimate:
     floor_kappa: float
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """An estimate beside the reference; ``error`` is |ratio / reference - 1|."""
 
     method: str
@@ -88,17 +82,8 @@ class Measurement:
     error: float
 
 
-# --- problems -------------------------------------------------------------------------------------
-
-
 def problems(
-    *,
-    samples: int,
-    dim: int,
-    width: int,
-    depths: Sequence[int],
-    seeds: Sequence[int],
-    points: int,
+    *, samples: int, dim: int, width: int, depths: Sequence[int], seeds: Sequence[int], points: int
 ) -> Iterator[Problem]:
     """Yield the Gram matrix (at depth 0), linear, ReLU and infinitely wide ReLU networks.
 
@@ -118,33 +103,34 @@ def problems(
         x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
         direction = rng.standard_normal(dim) / math.sqrt(dim)
         for depth in depths:
-            for activation, mlp in _networks(dim, depth=depth, width=width, seed=seed):
-                smallest = SMALLEST_DISTANCE["empirical_ntk" if mlp else "infinite_ntk"]
+            networks: list[tuple[str, MLP | None]] = []
+            for name in ("linear", "relu") if depth else ("linear",):
+                init = generator(seed, "init")
+                mlp = init_mlp(dim, depth=depth, width=width, activation=name, generator=init)
+                networks.append((name, mlp))
+            for name, network in (*networks, ("relu", None)) if depth else networks:
+                # There kappa has passed 1e17. It grows as delta^-2 in finite networks, as soon as
+                # no unit tells the pair apart, and as delta^-1 at infinite width.
+                smallest = 1e-9 if network else 1e-15
                 for delta in np.geomspace(1, smallest, points).tolist():
                     near = x.copy()
                     near[1] = x[0] + delta * direction
-                    yield Problem(activation, depth, seed, delta, near, mlp)
-
-
-def _networks(dim: int, *, depth: int, width: int, seed: int) -> Iterator[tuple[str, MLP | None]]:
-    for name in ("linear", "relu") if depth else ("linear",):
-        init = generator(seed, "init")
-        yield name, init_mlp(dim, depth=depth, width=width, activation=name, generator=init)
-    if depth:
-        yield "relu", None
+                    yield Problem(name, depth, seed, delta, near, network)
 
 
 def measure(problem: Problem) -> list[Measurement]:
-    """Return what every recipe for this kind of kernel finds, beside the reference.
-
-    Raises:
-        ProblemError: if the kernel is singular.
-    """
+    """Return what every recipe for this kind of kernel finds, beside the reference."""
+    x, mlp = problem.x, problem.mlp
+    if mlp is None:
+        estimates = {name: recipe(x, problem.depth) for name, recipe in INFINITE_RECIPES.items()}
+    else:
+        recipes = RECIPES | (LINEAR_RECIPES if problem.activation == "linear" else {})
+        estimates = {name: recipe(mlp, x) for name, recipe in recipes.items()}
     with mpmath.workdps(DIGITS):
         exact = reference(problem)
         return [
             Measurement(method, float(exact), estimate, float(abs(estimate.ratio / exact - 1)))
-            for method, estimate in estimates(problem).items()
+            for method, estimate in estimates.items()
         ]
 
 
@@ -155,12 +141,20 @@ def reference(problem: Problem) -> Any:
     """Return kappa of a problem as an mpmath number of `DIGITS` digits.
 
     Raises:
-        ProblemError: if the kernel is singular.
+        ProblemError: if λ_min is not above the rounding errors of those digits.
     """
     with mpmath.workdps(DIGITS):
         if problem.mlp is None:
-            return exact_kappa(exact_infinite_kernel(problem.x, problem.depth))
-        return exact_kappa(mpmath.matrix(exact_kernel(problem.mlp, problem.x).tolist()))
+            kernel = exact_infinite_kernel(problem.x, problem.depth)
+        else:
+            kernel = mpmath.matrix(exact_kernel(problem.mlp, problem.x).tolist())
+        eigenvalues = mpmath.eigsy(kernel, eigvals_only=True)
+        smallest, largest = min(eigenvalues), max(eigenvalues)
+        if smallest <= largest * mpmath.mpf(10) ** (5 - DIGITS):
+            raise ProblemError(
+                "the kernel of a problem is singular; give wider networks and fewer samples"
+            )
+        return largest / smallest
 
 
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
@@ -169,9 +163,6 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     Floats are whole numbers times a power of two, and these networks are made of sums, products
     and signs. Every layer's term of the NTK carries the samples twice, all weights but one layer's
     twice, and all scales gain / sqrt(m) twice: a common factor, which kappa does not see.
-
-    Raises:
-        ProblemError: for another activation.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).tolist()
@@ -229,93 +220,7 @@ def exact_infinite_kernel(x: Array, depth: int) -> Any:
     return theta
 
 
-def exact_kappa(kernel: Any) -> Any:
-    """Return λ_max / λ_min of an mpmath matrix, in the working precision.
-
-    Raises:
-        ProblemError: if λ_min is not above the rounding errors of that precision.
-
-    >>> round(float(exact_kappa(mpmath.matrix([[2, 1], [1, 2]]))), 12)
-    3.0
-    """
-    eigenvalues = mpmath.eigsy(kernel, eigvals_only=True)
-    smallest, largest = min(eigenvalues), max(eigenvalues)
-    if smallest <= largest * mpmath.mpf(10) ** (5 - mpmath.mp.dps):
-        raise ProblemError(
-            "the kernel of a problem is singular; give wider networks and fewer samples"
-        )
-    return largest / smallest
-
-
 # --- recipes --------------------------------------------------------------------------------------
-
-
-def estimates(problem: Problem) -> dict[str, Estimate]:
-    """Return what every recipe for this kind of kernel finds, by the recipe's name."""
-    x, mlp = problem.x, problem.mlp
-    if mlp is None:
-        return {name: recipe(x, problem.depth) for name, recipe in INFINITE_RECIPES.items()}
-    recipes = {**RECIPES, **(LINEAR_RECIPES if problem.activation == "linear" else {})}
-    return {name: recipe(mlp, x) for name, recipe in recipes.items()}
-
-
-def _float32_general(mlp: MLP, x: Array) -> Estimate:
-    return _unguarded(np.sort(np.linalg.eigvals(_kernel(mlp, x, np.float32)).real), np.float32)
-
-
-def _float32_symmetric(mlp: MLP, x: Array) -> Estimate:
-    return _unguarded(scipy.linalg.eigvalsh(_kernel(mlp, x, np.float32)), np.float32)
-
-
-def _float32(mlp: MLP, x: Array) -> Estimate:
-    return _guarded(conditioning(_kernel(mlp, x, np.float32)))
-
-
-def _float64(mlp: MLP, x: Array) -> Estimate:
-    return _guarded(conditioning(_kernel(mlp, x, np.float64)))
-
-
-def _extremes(mlp: MLP, x: Array) -> Estimate:
-    return _guarded(extreme_conditioning(_kernel(mlp, x, np.float64), overwrite=True))
-
-
-def _factor(mlp: MLP, x: Array) -> Estimate:
-    factor = empirical.linear_factor(mlp, torch.from_numpy(x))
-    return _guarded(conditioning_from_factor(factor.numpy()))
-
-
-def _cosine_float32(x: Array, depth: int) -> Estimate:
-    k = cosine_formula(x.astype(np.float32), depth)
-    return _unguarded(scipy.linalg.eigvalsh(k.astype(np.float64)), np.float32)
-
-
-def _cosine(x: Array, depth: int) -> Estimate:
-    return _unguarded(scipy.linalg.eigvalsh(cosine_formula(x, depth)), np.float64)
-
-
-def _cosine_distances(x: Array, depth: int) -> Estimate:
-    return _guarded(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
-
-
-RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {
-    "float32_general": _float32_general,
-    "float32_symmetric": _float32_symmetric,
-    "float32": _float32,
-    "float64": _float64,
-    "extremes": _extremes,
-}
-"""For every finite network. The first is that of liu2023relu's published code: float32, a solver
-for general matrices, the real parts sorted, and the ratio whatever its sign."""
-
-LINEAR_RECIPES: Mapping[str, Callable[[MLP, Array], Estimate]] = {"factor": _factor}
-"""For linear networks and the Gram matrix."""
-
-INFINITE_RECIPES: Mapping[str, Callable[[Array, int], Estimate]] = {
-    "cosine_float32": _cosine_float32,
-    "cosine": _cosine,
-    "deficits": _cosine_distances,
-}
-"""For ReLU networks of infinite width."""
 
 
 def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
@@ -334,7 +239,7 @@ def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
     return np.asarray(theta)
 
 
-def _kernel(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+def _ntk(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     samples = torch.from_numpy(x.astype(dtype))
     kernel: NDArray[np.floating[Any]] = empirical.ntk(mlp.to(samples.dtype), samples).numpy()
     return kernel
@@ -358,3 +263,39 @@ def _unguarded(ascending: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estima
 
 def _ratio(largest: float, smallest: float) -> float:
     return largest / smallest if smallest else math.inf
+
+
+def _float32_general(mlp: MLP, x: Array) -> Estimate:
+    return _unguarded(np.sort(np.linalg.eigvals(_ntk(mlp, x, np.float32)).real), np.float32)
+
+
+def _cosine_float32(x: Array, depth: int) -> Estimate:
+    kernel = cosine_formula(x.astype(np.float32), depth)
+    return _unguarded(eigvalsh(kernel.astype(np.float64)), np.float32)
+
+
+#: For every finite network. The first is that of liu2023relu's published code: float32, a solver
+#: for general matrices, the real parts sorted, and the ratio whatever its sign.
+RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
+    "float32_general": _float32_general,
+    "float32_symmetric": lambda mlp, x: _unguarded(eigvalsh(_ntk(mlp, x, np.float32)), np.float32),
+    "float32": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float32))),
+    "float64": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float64))),
+    "extremes": lambda mlp, x: _guarded(
+        extreme_conditioning(_ntk(mlp, x, np.float64), overwrite=True)
+    ),
+}
+#: For linear networks and the Gram matrix.
+LINEAR_RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
+    "factor": lambda mlp, x: _guarded(
+        conditioning_from_factor(empirical.linear_factor(mlp, torch.from_numpy(x)).numpy())
+    )
+}
+#: For ReLU networks of infinite width.
+INFINITE_RECIPES: dict[str, Callable[[Array, int], Estimate]] = {
+    "cosine_float32": _cosine_float32,
+    "cosine": lambda x, depth: _unguarded(eigvalsh(cosine_formula(x, depth)), np.float64),
+    "deficits": lambda x, depth: _guarded(
+        conditioning(infinite.ntk(x, depth=depth, activation="relu"))
+    ),
+}

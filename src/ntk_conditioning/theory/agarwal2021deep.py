@@ -14,15 +14,13 @@ its digits. Where a theorem says nothing, the bound is NaN.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import brentq
 
-from ntk_conditioning.networks.activations import ShiftedReLU, normrelu
+from ntk_conditioning.networks.activations import normrelu
 from ntk_conditioning.theory import DomainError
 
 Array = NDArray[np.float64]
@@ -41,91 +39,64 @@ def separating_depth(delta: float, mu: float) -> int:
     return max(0, math.ceil(math.log(1 / (2 * delta)) / math.log1p(mu / 2)))
 
 
-def correlation_bound(depth: ArrayLike, delta: float, mu: float) -> Array:
+def correlation_bound(depth: ArrayLike, delta: float, mu: float, *, ntk: bool = False) -> Array:
     """Return B_μ(L, δ), which bounds |K̄_ij| for i != j: Theorem 3.
 
-    Under Assumption B, 1 - B bounds lambda_min of K̄ from below: Theorem 7. ``depth`` may be half a
-    number of layers, as in Theorem 5.
+    Of the NTK 2 B(L/2, δ), which bounds |Θ_ij| / Θ_11; NaN below 2 L_0: Theorem 5. Under
+    Assumption B, 1 less the bound bounds lambda_min from below: Theorems 7 and 9.
 
     >>> correlation_bound([0, 1, 2], 0.5, 1.0)
     array([0.5  , 0.25 , 0.125])
     """
-    first = separating_depth(delta, mu)
-    layers = _layers(depth)
+    first, layers = separating_depth(delta, mu), np.asarray(depth, dtype=np.float64)
+    if ntk:
+        half = 2 * correlation_bound(layers / 2, delta, mu)
+        return np.where(layers >= 2 * first, half, math.nan)
     near = 1 - delta * np.exp(np.minimum(layers, first) * math.log1p(mu / 2))
     far = np.exp(np.maximum(layers - first, 0) * math.log1p(-mu / 2)) / 2
     return np.where(layers <= first, near, far)
 
 
-def ntk_correlation_bound(depth: ArrayLike, delta: float, mu: float) -> Array:
-    """Return 2 B(L/2, δ), which bounds |Θ_ij| / Θ_11 for i != j; NaN below 2 L_0: Theorem 5.
-
-    Under Assumption B, 1 less it bounds lambda_min of the NTK from below: Theorem 9.
-    """
-    layers = _layers(depth)
-    bound = 2 * correlation_bound(layers / 2, delta, mu)
-    return np.where(layers >= 2 * separating_depth(delta, mu), bound, math.nan)
+def first_depth(n: int, delta: float, mu: float, *, ntk: bool = False) -> int:
+    """Return L_1(δ), or L_2(δ) of the NTK: from there on kappa of ``n`` samples is bounded."""
+    first, rate = separating_depth(delta, mu), math.log1p(-mu / 2)
+    if ntk:
+        return math.ceil(-2 * math.log(2 * n) / rate) + 2 * first
+    return math.ceil(-math.log(n) / rate) + first
 
 
-def top_layer_depth(n: int, delta: float, mu: float) -> int:
-    """Return L_1(δ), from which on Corollary 4 bounds kappa of K̄ of ``n`` samples."""
-    return math.ceil(-math.log(n) / math.log1p(-mu / 2)) + separating_depth(delta, mu)
+def excess_bound(
+    depth: ArrayLike, n: int, delta: float, mu: float, *, ntk: bool = False, proof: bool = False
+) -> Array:
+    """Return the bound on kappa - 1 under Assumption A, NaN below `first_depth`.
 
+    Corollary 4, or 6 of the NTK, where L/2 - L_2 is printed. With ``proof`` what the proofs give:
+    no factor n, and (L - L_2)/2. From L_1 (L_2) on, (n - 1) times the bound on correlations is at
+    most half of that power of 1 - μ/2, and kappa - 1 four times that.
 
-def ntk_depth(n: int, delta: float, mu: float) -> int:
-    """Return L_2(δ), from which on Corollary 6 bounds kappa of the NTK of ``n`` samples."""
-    return math.ceil(-2 * math.log(2 * n) / math.log1p(-mu / 2)) + 2 * separating_depth(delta, mu)
-
-
-def top_layer_excess(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return the bound on kappa - 1 of K̄ under Assumption A; NaN below L_1: Corollary 4.
-
-    >>> top_layer_excess([3, 4], 4, 0.5, 1.0)
+    >>> excess_bound([3, 4], 4, 0.5, 1.0)
     array([4., 2.])
     """
-    return n * top_layer_excess_of_proof(depth, n, delta, mu)
+    layers, first = np.asarray(depth, dtype=np.float64), first_depth(n, delta, mu, ntk=ntk)
+    power = (layers - first) / 2 if ntk else layers - first
+    factor = 2 if proof else 2 * n
+    if ntk and not proof:
+        power, factor = layers / 2 - first, 4 * n
+    return np.where(layers >= first, factor * np.exp(power * math.log1p(-mu / 2)), math.nan)
 
 
-def top_layer_excess_of_proof(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return what the proof of Corollary 4 gives: without the factor n that is printed.
+def excess_bound_b(
+    depth: ArrayLike, n: int, delta: float, mu: float, *, ntk: bool = False
+) -> Array:
+    """Return the bound on kappa - 1 under Assumption B: Corollary 8.
 
-    From L_1 on (n - 1) B(L) is at most half of (1 - μ/2)^(L - L_1), and kappa - 1 four times that.
+    Corollary 10 of the NTK, NaN below 4 L_0.
     """
-    layers, first = _layers(depth), top_layer_depth(n, delta, mu)
-    return np.where(layers >= first, 2 * np.exp((layers - first) * math.log1p(-mu / 2)), math.nan)
-
-
-def ntk_excess(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return the bound on kappa - 1 of the NTK under Assumption A; NaN below L_2: Corollary 6.
-
-    The exponent is printed, L/2 - L_2.
-    """
-    layers, first = _layers(depth), ntk_depth(n, delta, mu)
-    bound = 4 * n * np.exp((layers / 2 - first) * math.log1p(-mu / 2))
-    return np.where(layers >= first, bound, math.nan)
-
-
-def ntk_excess_of_proof(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return what the proof of Corollary 6 gives: 2 (1 - μ/2)^((L - L_2)/2).
-
-    From L_2 on 2 (n - 1) B(L/2) is at most half of that power, and kappa - 1 four times that.
-    """
-    layers, first = _layers(depth), ntk_depth(n, delta, mu)
-    bound = 2 * np.exp((layers - first) / 2 * math.log1p(-mu / 2))
-    return np.where(layers >= first, bound, math.nan)
-
-
-def top_layer_excess_b(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return the bound on kappa - 1 of K̄ under Assumption B: Corollary 8."""
-    _check(delta, mu)
-    return np.asarray(n / delta * np.exp(-_layers(depth) * math.log1p(mu / 2)))
-
-
-def ntk_excess_b(depth: ArrayLike, n: int, delta: float, mu: float) -> Array:
-    """Return that on kappa - 1 of the NTK under Assumption B; NaN below 4 L_0: Corollary 10."""
-    layers = _layers(depth)
+    first, layers = separating_depth(delta, mu), np.asarray(depth, dtype=np.float64)
+    if not ntk:
+        return np.asarray(n / delta * np.exp(-layers * math.log1p(mu / 2)))
     bound = 2 * n / delta * np.exp(-layers / 2 * math.log1p(mu / 2))
-    return np.where(layers >= 4 * separating_depth(delta, mu), bound, math.nan)
+    return np.where(layers >= 4 * first, bound, math.nan)
 
 
 # --- activations whose mean is not zero: Section 3.4, Appendix C.3 --------------------------------
@@ -146,28 +117,23 @@ def convergence_depth(delta: float, rho: float, mu: float, dual_at_0: float) -> 
     return max(math.ceil(descent), positive)
 
 
-def convergence_rate(rho: float, mu: float, slope: float) -> float:
-    """Return c_σ of Theorem 11: a layer's factor on the distance to ρ̄, where the dual's slope is.
-
-    Lemma 35 prints max {1 - μ̃ (1 - ρ̄)/2, ``slope``}. The first is for correlations above ρ̄; for
-    ρ̄ = 1, where there are none, it would be 1, and the bound would say nothing.
-    """
-    return slope if rho == 1 else max(1 - mu * (1 - rho) / 2, slope)
-
-
 def convergence_bound(
     depth: ArrayLike, delta: float, *, rho: float, mu: float, slope: float, dual_at_0: float
 ) -> Array:
-    """Return the bound on |K̄_ij - ρ̄|; NaN at depths below L_0: Lemma 35, with `convergence_rate`.
+    """Return the bound on |K̄_ij - ρ̄|; NaN at depths below L_0: Lemma 35.
 
-    If the slope at ρ̄ = 1 is 1, as for ReLU, it is ε of Lemma 36: the ε in (0, 1/2) after whose
-    depth, log(2/ε) / -log(1 - εμ̃/2) or ⌈1/σ̂(0)⌉ layers, correlations are at least 1 - ε.
+    A layer's factor on the distance is c_σ = max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope
+    at ρ̄. The first is for correlations above ρ̄; for ρ̄ = 1, where there are none, it would be 1, so
+    that only the slope is taken. If the slope at ρ̄ = 1 is 1, as for ReLU, the bound is ε of Lemma
+    36: the ε in (0, 1/2) after whose depth, log(2/ε) / -log(1 - εμ̃/2) or ⌈1/σ̂(0)⌉ layers,
+    correlations are at least 1 - ε.
     """
-    layers = _layers(depth)
+    layers = np.asarray(depth, dtype=np.float64)
     first = convergence_depth(delta, rho, mu, dual_at_0)
     if slope < 1:
-        power = convergence_rate(rho, mu, slope) ** np.maximum(layers - first, 0)
-        return np.where(layers >= first, power * (1 + rho) / 2, math.nan)
+        rate = slope if rho == 1 else max(1 - mu * (1 - rho) / 2, slope)
+        bound = rate ** np.maximum(layers - first, 0) * (1 + rho) / 2
+        return np.where(layers >= first, bound, math.nan)
     epsilon = [_slow_bound(each, mu) if each >= first else math.nan for each in layers.flat]
     return np.array(epsilon).reshape(layers.shape)
 
@@ -186,37 +152,21 @@ def _slow_bound(depth: float, mu: float) -> float:
 # --- NormReLU: Section 7, Appendix I.1 ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class NormReLU:
     """NormReLU_c(z) = λ(c) (max(z - c, 0) + b(c)), normalised; ``c`` is the kink (Eq. (4)).
+
+    ``scale`` is λ, ``offset`` b, and ``non_linearity`` μ = 1 - λ² (1 - Φ(c))² (Appendix C.4).
 
     >>> sigma = NormReLU(-1.5975)
     >>> round(sigma.scale, 4), round(sigma.offset, 4), round(sigma.non_linearity, 4)
     (1.05, -1.6209, 0.0156)
     """
 
-    c: float
-
-    @property
-    def offset(self) -> float:
-        """b(c), Section 7."""
-        return self._shifted_relu.offset
-
-    @property
-    def scale(self) -> float:
-        """λ(c), Section 7."""
-        return self._shifted_relu.scale
-
-    @cached_property
-    def _shifted_relu(self) -> ShiftedReLU:
-        shifted_relu = normrelu(self.c).shifted_relu
+    def __init__(self, c: float) -> None:
+        shifted_relu = normrelu(c).shifted_relu
         assert shifted_relu is not None
-        return shifted_relu
-
-    @property
-    def non_linearity(self) -> float:
-        """μ = 1 - λ(c)² (1 - Φ(c))², Appendix C.4."""
-        return float(1 - (self.scale * special.ndtr(-self.c)) ** 2)
+        self.c, self.scale, self.offset = c, shifted_relu.scale, shifted_relu.offset
+        self.non_linearity = float(1 - (self.scale * special.ndtr(-c)) ** 2)
 
     def mean(self, gamma: ArrayLike) -> Array:
         """Return a_0 = E σ(√γ z), Appendix I.1."""
@@ -261,13 +211,6 @@ class NormReLU:
 
 def _density(z: ArrayLike) -> Array:
     return np.asarray(np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi))
-
-
-def _layers(depth: ArrayLike) -> Array:
-    layers = np.asarray(depth, dtype=np.float64)
-    if (layers < 0).any():
-        raise DomainError("a depth is negative; it counts hidden layers")
-    return layers
 
 
 def _check(delta: float, mu: float) -> None:

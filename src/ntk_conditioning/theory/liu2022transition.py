@@ -10,26 +10,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.theory import DomainError
 
 #: Where suprema are looked for: tails of activations are straight beyond.
 REACH, STEP = 24.0, 2.5e-4
 
 
-class SlopeBounds(NamedTuple):
-    """The suprema of |σ'| and |σ''|."""
-
-    first: float
-    second: float
-
-
 @cache
-def slope_bounds(activation: Activation) -> SlopeBounds:
+def slope_bounds(activation: Activation) -> tuple[float, float]:
     """Return sup|σ'| and sup|σ''|, which is infinite if σ has kinks.
 
     Both are largest values on a grid; σ'' is the difference quotient of σ', which is a value of σ''
@@ -42,7 +33,7 @@ def slope_bounds(activation: Activation) -> SlopeBounds:
     steps = round(REACH / STEP)
     slopes = activation.slopes(STEP * np.arange(-steps, steps + 1, dtype=np.float64))
     second = np.abs(slopes[2:] - slopes[:-2]).max() / (2 * STEP)
-    return SlopeBounds(float(np.abs(slopes).max()), math.inf if activation.kinks else float(second))
+    return float(np.abs(slopes).max()), math.inf if activation.kinks else float(second)
 
 
 # --- independent sub-models: Section 2, Appendix A ------------------------------------------------
@@ -51,13 +42,9 @@ def slope_bounds(activation: Activation) -> SlopeBounds:
 def assembly_bound(smoothness: float, radius: float, scale: float) -> float:
     """Return βR²/(2 s(m)), the bound of Theorem 1, Eq. (5), for weights v_i of ±1.
 
-    ``smoothness`` is β, of the sub-models; ``scale`` is s(m). With other weights β is that of
-    v_i g_i.
-
-    >>> assembly_bound(2.0, 3.0, 4.0)
-    2.25
+    ``smoothness`` is β of the sub-models, or of v_i g_i with other weights; ``scale`` is s(m).
     """
-    return smoothness * radius**2 / (2 * _positive(scale, "scale"))
+    return smoothness * radius**2 / (2 * scale)
 
 
 def two_layer_smoothness(activation: Activation, input_norm: float, largest_weight: float) -> float:
@@ -68,7 +55,7 @@ def two_layer_smoothness(activation: Activation, input_norm: float, largest_weig
     norm rises with the size of every entry.
     """
     first, second = slope_bounds(activation)
-    bend = largest_weight * second * input_norm**2 if largest_weight else 0.0
+    bend = largest_weight * second * input_norm**2
     return (bend + math.hypot(bend, 2 * first * input_norm)) / 2
 
 
@@ -80,7 +67,7 @@ def largest_gaussian_probability(count: int) -> float:
     >>> largest_gaussian_probability(12) < 0 < largest_gaussian_probability(13)
     True
     """
-    log = math.log(_at_least_one(count))
+    log = math.log(count)
     return 1 - 2 * math.exp(log - log**2 / 2)
 
 
@@ -89,34 +76,19 @@ def largest_gaussian_mean(count: int) -> float:
 
     It is by the exponential moments of |v|, and sharper than Lemma 2's log m from m = 10 on.
     """
-    return math.sqrt(2 * math.log(2 * _at_least_one(count)))
+    return math.sqrt(2 * math.log(2 * count))
 
 
 # --- deep networks: Section 3, Appendices C and D -------------------------------------------------
 
 
-def neuron_smoothness(activation: Activation, gradient: float) -> float:
-    """Return sup|σ''| |grad z|², the β of σ(z) where z is linear, as Theorem 2 takes it.
-
-    ``gradient`` is |grad z|², the largest of the layer.
-    """
-    return slope_bounds(activation).second * gradient if gradient else 0.0
-
-
 def layer_bound(smoothness: float, radius: float, width: int, largest_weight: float) -> float:
     """Return βR²/(2 sqrt(m)) max|w_i|, the bound of Theorem 4 on a pre-activation's quadratic term.
 
-    Eq. (19) prints R for R², which is what Eqs. (17) and (18) make; see `layer_bound_printed`. It
-    needs normals that are exactly orthogonal, Eq. (18).
+    Eq. (19) prints R for R², which is what Eqs. (17) and (18) make. It needs normals that are
+    exactly orthogonal, Eq. (18). β is that of σ(z): where z is linear, sup|σ''| |grad z|².
     """
-    return layer_bound_printed(smoothness, radius, width, largest_weight) * radius
-
-
-def layer_bound_printed(
-    smoothness: float, radius: float, width: int, largest_weight: float
-) -> float:
-    """Return βR/(2 sqrt(m)) max|w_i|, the bound of Theorem 4 as Eq. (19) prints it."""
-    return smoothness * radius * largest_weight / (2 * math.sqrt(_at_least_one(width)))
+    return smoothness * radius * largest_weight / (2 * math.sqrt(width)) * radius
 
 
 def jacobian_bound(layer: int, slope: float, size: float) -> float:
@@ -126,8 +98,7 @@ def jacobian_bound(layer: int, slope: float, size: float) -> float:
     ``slope`` is L_σ; ``size`` is c², at least |α|²/m of all layers before, including the input
     (c = C_α in the limit).
     """
-    factor = 9 * slope**2
-    return slope**2 * size * sum(factor**k for k in range(_at_least_one(layer)))
+    return slope**2 * size * sum((9 * slope**2) ** k for k in range(layer))
 
 
 def jacobian_bound_printed(layer: int, slope: float, size: float) -> float:
@@ -135,43 +106,4 @@ def jacobian_bound_printed(layer: int, slope: float, size: float) -> float:
 
     It is at least `jacobian_bound` only if 9 L_σ² >= 1.
     """
-    return _at_least_one(layer) * math.pow(3 * slope, 2 * layer) * slope**2 * size
-
-
-def product_variance_bound(norm: float, width: int) -> float:
-    """Return 5C²/m, the bound of Appendix C on the variance of a product of two gradients.
-
-    ``norm`` is C of Lemma 3, ``width`` that of the layer before.
-    """
-    return 5 * norm**2 / _at_least_one(width)
-
-
-def matrix_norm_bound(width: int) -> float:
-    """Return 3 sqrt(m), the bound of Lemma 4 on the norm of W of m rows and at most m columns."""
-    return 3 * math.sqrt(_at_least_one(width))
-
-
-def matrix_norm_probability(width: int) -> float:
-    """Return 1 - 2 e^(-m/2), with which Lemma 4 holds at least."""
-    return 1 - 2 * math.exp(-_at_least_one(width) / 2)
-
-
-def cross_term_bound(norm: float, radius: float, width: int) -> float:
-    """Return R² sqrt(C)/sqrt(m), the bound of Appendix D, Eq. (36), on the term of both layers.
-
-    ``norm`` is C of Lemma 3. Each of two changes is taken to be R; with R for both together half of
-    the bound holds.
-    """
-    return radius**2 * math.sqrt(norm / _at_least_one(width))
-
-
-def _at_least_one(value: int) -> int:
-    if value < 1:
-        raise DomainError(f"{value} is not a number of neurons or layers; give 1 or more")
-    return value
-
-
-def _positive(value: float, name: str) -> float:
-    if not value > 0:
-        raise DomainError(f"{name} {value:g} is not positive")
-    return value
+    return layer * math.pow(3 * slope, 2 * layer) * slope**2 * size

@@ -50,55 +50,44 @@ def test_l_0_is_the_first_layer_where_b_is_at_most_a_half(delta, mu):
 def test_l_1_and_l_2_are_the_first_depths_at_which_the_proofs_can_begin(n, delta, mu):
     """There (1 - μ/2)^(L_1 - L_0) <= 1/n and (1 - μ/2)^(L_2/2 - L_0) <= 1/(2n), first of all."""
     first, base = theory.separating_depth(delta, mu), 1 - mu / 2
-    l_1, l_2 = theory.top_layer_depth(n, delta, mu), theory.ntk_depth(n, delta, mu)
+    l_1, l_2 = (theory.first_depth(n, delta, mu, ntk=ntk) for ntk in (False, True))
     assert base ** (l_1 - first) * n <= 1 + ROUNDING < base ** (l_1 - 1 - first) * n * (1 + 1e-6)
     assert base ** (l_2 / 2 - first) * 2 * n <= 1 + ROUNDING
     assert base ** ((l_2 - 1) / 2 - first) * 2 * n * (1 + 1e-6) > 1
     assert (n - 1) * theory.correlation_bound(l_1, delta, mu) <= 0.5
-    assert (n - 1) * theory.ntk_correlation_bound(l_2, delta, mu) <= 0.5
+    assert (n - 1) * theory.correlation_bound(l_2, delta, mu, ntk=True) <= 0.5
 
 
 @given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 300))
-def test_condition_numbers_are_bounded_by_what_gershgorin_gives(n, delta, mu, layers):
+@pytest.mark.parametrize("ntk", [False, True])
+def test_condition_numbers_are_bounded_by_what_gershgorin_gives(ntk, n, delta, mu, layers):
     """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B; and B bounds with λ_min."""
-    for correlation, first, of_proof, printed in (
-        (
-            theory.correlation_bound,
-            theory.top_layer_depth,
-            theory.top_layer_excess_of_proof,
-            theory.top_layer_excess,
-        ),
-        (
-            theory.ntk_correlation_bound,
-            theory.ntk_depth,
-            theory.ntk_excess_of_proof,
-            theory.ntk_excess,
-        ),
-    ):
-        depth = first(n, delta, mu) + layers
-        x = (n - 1) * correlation(depth, delta, mu)
-        sharp = of_proof(depth, n, delta, mu)
-        assert 2 * x / (1 - x) <= sharp * (1 + ROUNDING)
-        assert sharp <= printed(depth, n, delta, mu) * (1 + ROUNDING)
-        assert math.isnan(printed(first(n, delta, mu) - 1, n, delta, mu))
+    first = theory.first_depth(n, delta, mu, ntk=ntk)
+    x = (n - 1) * theory.correlation_bound(first + layers, delta, mu, ntk=ntk)
+    sharp = theory.excess_bound(first + layers, n, delta, mu, ntk=ntk, proof=True)
+    assert 2 * x / (1 - x) <= sharp * (1 + ROUNDING)
+    below, printed = theory.excess_bound([first - 1, first + layers], n, delta, mu, ntk=ntk)
+    assert math.isnan(below)
+    assert sharp <= printed * (1 + ROUNDING)
 
 
 @given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 3000))
 def test_bounds_under_assumption_b_follow_from_b(n, delta, mu, layers):
     """Kappa - 1 <= n B / (1 - B), for the NTK n 2B / (1 - 2B) from where its proof's step holds."""
     b = theory.correlation_bound(layers, delta, mu)
-    assert n * b / (1 - b) <= theory.top_layer_excess_b(layers, n, delta, mu) * (1 + 1e-6)
+    assert n * b / (1 - b) <= theory.excess_bound_b(layers, n, delta, mu) * (1 + 1e-6)
     depth = max(layers, 4 * theory.separating_depth(delta, mu))
-    b = theory.ntk_correlation_bound(depth, delta, mu)
+    b = theory.correlation_bound(depth, delta, mu, ntk=True)
     if b <= 0.5:
-        assert n * b / (1 - b) <= theory.ntk_excess_b(depth, n, delta, mu) * (1 + 1e-6)
+        bound = theory.excess_bound_b(depth, n, delta, mu, ntk=True)
+        assert n * b / (1 - b) <= bound * (1 + 1e-6)
 
 
 def test_without_its_depth_a_bound_is_missing():
-    assert np.isnan(theory.ntk_correlation_bound([0, 1], 0.1, 0.5)).all()
+    assert np.isnan(theory.correlation_bound([0, 1], 0.1, 0.5, ntk=True)).all()
     first = 4 * theory.separating_depth(0.1, 0.5)
-    found = theory.ntk_excess_b([first - 1, first], 10, 0.1, 0.5)
-    assert np.isnan(found).tolist() == [True, False]
+    bounds = theory.excess_bound_b([first - 1, first], 10, 0.1, 0.5, ntk=True)
+    assert np.isnan(bounds).tolist() == [True, False]
 
 
 # --- fixed points: σ̂(ρ) = a + b ρ + c ρ² of sum 1 has the other one at a / c ----------------------
@@ -107,13 +96,10 @@ def test_without_its_depth_a_bound_is_missing():
 @pytest.mark.parametrize(("a", "c"), [(0.1, 0.4), (0.02, 0.9), (0.3, 0.36), (0.3, 0.2), (0.5, 0.0)])
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-6])
 def test_correlations_stay_below_lemma_35(a, c, delta):
-    b, rho = 1 - a - c, min(1.0, a / c if c else 1.0)
-    slope = b + 2 * c * rho
-    layers = np.arange(2000)
-    bound = theory.convergence_bound(
-        layers, delta, rho=rho, mu=max(c, 1e-12), slope=slope, dual_at_0=a
-    )
-    first = theory.convergence_depth(delta, rho, max(c, 1e-12), a)
+    b, rho, mu = 1 - a - c, min(1.0, a / c if c else 1.0), max(c, 1e-12)
+    slope, layers = b + 2 * c * rho, np.arange(2000)
+    bound = theory.convergence_bound(layers, delta, rho=rho, mu=mu, slope=slope, dual_at_0=a)
+    first = theory.convergence_depth(delta, rho, mu, a)
     assert np.isnan(bound[:first]).all()
     assert not np.isnan(bound[first:]).any()
     for start in np.linspace(-1 + delta, 1 - delta, 9):
@@ -144,7 +130,6 @@ def test_correlations_stay_below_lemma_36():
     [
         (lambda: theory.separating_depth(0.0, 0.5), "samples must differ in direction"),
         (lambda: theory.separating_depth(0.5, 0.0), "linear activations have 0"),
-        (lambda: theory.correlation_bound(-1, 0.5, 0.5), "a depth is negative"),
         (lambda: theory.convergence_depth(0.5, 0.5, 0.5, 0.0), "not in 0…1"),
     ],
 )

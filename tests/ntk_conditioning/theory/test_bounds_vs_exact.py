@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ntk_conditioning import tables
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import SamplesError
-from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.theory import DomainError
 from ntk_conditioning.theory import agarwal2021deep as theory
-from ntk_conditioning.theory.bounds_vs_exact import Comparison, NotOnSphereError, compare
+from ntk_conditioning.theory.bounds_vs_exact import NotOnSphereError, compare
 
 # Three directions with correlations 0.8, 0.6 and 0; in the plane, so that their Gram matrix is
 # singular, and with a third dimension, so that it is not.
@@ -22,8 +20,8 @@ PLANE = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
 SPACE = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.6, 0.8]])
 
 
-def rows(x: np.ndarray, *depths: int, activation: str = "erf") -> list[Comparison]:
-    return list(compare(x, depths=depths, activation=activation))
+def rows(x: np.ndarray, *depths: int, activation: str = "erf") -> list[SimpleNamespace]:
+    return [SimpleNamespace(**row) for row in compare(x, depths=depths, activation=activation)]
 
 
 def test_rows_are_the_kernels_and_the_theorems_of_their_samples():
@@ -47,8 +45,8 @@ def test_rows_are_the_kernels_and_the_theorems_of_their_samples():
     assert top.excess_bound_b == pytest.approx(3 / top.delta_b * (1 + top.mu / 2) ** -3)
     # depth 3 is below L_1, and for the NTK below all of its depths
     assert top.excess_bound_a is ntk.correlation_bound is ntk.excess_bound_b is None
-    assert top.l_kappa == theory.top_layer_depth(3, top.delta_a, top.mu)
-    assert ntk.l_kappa == theory.ntk_depth(3, top.delta_a, top.mu)
+    assert top.l_kappa == theory.first_depth(3, top.delta_a, top.mu)
+    assert ntk.l_kappa == theory.first_depth(3, top.delta_a, top.mu, ntk=True)
 
 
 def test_samples_in_too_few_dimensions_have_no_assumption_b():
@@ -74,11 +72,6 @@ def test_rates_are_those_of_decay_where_it_is_resolved():
     assert found[150].correlation_rate == pytest.approx(slope, rel=1e-3)
     assert found[150].excess_rate == pytest.approx(slope, rel=1e-3)
     assert found[600].correlation_rate is found[600].excess_rate is None  # rounding
-
-
-def test_a_comparison_is_a_row_of_the_table():
-    made = [{"dataset": "a", "activation": "erf"} | asdict(row) for row in rows(SPACE, 1, 2)]
-    assert tables.from_rows(BOUNDS, made).num_rows == 4
 
 
 @pytest.mark.parametrize(

@@ -1,49 +1,50 @@
 """Minimum-norm interpolation with the top layer's kernel: Theorem 16, Lemmas 54 and 55.
 
 Samples are uniform on the sphere in D dimensions, so that covariance operators and best predictors
-follow from means over one correlation t, by Gauss and Jacobi's rule.
+follow from means over one correlation t, by Gauss and Jacobi's rule. And features of one layer of
+plain ReLUs: Theorem 56 and Lemma 57.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
+from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap
-from ntk_conditioning.claim_experiments.fits import exponent
-from ntk_conditioning.claim_experiments.samples import on_sphere
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import separating_depth
-
-Array = NDArray[np.float64]
 
 D = 8
 GAMMA = 0.1
 ACTIVATION = "normalized_relu"
 SIZES = (8, 16, 32, 64)
 COVARIANCE_SIZES = (1, 2, 4, 16, 64, 256, 1024)
+#: Targets are SIGNAL √D x_1 plus or minus NOISE, at most 1 in absolute value.
 SIGNAL, NOISE = 0.25, 0.25
-"""Targets are SIGNAL √D x_1 plus or minus NOISE, at most 1 in absolute value."""
+#: Depths at which interpolation is looked at beside the theorem's.
 LESS_DEEP = (1, 8)
-"""Depths at which interpolation is looked at beside the theorem's."""
 TESTS = 256
 
+DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+ARC_SIZES = (4, 8, 16, 32)
+#: Of neighbours on an arc, in radians.
+SPACING = 0.05
+N, DRAWS = 16, 20_000
 
-def covariance(setting: Setting) -> Iterator[Measurement]:
+
+def covariance(setting: Setting) -> Measurements:
     """Measure Lemma 54: ‖Σ‖ at the depth that it asks for, over 8 ln(N)/N; ``n`` is N."""
     layer = CorrelationMap(ACTIVATION)
     for n in COVARIANCE_SIZES:
         depth = interpolation_depth(n, layer.mu)
-        bound = 8 * math.log(n) / n
         norm = max(_operator_eigenvalues(layer, depth))
-        common: dict[str, Any] = {"activation": ACTIVATION, "depth": depth, "n": n, "d": D}
-        yield Measurement("covariance_norm", norm, printed=bound, **common)
+        row = partial(Measurement, activation=ACTIVATION, depth=depth, n=n, d=D)
+        yield row("covariance_norm", norm, 8 * math.log(n) / n)
 
 
 def interpolation_depth(n: int, mu: float) -> int:
@@ -61,17 +62,13 @@ def interpolation_depth(n: int, mu: float) -> int:
 
 def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
     """Return the eigenvalues of Σ for harmonics of degree 0 to 4, E k(t) C_k(t) / C_k(1)."""
-    order = (D - 3) / 2
-    t, weights = special.roots_jacobi(60, order, order)
+    t, weights = special.roots_jacobi(60, (D - 3) / 2, (D - 3) / 2)
     values = weights / weights.sum() * layer.iterated(t, depth)
-    index = D / 2 - 1
-    return [
-        float(values @ special.eval_gegenbauer(k, index, t) / special.eval_gegenbauer(k, index, 1))
-        for k in range(5)
-    ]
+    harmonics = [partial(special.eval_gegenbauer, k, D / 2 - 1) for k in range(5)]
+    return [float(values @ harmonic(t) / harmonic(1)) for harmonic in harmonics]
 
 
-def excess_risk(setting: Setting) -> Iterator[Measurement]:
+def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
     Targets are a linear function of x and noise, or noise alone, whose best predictor v* is 0.
@@ -84,33 +81,26 @@ def excess_risk(setting: Setting) -> Iterator[Measurement]:
     for n in SIZES:
         depth = interpolation_depth(n**2, layer.mu)
         norm = SIGNAL**2 / _operator_eigenvalues(layer, depth)[1]
-        common: dict[str, Any] = {"activation": ACTIVATION, "n": n, "d": D, "depth": depth}
-        yield Measurement(
-            "interpolation_bound_over_zero", math.log(n / GAMMA) / n * norm / SIGNAL**2, **common
-        )
+        rate = math.log(n / GAMMA) / n
+        common = partial(Measurement, activation=ACTIVATION, n=n, d=D)
+        yield common("interpolation_bound_over_zero", rate * norm / SIGNAL**2, depth=depth)
         risks = []
         for seed in setting.seeds:
+            row = partial(common, depth=depth, seed=seed)
             linear, noise, least, _ = _excess_risks(layer, seed, n, depth)
             risks.append(noise)
-            yield Measurement("interpolation_lambda_min", least, seed=seed, **common)
+            yield row("interpolation_lambda_min", least)
             for name, value, size in (("linear", linear, norm), ("noise", noise, 0.0)):
-                yield Measurement(
-                    f"interpolation_excess_{name}",
-                    value,
-                    printed=math.log(n / GAMMA) / n * size,
-                    corrected=(2 * size + 8 * n * (1 + size)) * 16 * math.log(n) / n**2,
-                    seed=seed,
-                    **common,
-                )
-            yield Measurement("interpolation_over_zero", linear / SIGNAL**2, seed=seed, **common)
+                proven = (2 * size + 8 * n * (1 + size)) * 16 * math.log(n) / n**2
+                yield row(f"interpolation_excess_{name}", value, rate * size, proven)
+            yield row("interpolation_over_zero", linear / SIGNAL**2)
             for less in LESS_DEEP:
-                other: dict[str, Any] = {**common, "depth": less, "seed": seed}
                 linear, _, _, bound = _excess_risks(layer, seed, n, less)
-                yield Measurement("less_deep_over_zero", linear / SIGNAL**2, **other)
-                yield Measurement("lemma_55_over_bound", linear / bound, **other)
+                yield row("less_deep_over_zero", linear / SIGNAL**2, depth=less)
+                yield row("lemma_55_over_bound", linear / bound, depth=less)
         excesses.append(np.mean(risks))
     power = exponent(SIZES, excesses)
-    yield Measurement("interpolation_noise_exponent", power, printed=-1.0, activation=ACTIVATION)
+    yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
 def _excess_risks(
@@ -138,3 +128,63 @@ def _excess_risks(
     scale = SIGNAL**2 / float(np.mean(best_fresh**2))
     least = float(np.linalg.eigvalsh(kernel)[0])
     return linear * scale, alone, least, 2 * (missed + alone) * scale
+
+
+def smallest_eigenvalue(setting: Setting) -> Measurements:
+    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), unnormalised.
+
+    For two samples, and for three in one plane, that come closer: over δ^(3/2)/n³, and with which
+    power of δ it falls. For more samples on an arc at equal distances: with which power of n.
+    """
+    layer, row = CorrelationMap("relu"), partial(Measurement, activation="relu")
+    for n in (2, 3):
+        smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
+        for delta, value in zip(DELTAS, smallest, strict=True):
+            yield row("features_over_bound", value / (delta**1.5 / n**3), n=n, at=delta)
+        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, n=n)
+    smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
+    for n, value in zip(ARC_SIZES, smallest, strict=True):
+        ratio = value / ((1 - math.cos(SPACING)) ** 1.5 / n**3)
+        yield row("features_over_bound", ratio, n=n, at=SPACING)
+    yield Measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
+
+
+def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
+    """Return λ_min for samples on an arc, neighbours ``spacing`` apart."""
+    angles = spacing * np.arange(count)
+    gaps = np.abs(np.subtract.outer(angles, angles))
+    after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
+    return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
+
+
+def good_event(setting: Setting) -> Measurements:
+    """Measure Lemma 57 for random samples, and what the proof of Theorem 56 says of its event E.
+
+    The event G is that |w·x_1| <= √δ/(10n) while all other |w·x_i| > √δ/(4n); its probability is
+    that of the first, times the frequency of the rest given it, over √δ/(50n). E is that
+    θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2: ``corrected`` with the proof's
+    θ = √δ/(5n), ``printed`` with Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
+    """
+    cdf = stats.norm.cdf
+    for seed in setting.seeds:
+        rng = generator(seed, "data")
+        x = on_sphere(rng, N, D)
+        delta = 1 - float(np.abs(x @ x.T - np.eye(N)).max())
+        edge, theta = math.sqrt(delta) / (10 * N), math.sqrt(delta) / (5 * N)
+        sd = math.sqrt(1 - theta**2)
+        first = 2 * cdf(edge / sd) - 1
+        along = sd * stats.norm.ppf(0.5 + first * (rng.random(DRAWS) - 0.5))
+        across = rng.standard_normal((DRAWS, D))
+        across -= (across @ x[0])[:, None] * x[0]
+        others = (along[:, None] * x[0] + across) @ x[1:].T
+        rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))
+        value = first * rest / (math.sqrt(delta) / (50 * N))
+        yield Measurement("good_event_over_bound", value, n=N, d=D, seed=seed)
+    for delta in (0.5, *DELTAS):
+        root = math.sqrt(delta)
+        for name, theta in (("event_e", root / 5), ("event_e_lemma", delta**0.25 / 5)):
+            value = 2 * float(cdf(root / 5 / theta) - cdf(root / 9 / theta))
+            yield Measurement(name, value, 0.2, at=delta)
+
+
+EXPERIMENTS = (covariance, excess_risk, smallest_eigenvalue, good_event)

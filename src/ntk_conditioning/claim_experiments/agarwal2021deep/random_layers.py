@@ -8,32 +8,28 @@ many networks at a time, in place of matrices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap
-from ntk_conditioning.claim_experiments.fits import exponent
+from ntk_conditioning.claim_experiments.numerics import exponent
 from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 
-Array = NDArray[np.float64]
-
 START = 0.7
 WIDTHS = (32, 128, 512)
+#: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
-"""Layers of a network, and after how many the correlations no longer remember the start."""
+#: Of a layer of all networks that are drawn at a time.
 UNITS = 2**14
-"""Of a layer of all networks that are drawn at a time."""
+#: Activations, and the norm of what a layer gives the next; erf(3z) is far from linear.
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
-"""Activations, and the norm of what a layer gives the next; erf(3z) is far from linear."""
 
 
-def decay(setting: Setting) -> Iterator[Measurement]:
+def decay(setting: Setting) -> Measurements:
     """Measure E|ρ_h| and |E ρ_h| in deep layers, and how they fall with the width.
 
     Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. The
@@ -43,32 +39,19 @@ def decay(setting: Setting) -> Iterator[Measurement]:
     for kind, (name, scale) in KINDS.items():
         sizes, means, limit = [], [], _limit(name, scale)
         for width in WIDTHS:
-            paths = np.concatenate(
-                [
-                    _paths(name, width, generator(seed, "init", number), LAYERS, scale=scale)
-                    for seed in setting.seeds
-                    for number in range(1, 3)
-                ],
-                axis=1,
-            )
+            row = partial(Measurement, activation=name, width=width)
+            rngs = [generator(seed, "init", number) for seed in setting.seeds for number in (1, 2)]
+            paths = _paths(name, width, rngs, scale=scale)
             deep = paths[SETTLED:]
             each = deep.mean(axis=0)
-            size, mean = float(np.abs(deep).mean()), float(each.mean())
-            error = float(each.std() / math.sqrt(len(each)))
-            common: dict[str, Any] = {"activation": name, "width": width, "depth": LAYERS}
-            yield Measurement(f"{kind}_mean_size", size, float(limit[SETTLED]), **common)
-            yield Measurement(f"{kind}_mean_over_error", abs(mean) / error, **common)
-            yield Measurement(f"{kind}_mean", abs(mean), **common)
-            sizes.append(size)
-            means.append(abs(mean))
+            sizes.append(float(np.abs(deep).mean()))
+            means.append(abs(float(each.mean())))
+            error = each.std() / math.sqrt(len(each))
+            yield row(f"{kind}_mean_size", sizes[-1], limit[SETTLED], depth=LAYERS)
+            yield row(f"{kind}_mean_over_error", means[-1] / error, depth=LAYERS)
+            yield row(f"{kind}_mean", means[-1], depth=LAYERS)
         early = np.abs(paths.mean(axis=1))
-        yield Measurement(
-            f"{kind}_decay",
-            _factor(early),
-            corrected=_factor(limit),
-            activation=name,
-            width=WIDTHS[-1],
-        )
+        yield row(f"{kind}_decay", _factor(early), None, _factor(limit))
         yield Measurement(f"{kind}_size_exponent", exponent(WIDTHS, sizes), activation=name)
         if kind == "uneven":
             yield Measurement(f"{kind}_mean_exponent", exponent(WIDTHS, means), activation=name)
@@ -83,36 +66,30 @@ def _factor(means: Array) -> float:
 def _limit(name: str, scale: float) -> Array:
     """Return the correlations after 0, 1, … layers of infinite width."""
     layer = dual(activations.get(name), np.array([scale**2]))
-    path = [np.full((1, 1), 1 - START)]
+    one, w = slice(0, 1), np.full((1, 1), 1 - START)
+    path = [w]
     for _ in range(LAYERS):
-        path.append(
-            layer.cosine_distances(slice(0, 1), slice(0, 1), path[-1], angle_of(path[-1]))[0]
-        )
+        w, _ = layer.cosine_distances(one, one, w, angle_of(w))
+        path.append(w)
     return 1 - np.array(path).ravel()
 
 
-def scaling(setting: Setting) -> Iterator[Measurement]:
+def scaling(setting: Setting) -> Measurements:
     """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's.
 
     The proof takes ‖x^(h)‖² as (1/m) Σ σ²(w · x̂), with x̂ of norm 1. With another 1/√m a unit sees
     variables of 1/m of that variance, where σ is a line: correlations of an odd σ then stay.
     """
+    width = WIDTHS[-1]
     for name, norm in KINDS.values():
-        for statement, scale in (("printed", norm / math.sqrt(WIDTHS[-1])), ("proof", norm)):
-            paths = np.concatenate(
-                [
-                    _paths(name, WIDTHS[-1], generator(seed, "init"), LAYERS, scale=scale)
-                    for seed in setting.seeds
-                ],
-                axis=1,
-            )
-            value = float(np.abs(paths[-1]).mean())
-            yield Measurement(
-                f"equation_3_{statement}", value, activation=name, depth=LAYERS, width=WIDTHS[-1]
-            )
+        row = partial(Measurement, activation=name, depth=LAYERS, width=width)
+        for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
+            rngs = [generator(seed, "init") for seed in setting.seeds]
+            last = _paths(name, width, rngs, scale=scale)[-1]
+            yield row(f"equation_3_{statement}", np.abs(last).mean())
 
 
-def concentration(setting: Setting) -> Iterator[Measurement]:
+def concentration(setting: Setting) -> Measurements:
     """Measure in how many layers ρ moves as its limit does, up to the δμ/4 of Theorem 52's proof.
 
     With a width of L/(μ²δ²), as in that theorem, and of Lμ²/δ², as Theorem 15 prints it.
@@ -123,35 +100,36 @@ def concentration(setting: Setting) -> Iterator[Measurement]:
         width = math.ceil(layers * layer.mu**power / delta**2)
         within = []
         for seed in setting.seeds[:2]:
-            rng = generator(seed, "init")
-            paths = _paths(name, width, rng, layers, start=1 - delta)
+            paths = _paths(name, width, [generator(seed, "init")], layers, start=1 - delta)
             moved = np.abs(paths[1:] - layer(np.clip(paths[:-1], -1, 1)))
             within.append(np.mean(moved <= delta * layer.mu / 4))
-        value = float(np.mean(within))
-        yield Measurement(statement, value, activation=name, depth=layers, width=width, at=delta)
+        row = partial(Measurement, activation=name, depth=layers, width=width)
+        yield row(statement, np.mean(within), at=delta)
 
 
 def _paths(
     name: str,
     width: int,
-    rng: np.random.Generator,
-    layers: int,
+    rngs: list[np.random.Generator],
+    layers: int = LAYERS,
     *,
     scale: float = 1.0,
     start: float = START,
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation."""
-    sigma = activations.get(name)
-    networks = max(4, UNITS // width)
-    rho = np.full(networks, start)
-    path = [rho]
+    sigma, networks = activations.get(name), max(4, UNITS // width)
+    path = [np.full((len(rngs), networks), start)]
     for _ in range(layers):
-        u, v = rng.standard_normal((2, networks, width))
-        across = np.sqrt(np.maximum(1 - rho**2, 0))
-        v = rho[:, None] * u + across[:, None] * v
+        rho = path[-1]
+        u, v = np.stack([rng.standard_normal((2, networks, width)) for rng in rngs], axis=1)
+        v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
         one, two = sigma.values(scale * u), sigma.values(scale * v)
-        products = np.einsum("nm,nm->n", one, two)
-        squares = np.einsum("nm,nm->n", one, one) * np.einsum("nm,nm->n", two, two)
-        rho = np.clip(products / np.sqrt(squares), -1, 1)  # rounding may leave the range
-        path.append(rho)
-    return np.array(path)
+        product, square, square2 = (
+            np.einsum("rnm,rnm->rn", *pair) for pair in ((one, two), (one, one), (two, two))
+        )
+        # rounding may leave the range
+        path.append(np.clip(product / np.sqrt(square * square2), -1, 1))
+    return np.array(path).reshape(layers + 1, -1)
+
+
+EXPERIMENTS = (decay, scaling, concentration)

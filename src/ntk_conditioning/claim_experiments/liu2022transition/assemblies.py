@@ -1,4 +1,4 @@
-"""Sub-models that share no weights: Theorem 1 and Corollary 1.
+"""Sub-models that share no weights: Theorem 1, Corollary 1, and normal weights of Appendix A.
 
 Sub-models are neurons g = v σ(w·x/sqrt(d)), with v fixed or free, in the assembly of Eq. (4) with
 s(m) = sqrt(m). The quadratic term is what is left of the assembly without its expansion to first
@@ -7,36 +7,36 @@ order, so that no Hessian is needed.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
-from ntk_conditioning.claim_experiments.fits import exponent
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, second_slopes
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.theory.liu2022transition import (
-    assembly_bound,
-    slope_bounds,
-    two_layer_smoothness,
-)
-
-Array = NDArray[np.float64]
+from ntk_conditioning.theory import liu2022transition as theory
+from ntk_conditioning.transition.feedforward import draw_network
+from ntk_conditioning.transition.taylor import Expansion, hessian_norm
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
+#: Per seed, activation and kind of weights.
 DRAWS = 40
-"""Per seed, activation and kind of weights."""
-WIDTHS = tuple(2**k for k in range(6, 17, 2))
+#: A radius at which sub-models are parabolas up to a percent or so.
 SMALL = 0.02
-"""A radius at which sub-models are parabolas up to a percent or so."""
 GRID = np.linspace(-4, 4, 8001)
 
+#: Normal variables, of which the largest is taken, and trials.
+COUNTS, TRIALS = (2, 4, 8, 13, 16, 32, 128, 512), 2000
+#: Dimension of a sample.
+D = 8
 
-def theorem_1(setting: Setting) -> Iterator[Measurement]:
+
+def theorem_1(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| over its bound, Eq. (5), in random assemblies.
 
     Number and size of sub-models, sample, start, radius and change are drawn; half of the changes
@@ -45,18 +45,13 @@ def theorem_1(setting: Setting) -> Iterator[Measurement]:
     """
     for seed in setting.seeds:
         rng = generator(seed, "init")
-        for name in SMOOTH:
-            sigma = activations.get(name)
-            over_bounds = {
-                kind: [_over_bound(sigma, kind, rng) for _ in range(DRAWS)]
-                for kind in ("ones", "signs", "free")
-            }
-            for kind, pairs in over_bounds.items():
-                ratios, evenness = np.array(pairs).T
-                common: dict[str, Any] = {"activation": name, "n": DRAWS, "seed": seed}
-                yield Measurement(f"theorem_1_{kind}", float(ratios.max()), **common)
-                if kind == "signs":
-                    yield Measurement("assumption_1", float(evenness.min()), **common)
+        for name, kind in itertools.product(SMOOTH, ("ones", "signs", "free")):
+            row = partial(Measurement, activation=name, n=DRAWS, seed=seed)
+            pairs = [_over_bound(activations.get(name), kind, rng) for _ in range(DRAWS)]
+            ratios, evenness = np.array(pairs).T
+            yield row(f"theorem_1_{kind}", ratios.max())
+            if kind == "signs":
+                yield row("assumption_1", evenness.min())
 
 
 def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple[float, float]:
@@ -72,15 +67,15 @@ def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple
         change[1:] = 0
     change *= radius / np.linalg.norm(change)
     rise = change[:, d] if free else np.zeros(m)
-    c = float(np.linalg.norm(x))
     term = quadratic_term(sigma, w @ x, v, change[:, :d] @ x, rise)
-    largest = 1 + radius
-    beta = two_layer_smoothness(sigma, c, largest) if free else slope_bounds(sigma).second * c**2
+    c = float(np.linalg.norm(x))
+    if free:
+        beta = theory.two_layer_smoothness(sigma, c, 1 + radius)
+    else:
+        beta = theory.slope_bounds(sigma)[1] * c**2
     sizes = np.abs(sigma.values(w @ x))
-    return (
-        abs(term) / assembly_bound(beta, radius, math.sqrt(m)),
-        float(np.median(sizes) / sizes.max()),
-    )
+    bound = theory.assembly_bound(beta, radius, math.sqrt(m))
+    return abs(term) / bound, float(np.median(sizes) / sizes.max())
 
 
 def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) -> float:
@@ -91,34 +86,28 @@ def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) 
     return float(rest.sum()) / math.sqrt(len(z))
 
 
-def tightness(setting: Setting) -> Iterator[Measurement]:
+def tightness(setting: Setting) -> Measurements:
     """Measure the largest quadratic term over its bound, of all in a small ball.
 
     One sub-model moves, where it bends most and in that direction; it is looked for on a grid.
     """
     for name in SMOOTH:
-        sigma = activations.get(name)
+        sigma, row = activations.get(name), partial(Measurement, activation=name, at=SMALL)
+
+        def term(*numbers: float, sigma: Activation = sigma) -> float:
+            return abs(quadratic_term(sigma, *np.array(numbers)[:, None]))
+
         first, second = sigma.slopes(GRID), np.gradient(sigma.slopes(GRID), GRID)
         best = GRID[np.argmax(np.abs(second))]
-        fixed = quadratic_term(sigma, *_alone(best, 1.0), *_alone(SMALL, 0.0))
-        bound = assembly_bound(slope_bounds(sigma).second, SMALL, 1.0)
-        yield Measurement("theorem_1_tightness", abs(fixed) / bound, activation=name, at=SMALL)
+        bound = theory.assembly_bound(theory.slope_bounds(sigma)[1], SMALL, 1.0)
+        yield row("theorem_1_tightness", term(best, 1.0, SMALL, 0.0) / bound)
 
-        norms = _block_norm(second, first)
-        k = int(np.argmax(norms))
+        k = int(np.argmax(_block_norm(second, first)))
         _, vectors = np.linalg.eigh([[second[k], first[k]], [first[k], 0]])
-        terms = []
-        for move in SMALL * vectors.T:
-            for sign in (-1, 1):
-                dz, dv = sign * move
-                changes = _alone(dz, dv)
-                terms.append(abs(quadratic_term(sigma, *_alone(GRID[k], 1.0), *changes)))
-        bound = assembly_bound(two_layer_smoothness(sigma, 1.0, 1.0 + SMALL), SMALL, 1.0)
-        yield Measurement("theorem_1_tightness_free", max(terms) / bound, activation=name, at=SMALL)
-
-
-def _alone(z: float, v: float) -> tuple[Array, Array]:
-    return np.array([z]), np.array([v])
+        terms = [term(GRID[k], 1.0, *(sign * SMALL * v)) for v in vectors.T for sign in (-1, 1)]
+        beta = theory.two_layer_smoothness(sigma, 1.0, 1.0 + SMALL)
+        bound = theory.assembly_bound(beta, SMALL, 1.0)
+        yield row("theorem_1_tightness_free", max(terms) / bound)
 
 
 def _block_norm(bend: Array, slope: Array) -> Array:
@@ -127,26 +116,69 @@ def _block_norm(bend: Array, slope: Array) -> Array:
     return (size + np.hypot(size, 2 * slope)) / 2
 
 
-def corollary_1(setting: Setting) -> Iterator[Measurement]:
+def corollary_1(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls in two-layer networks, Eq. (7).
 
     All weights are free, at a start with outer weights of ±1 and at a standard normal one. The
     Hessian has blocks of two dimensions besides zeros, by which its norm is exact for every m.
     """
-    for name in ("tanh", "softplus"):
-        sigma = activations.get(name)
-        for kind in ("signs", "normal"):
-            slopes = []
-            for seed in setting.seeds:
-                rng = generator(seed, "init")
-                norms = [_hessian_norm(sigma, kind, m, rng) for m in WIDTHS]
-                slopes.append(exponent(WIDTHS, norms))
-            value = float(np.mean(slopes))
-            yield Measurement(f"corollary_1_{kind}", value, printed=-0.5, activation=name)
+    widths = [2**k for k in range(6, 17, 2)]
+    for name, kind in itertools.product(("tanh", "softplus"), ("signs", "normal")):
+        slopes = []
+        for seed in setting.seeds:
+            rng = generator(seed, "init")
+            norms = [two_layer_norm(activations.get(name), kind, m, rng) for m in widths]
+            slopes.append(exponent(widths, norms))
+        yield Measurement(f"corollary_1_{kind}", np.mean(slopes), -0.5, activation=name)
 
 
-def _hessian_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generator) -> float:
-    z, step = rng.standard_normal(m), 1e-4
+def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generator) -> float:
+    """Return the norm of the Hessian of a two-layer network of input 1, by its blocks."""
+    z = rng.standard_normal(m)
     u = rng.standard_normal(m) if kind == "normal" else rng.choice([-1.0, 1.0], m)
-    bend = (sigma.slopes(z + step) - sigma.slopes(z - step)) / (2 * step)
-    return float(_block_norm(u * bend, sigma.slopes(z)).max()) / math.sqrt(m)
+    norms = _block_norm(u * second_slopes(sigma.slopes, z), sigma.slopes(z))
+    return float(norms.max()) / math.sqrt(m)
+
+
+def lemma_2(setting: Setting) -> Measurements:
+    """Measure how often the largest of m normal variables is above log m, and its mean.
+
+    ``printed`` are Lemma 2's probability, which is above 1 where it says nothing, and log m.
+    """
+    rng = generator(setting.seeds[0], "init")
+    for count in COUNTS:
+        row, log = partial(Measurement, width=count, n=TRIALS), math.log(count)
+        largest = np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)
+        allowed = 1 - theory.largest_gaussian_probability(count)
+        yield row("lemma_2", np.mean(largest > log), allowed)
+        yield row("largest_weight", largest.mean(), log, theory.largest_gaussian_mean(count))
+
+
+def hessian(setting: Setting) -> Measurements:
+    """Measure the Hessian's norm by Lanczos, beside max |v_i| |H_gi| / sqrt(m) as ``corrected``."""
+    for name, width in itertools.product(("tanh", "softplus"), setting.widths[:2]):
+        sigma, rng = activations.get(name), generator(setting.seeds[0], "init")
+        network = draw_network(D, [width], activation=sigma, generator=rng)
+        x = torch.from_numpy(on_sphere(rng, 1, D)[0])
+        z = (network.weights[0] @ x / math.sqrt(D)).numpy()
+        bend = second_slopes(sigma.slopes, z) / D
+        exact = np.abs(network.weights[1].numpy() * bend).max() / math.sqrt(width)
+        norm = hessian_norm(Expansion(network, x, last_fixed=True)).norm
+        yield Measurement("gaussian_hessian", norm, None, exact, activation=name, width=width, d=D)
+
+
+def rate(setting: Setting) -> Measurements:
+    """Measure max |v_i| |H_gi| over β log m and over β sqrt(2 log 2m), for z_i ~ N(0, 1)."""
+    sigma = activations.get("tanh")
+    for width in (2**k for k in range(6, 19, 2)):
+        largest = []
+        for seed in setting.seeds:
+            v, z = generator(seed, "init").standard_normal((2, width))
+            largest.append(np.abs(v * second_slopes(sigma.slopes, z)).max())
+        value = float(np.mean(largest)) / theory.slope_bounds(sigma)[1]
+        row = partial(Measurement, activation="tanh", width=width)
+        yield row("log_rate", value / math.log(width))
+        yield row("root_log_rate", value / theory.largest_gaussian_mean(width))
+
+
+EXPERIMENTS = (theorem_1, tightness, corollary_1, lemma_2, hessian, rate)

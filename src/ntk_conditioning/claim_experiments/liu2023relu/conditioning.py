@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
-from ntk_conditioning.claim_experiments.fits import exponent
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments.numerics import exponent
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.mlp import init_mlp, linear_factor
@@ -24,44 +23,32 @@ from ntk_conditioning.spectra.conditioning import (
 )
 from ntk_conditioning.theory import liu2023relu as theory
 
-Array = NDArray[np.float64]
-
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
 N = 32
-RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
-"""Dimension over samples, from far fewer dimensions than samples to nearly orthogonal inputs."""
+#: Dimension over samples, from far fewer dimensions than samples to nearly orthogonal inputs.
+RATIOS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0])
 
 
-def close_rows(setting: Setting) -> Iterator[Measurement]:
+def close_rows(setting: Setting) -> Measurements:
     """Measure Proposition 2.2: random rows, two of which come closer and closer."""
     for seed in setting.seeds:
-        extremes = []
+        common = partial(Measurement, n=N, d=4 * N, seed=seed)
+        lows, kappas = [], []
         for angle in ANGLES:
-            b = _rows(seed, N, 4 * N, angle)
+            b, row = _rows(seed, N, 4 * N, angle), partial(common, at=angle)
             low, high = _extremes(conditioning_from_factor(b))
-            extremes.append((low, high / low))
+            lows.append(low)
+            kappas.append(high / low)
             norms = np.linalg.norm(b, axis=1)
-            bound = float(theory.lambda_min_bound(norms[0], norms[1], angle))
-            common: dict[str, Any] = {"n": N, "d": 4 * N, "seed": seed, "at": angle}
-            yield Measurement("close_rows_lambda_min_over_bound", low / bound, **common)
-            yield Measurement(
-                "close_rows_kappa_over_bound",
-                high / low / theory.kappa_lower_bound(norms, 0, 1, angle),
-                **common,
-            )
-            yield Measurement(
-                "close_rows_lambda_max",
-                high,
-                printed=float(norms.max()),
-                corrected=float((norms**2).sum()),
-                **common,
-            )
-        for name, values in zip(("lambda_min", "kappa"), zip(*extremes, strict=True), strict=True):
-            falls = exponent(ANGLES, values)
-            yield Measurement(f"close_rows_{name}_exponent", falls, n=N, d=4 * N, seed=seed)
+            bound = theory.lambda_min_bound(norms[0], norms[1], angle)
+            yield row("close_rows_lambda_min_over_bound", low / bound)
+            yield row("close_rows_kappa_over_bound", high / low / ((norms**2).mean() / bound))
+            yield row("close_rows_lambda_max", high, norms.max(), (norms**2).sum())
+        yield common("close_rows_lambda_min_exponent", exponent(ANGLES, lows))
+        yield common("close_rows_kappa_exponent", exponent(ANGLES, kappas))
 
 
-def shallow(setting: Setting) -> Iterator[Measurement]:
+def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
     Only the first layer is trained. That the entries' factor is right is Lemma D.3's matter. Inputs
@@ -74,22 +61,19 @@ def shallow(setting: Setting) -> Iterator[Measurement]:
             ("far", _rows(seed, N, 16 * N)),
             ("orthogonal", np.eye(N)),
         ):
-            gram = x @ x.T
+            gram, d = x @ x.T, x.shape[1]
+            row = partial(Measurement, activation="relu", depth=1, n=N, d=d, seed=seed)
             kernel = gram * (1 - infinite.gradient_angles(x, depth=0, activation="relu") / math.pi)
-            ours, theirs = _extremes(conditioning(kernel)), _extremes(conditioning(gram))
-            common: dict[str, Any] = {"activation": "relu", "depth": 1, "n": N, "seed": seed}
-            low, high = (mine / other for mine, other in zip(ours, theirs, strict=True))
-            for name, ratio in (("lambda_min", low), ("lambda_max", high), ("kappa", high / low)):
-                name = f"shallow_{kind}_{name}_over_gram"
-                yield Measurement(name, ratio, d=x.shape[1], **common)
+            extremes = (_extremes(conditioning(k)) for k in (kernel, gram))
+            low, high = (ours / theirs for ours, theirs in zip(*extremes, strict=True))
+            yield row(f"shallow_{kind}_lambda_min_over_gram", low)
+            yield row(f"shallow_{kind}_lambda_max_over_gram", high)
+            yield row(f"shallow_{kind}_kappa_over_gram", high / low)
         x = _rows(seed, N, 2 * N)
-        yield Measurement(
-            "gram_size", float(len(x @ x.T)), printed=2.0 * N, corrected=float(N), n=N, d=2 * N,
-            seed=seed,
-        )  # fmt: skip
+        yield Measurement("gram_size", len(x @ x.T), 2 * N, N, n=N, d=2 * N, seed=seed)
 
 
-def inputs(setting: Setting) -> Iterator[Measurement]:
+def inputs(setting: Setting) -> Measurements:
     """Measure what the inputs' dimension, norms and number do to kappa."""
     for seed in setting.seeds:
         yield from _dimensions(setting, seed)
@@ -98,71 +82,48 @@ def inputs(setting: Setting) -> Iterator[Measurement]:
         yield _rank(seed)
 
 
-def _dimensions(setting: Setting, seed: int) -> Iterator[Measurement]:
+def _dimensions(setting: Setting, seed: int) -> Measurements:
     """Compare ReLU networks with the Gram matrix as inputs on the sphere become orthogonal."""
-    common: dict[str, Any] = {"activation": "relu", "n": N, "seed": seed}
-    ratios: dict[int, list[float]] = {depth: [] for depth in setting.depths}
+    row = partial(Measurement, activation="relu", n=N, seed=seed)
+    by_ratio = []
     for ratio in RATIOS:
-        x = _rows(seed, N, int(ratio * N))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        gram = conditioning_from_factor(x).kappa
-        for depth, values in ratios.items():
-            low, high = _extremes(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
-            # with more samples than dimensions the Gram matrix is singular, and the ratio 0
-            values.append(high / low / gram if gram is not None else 0.0)
-            yield Measurement(
-                "sphere_kappa_over_gram",
-                values[-1],
-                depth=depth,
-                d=x.shape[1],
-                at=ratio,
-                **common,
-            )
-    for depth, values in ratios.items():
-        resolved = np.array(values) > 0
-        logs = np.log(np.array(values)[resolved])
-        flip = np.interp(0.0, logs, np.log(np.array(RATIOS)[resolved]))
-        yield Measurement("sphere_flip", float(np.exp(flip)), depth=depth, **common)
+        x = _unit(_rows(seed, N, int(ratio * N)))
+        gram, d = conditioning_from_factor(x).kappa, x.shape[1]
+        # with more samples than dimensions the Gram matrix is singular, and the ratio 0
+        kappas = [_kappa(x, depth) / gram if gram is not None else 0.0 for depth in setting.depths]
+        for depth, kappa in zip(setting.depths, kappas, strict=True):
+            yield row("sphere_kappa_over_gram", kappa, depth=depth, d=d, at=ratio)
+        by_ratio.append(kappas)
+    for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
+        known = values > 0
+        flip = np.exp(np.interp(0.0, np.log(values[known]), np.log(RATIOS[known])))
+        yield row("sphere_flip", flip, depth=depth)
 
 
-def _linear(setting: Setting, seed: int) -> Iterator[Measurement]:
+def _linear(setting: Setting, seed: int) -> Measurements:
     """Compare linear networks of finite width with the Gram matrix."""
     x = _rows(seed, N, 2 * N)
-    gram = conditioning_from_factor(x).kappa
-    assert gram is not None
-    for width in setting.widths:
-        for depth in setting.depths:
-            init = generator(seed, "init")
-            mlp = init_mlp(2 * N, depth=depth, width=width, activation="linear", generator=init)
-            kappa = conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy()).kappa
-            if kappa is not None:
-                yield Measurement(
-                    "linear_kappa_over_gram",
-                    kappa / gram,
-                    activation="linear",
-                    depth=depth,
-                    width=width,
-                    n=N,
-                    d=2 * N,
-                    seed=seed,
-                )
+    low, high = _extremes(conditioning_from_factor(x))
+    row = partial(Measurement, activation="linear", n=N, d=2 * N, seed=seed)
+    for width, depth in itertools.product(setting.widths, setting.depths):
+        init = generator(seed, "init")
+        mlp = init_mlp(2 * N, depth=depth, width=width, activation="linear", generator=init)
+        kappa = conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy()).kappa
+        if kappa is not None:
+            yield row("linear_kappa_over_gram", kappa / (high / low), depth=depth, width=width)
 
 
-def _norms(setting: Setting, seed: int) -> Iterator[Measurement]:
+def _norms(setting: Setting, seed: int) -> Measurements:
     """Compare Gaussian samples with the same samples on the sphere: kappa and smallest angle."""
     x = generator(seed, "data").standard_normal((8 * N, 5))
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    row = partial(Measurement, activation="relu", n=len(x), d=5, seed=seed)
     for depth in setting.depths:
-        common: dict[str, Any] = {"activation": "relu", "depth": depth, "d": 5, "seed": seed}
-        kappas, angles = [], []
-        for samples in (x, unit):
-            low, high = _extremes(
-                conditioning(infinite.ntk(samples, depth=depth, activation="relu"))
-            )
-            kappas.append(high / low)
-            angles.append(infinite.min_angle(samples, depth=depth, activation="relu").degrees)
-        yield Measurement("norms_kappa_ratio", kappas[0] / kappas[1], n=len(x), **common)
-        yield Measurement("norms_angle_ratio", angles[0] / angles[1], n=len(x), **common)
+        (kappa, angle), (kappa2, angle2) = (
+            (_kappa(each, depth), infinite.min_angle(each, depth=depth, activation="relu").degrees)
+            for each in (x, _unit(x))
+        )
+        yield row("norms_kappa_ratio", kappa / kappa2, depth=depth)
+        yield row("norms_angle_ratio", angle / angle2, depth=depth)
 
 
 def _rank(seed: int) -> Measurement:
@@ -171,21 +132,25 @@ def _rank(seed: int) -> Measurement:
     mlp = init_mlp(d, depth=1, width=width, activation="relu", generator=generator(seed, "init"))
     x = torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
     rank = conditioning(ntk(mlp, x).numpy()).numerical_rank
-    return Measurement(
-        "shallow_rank", float(rank), printed=float(n), corrected=float(width * d),
-        activation="relu", depth=1, width=width, n=n, d=d, seed=seed,
-    )  # fmt: skip
+    row = partial(Measurement, activation="relu", depth=1, width=width, n=n, d=d, seed=seed)
+    return row("shallow_rank", rank, n, width * d)
+
+
+def _kappa(x: Array, depth: int) -> float:
+    """Return kappa of the infinitely wide ReLU network."""
+    low, high = _extremes(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
+    return high / low
 
 
 def _extremes(conditioned: Conditioning) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of a kernel that is resolved.
-
-    Raises:
-        UnresolvedError: if it is not.
-    """
+    """Return the smallest and the largest eigenvalue of a kernel, which must be resolved."""
     if conditioned.kappa is None:
         raise UnresolvedError("the smallest eigenvalue of an experiment's kernel is not resolved")
     return conditioned.lambda_max / conditioned.kappa, conditioned.lambda_max
+
+
+def _unit(x: Array) -> Array:
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
@@ -197,3 +162,6 @@ def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
         across /= np.linalg.norm(across)
         rows[1] = 1.3 * (math.cos(angle) * first + math.sin(angle) * across)
     return rows
+
+
+EXPERIMENTS = (close_rows, shallow, inputs)

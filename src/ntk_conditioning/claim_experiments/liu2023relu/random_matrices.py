@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
-from ntk_conditioning.claim_experiments.fits import exponent, rms
+from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments.numerics import exponent, rms
 from ntk_conditioning.seeds import generator
 
 SIZES = (256, 1024, 4096)
-DEGREES = (10.0, 60.0, 120.0)
 TRIALS = 4000
+#: Matrices of each size for each seed.
 COPIES = 40
-"""Matrices of each size for each seed."""
 
 
 def _generators(setting: Setting) -> Iterator[np.random.Generator]:
@@ -24,53 +24,33 @@ def _generators(setting: Setting) -> Iterator[np.random.Generator]:
             yield generator(seed + 1000 * copy, "init")
 
 
-def gaussian_gram(setting: Setting) -> Iterator[Measurement]:
-    """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry."""
-    deviations = []
-    for m in SIZES:
-        grams = []
-        for rng in _generators(setting):
-            a = rng.standard_normal((m, 16))
-            grams.append(a.T @ a / m - np.eye(16))
-        entries = np.array(grams)
-        off = ~np.eye(16, dtype=bool)
-        deviations.append(rms(entries))
-        yield Measurement("gaussian_gram", deviations[-1], width=m, d=16)
-        for name, mask, variance in (("diagonal", ~off, 2.0), ("off_diagonal", off, 1.0)):
-            yield Measurement(
-                f"gaussian_gram_{name}_variance",
-                rms(entries[:, mask]) ** 2,
-                printed=variance / m,
-                width=m,
-                d=16,
-            )
-    yield Measurement("gaussian_gram_exponent", exponent(SIZES, deviations), d=16)
-    yield from _chebyshev(setting)
+def gaussian_gram(setting: Setting) -> Measurements:
+    """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry.
 
-
-def _chebyshev(setting: Setting) -> Iterator[Measurement]:
-    """Measure the probability that Eq. (47) bounds, of a diagonal entry and eps of its spread.
-
-    Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
+    And the probability that Eq. (47) bounds, of a diagonal entry and eps of its spread: Chebyshev's
+    inequality divides the variance by eps², Eq. (47) by eps.
     """
+    deviations = []
+    off = ~np.eye(16, dtype=bool)
+    for m in SIZES:
+        row = partial(Measurement, width=m, d=16)
+        samples = (rng.standard_normal((m, 16)) for rng in _generators(setting))
+        entries = np.array([a.T @ a / m - np.eye(16) for a in samples])
+        deviations.append(rms(entries))
+        yield row("gaussian_gram", deviations[-1])
+        yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
+        yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
+    yield Measurement("gaussian_gram_exponent", exponent(SIZES, deviations), d=16)
     m = 256
-    variance = 2 / m
-    eps = math.sqrt(variance)
+    variance, eps = 2 / m, math.sqrt(2 / m)
     ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
-    yield Measurement(
-        "chebyshev",
-        float(np.mean(np.abs(ratios - 1) >= eps)),
-        printed=variance / eps,
-        corrected=variance / eps**2,
-        width=m,
-        n=TRIALS,
-        at=eps,
-    )
+    row = partial(Measurement, width=m, n=TRIALS, at=eps)
+    yield row("chebyshev", np.mean(np.abs(ratios - 1) >= eps), variance / eps, variance / eps**2)
 
 
-def lemmas(setting: Setting) -> Iterator[Measurement]:
+def lemmas(setting: Setting) -> Measurements:
     """Measure the limits of Lemmas D.1 to D.3 and how they are approached."""
-    for degrees in DEGREES:
+    for degrees in (10.0, 60.0, 120.0):
         theta = math.radians(degrees)
         v1, v2 = np.array([2.0, 0.0]), np.array([math.cos(theta), math.sin(theta)])
         limits = {
@@ -80,22 +60,18 @@ def lemmas(setting: Setting) -> Iterator[Measurement]:
         }
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
-            drawn: dict[str, list[float]] = {name: [] for name in limits}
+            draws = []
             for rng in _generators(setting):
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
-                drawn["lemma_d1"].append(float(both.mean()))
-                drawn["lemma_d2"].append(float(2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)))
-                drawn["lemma_d3"].append(float(np.trace(2 / q * (u * both) @ u.T) / 4))
-            for name, limit in limits.items():
-                deviations[name].append(rms(np.array(drawn[name]) - limit))
-                yield Measurement(
-                    name,
-                    float(np.mean(drawn[name])),
-                    printed=limit,
-                    width=q,
-                    at=degrees,
-                )
-        for name, values in deviations.items():
-            yield Measurement(f"{name}_exponent", exponent(SIZES, values), at=degrees)
+                product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
+                draws.append((both.mean(), product, np.trace(2 / q * (u * both) @ u.T) / 4))
+            for (name, limit), values in zip(limits.items(), np.transpose(draws), strict=True):
+                deviations[name].append(rms(values - limit))
+                yield Measurement(name, values.mean(), limit, width=q, at=degrees)
+        for name, falls in deviations.items():
+            yield Measurement(f"{name}_exponent", exponent(SIZES, falls), at=degrees)
+
+
+EXPERIMENTS = (gaussian_gram, lemmas)

@@ -8,94 +8,66 @@ theta^-2 like the Gram matrix's, while at infinite width it grows as theta^-1.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from ntk_conditioning.claim_experiments import Measurement, Setting
-from ntk_conditioning.claim_experiments.fits import exponent
-from ntk_conditioning.claim_experiments.samples import on_sphere
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk, pair_angle
-from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import (
-    Conditioning,
-    conditioning,
-    conditioning_from_factor,
-)
+from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.theory import liu2023relu as theory
 
-Array = NDArray[np.float64]
-
 N, D = 16, 32
-ANGLES = np.geomspace(1e-7, 1.0, 22)
+ANGLES = [float(at) for at in np.geomspace(1e-7, 1.0, 22)]
 
 
-def close_pairs(setting: Setting) -> Iterator[Measurement]:
+def close_pairs(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa as one pair of N samples comes closer.
 
-    ``separation`` is phi / theta_in beside Theorem 4.4's.
+    ``separation`` is phi / theta_in beside Theorem 4.4's. Only resolved kappas are
+    yielded; their exponent is that of angles so small that it has settled.
     """
-    for depth in sorted({min(setting.depths), max(setting.depths)}):
-        for seed in setting.seeds:
-            samples = {float(at): _samples(seed, float(at)) for at in ANGLES}
-            common: dict[str, Any] = {"n": N, "d": D, "seed": seed, "depth": depth}
-            measurements: list[Measurement] = []
-            for at, x in samples.items():
-                kernel = infinite.ntk(x, depth=depth, activation="relu")
-                yield from _kappa("gram_kappa", conditioning_from_factor(x), at=at, **common)
-                measurements += _kappa("separation_kappa", conditioning(kernel), at=at, **common)
-            yield from measurements
-            yield from _exponent(measurements, largest=1e-2)
-            for width in setting.widths:
-                init = generator(seed, "init")
-                mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
-                measurements = [
-                    each
-                    for at, x in samples.items()
-                    for each in _finite(mlp, torch.from_numpy(x), at, common)
-                ]
-                yield from measurements
-                yield from _exponent(measurements, largest=0.05 / (width * depth))
+    depths = sorted({min(setting.depths), max(setting.depths)})
+    for depth, seed in itertools.product(depths, setting.seeds):
+        row = partial(Measurement, activation="relu", n=N, d=D, seed=seed, depth=depth)
+        samples = [_samples(seed, at) for at in ANGLES]
+        kappas: dict[float, float | None] = {}
+        for at, x in zip(ANGLES, samples, strict=True):
+            kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
+            if (gram := conditioning_from_factor(x).kappa) is not None:
+                yield row("gram_kappa", gram, at=at)
+        for at, kappa in kappas.items():
+            if kappa is not None:
+                yield row("separation_kappa", kappa, at=at)
+        yield from _exponent(kappas, row, largest=1e-2)
+        for width in setting.widths:
+            row = partial(row, width=width)
+            init = generator(seed, "init")
+            mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
+            for at, rows in zip(ANGLES, map(torch.from_numpy, samples), strict=True):
+                phi = float(pair_angle(mlp, rows[:1], rows[1:2]))
+                printed = float(theory.gradient_angle(at, depth)) / at
+                yield row("separation", phi / at, printed, at=at)
+                kappas[at] = conditioning(ntk(mlp, rows).numpy()).kappa
+                if (kappa := kappas[at]) is not None:
+                    yield row("separation_kappa", kappa, at=at)
+            yield from _exponent(kappas, row, largest=0.05 / (width * depth))
 
 
-def _finite(mlp: MLP, x: Tensor, at: float, common: Mapping[str, Any]) -> Iterator[Measurement]:
-    """Yield the first pair's separation by a network, and its kappa."""
-    more = {**common, "at": at, "width": mlp.width}
-    yield Measurement(
-        "separation",
-        float(pair_angle(mlp, x[:1], x[1:2])) / at,
-        printed=float(theory.gradient_angle(at, mlp.depth)) / at,
-        activation="relu",
-        **more,
-    )
-    yield from _kappa("separation_kappa", conditioning(ntk(mlp, x).numpy()), **more)
-
-
-def _kappa(name: str, conditioned: Conditioning, **common: Any) -> Iterator[Measurement]:
-    """Yield a condition number if it is resolved."""
-    if conditioned.kappa is not None:
-        yield Measurement(name, conditioned.kappa, activation="relu", **common)
-
-
-def _exponent(measurements: list[Measurement], *, largest: float) -> Iterator[Measurement]:
+def _exponent(
+    kappas: dict[float, float | None], row: partial[Measurement], *, largest: float
+) -> Measurements:
     """Yield the exponent with which kappa grows as the angle falls, below the ``largest``."""
-    kappas = {
-        each.at: each
-        for each in measurements
-        if each.statement == "separation_kappa" and each.at and each.at < largest
-    }
-    if len(kappas) > 2:
-        falls = exponent(list(kappas), [each.value for each in kappas.values()])
-        some = next(iter(kappas.values()))
-        yield replace(some, statement="separation_kappa_exponent", value=falls, at=None)
+    close = {at: kappa for at, kappa in kappas.items() if at < largest and kappa is not None}
+    if len(close) > 2:
+        yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
 
 
 def _samples(seed: int, angle: float) -> Array:
@@ -105,3 +77,6 @@ def _samples(seed: int, angle: float) -> Array:
     across /= np.linalg.norm(across)
     rows[1] = math.cos(angle) * rows[0] + math.sin(angle) * across
     return rows
+
+
+EXPERIMENTS = (close_pairs,)

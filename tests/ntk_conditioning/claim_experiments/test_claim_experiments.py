@@ -1,0 +1,241 @@
+"""The numerical experiments against what is known without them, and the verdicts they lead to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments.agarwal2021deep import interpolation, norms
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import EPSILONS
+from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap, correlation_of
+from ntk_conditioning.claim_experiments.liu2022transition import assemblies, normals
+from ntk_conditioning.claim_experiments.papers import measure
+from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
+from ntk_conditioning.transition.taylor import Expansion
+from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, check, read_paper
+
+EXPERIMENTS = "claim_experiments"
+PAPERS = Path(__file__).parents[3] / "papers"
+SETTINGS = {
+    "liu2023relu": Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32]),
+    "agarwal2021deep": Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32]),
+    "liu2022transition": Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32]),
+}
+#: Claims that fail besides misprints, and the conditions under which others hold.
+FAILING = {
+    "liu2023relu": {
+        *("separation_kappa_finite", "norms_and_kappa", "shallow_rank"),
+        *("section_7_orthogonal_gradients", "section_7_kappa"),
+    },
+    "agarwal2021deep": {
+        *("lemma_1_layer_before", "d_4_monotone", "theorem_15_proof", "theorem_16_vacuous"),
+        *("theorem_16_nothing_learned", "theorem_16_rate", "theorem_56_samples"),
+    },
+    "liu2022transition": {
+        *("assumption_1", "appendix_a_sharper", "equation_18_gradient", "theorem_4_equal_widths"),
+        *("linearity_narrow", "lemma_4_long_inputs"),
+    },
+}
+BOUNDED = {
+    "liu2023relu": {
+        "separation_at_finite_width": "for angles (in radians) above 100 over the width",
+        "separation_of_very_close_pairs": "for angles (in radians) above 100 over the width",
+        "theorem_5_1_lambda_min": "unless all inputs are at right angles",
+        "theorem_5_1_kappa": "unless all inputs are at right angles",
+        "theorem_5_1_lambda_max": "unless all inputs are at right angles",
+        "theorem_5_2_far_apart": "for angles below 66.7°",
+        "well_separated_inputs": "with up to twice as many dimensions as samples",
+        "finite_linear_network": "if the width is at least 16 times depth times dimension",
+    },
+    "agarwal2021deep": {
+        "lemma_1_batch": "if the output is normalised too",
+        "lemma_36_rate": "for a smooth activation",
+        "d_4_zero_at_zero": "except for the sigmoid",
+        "d_4_counter_example": "for variances of the weights between 2 and 2.93",
+        "theorem_44_step_printed": "for up to 16 samples",
+        "theorem_52_uneven": "for odd activations",
+        "lemma_54": "for N of 2 and more",
+        "theorem_16": "for targets that depend on x",
+        "theorem_16_less_deep": "at depth 8",
+        "theorem_56_pair": "for three samples in a plane",
+    },
+    "liu2022transition": {
+        "lemma_2_vacuous": "for 13 sub-models or more",
+        "theorem_3_share": "from 128 neurons on",
+        "equation_18": "for few neurons after a wide layer",
+        "theorem_4_printed": "for radii below 1",
+        "equation_27_printed": "where 9 L_σ² is at least 1",
+        "equation_27_last_step": "where 9 L_σ² is at least 1",
+    },
+}
+#: One worker measures for all tests of a paper.
+of = pytest.mark.xdist_group
+
+
+@cache
+def table(paper: str) -> pd.DataFrame:
+    """Return the table of a paper's experiments."""
+    return pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
+
+
+@pytest.mark.parametrize("paper", [pytest.param(paper, marks=of(paper)) for paper in SETTINGS])
+def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper: str):
+    rows = table(paper)
+    assert np.isfinite(rows["value"]).all()
+    assert not rows.duplicated(
+        ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
+    ).any()
+    content = yaml.safe_load((PAPERS / f"{paper}.yaml").read_text(encoding="utf-8"))
+    claims = [each for each in read_paper(paper, content).claims if each.table == EXPERIMENTS]
+    assert len(claims) > 40
+    for claim in claims:
+        found = check(claim, {EXPERIMENTS: rows})
+        if claim.name in BOUNDED[paper]:
+            expected = (UNDER_A_CONDITION, BOUNDED[paper][claim.name])
+            assert (found.verdict, found.condition) == expected, claim.name
+        else:
+            failing = claim.name in FAILING[paper] or claim.name.endswith("_printed")
+            assert found.verdict == (FAILS if failing else HOLDS), claim.name
+
+
+def test_a_paper_without_experiments_is_named():
+    with pytest.raises(UserError, match="no experiments for the paper 'other'"):
+        list(measure("other", SETTINGS["liu2023relu"]))
+
+
+# --- agarwal2021deep ------------------------------------------------------------------------------
+
+
+def test_maps_of_relu_are_those_of_cho_and_saul():
+    layer = CorrelationMap("normalized_relu")
+    rho = np.linspace(-1, 1, 11)
+    kappa = (np.sqrt(1 - rho**2) + (np.pi - np.arccos(rho)) * rho) / (2 * np.pi)
+    mean = 1 / (2 * np.pi)
+    assert layer(rho) == pytest.approx((kappa - mean) / (0.5 - mean), abs=1e-13)
+    assert layer.mu == pytest.approx((np.pi - 2) / (2 * np.pi - 2), rel=1e-13)
+    assert CorrelationMap("relu").fixed_point == 1
+
+
+def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
+    q, rho = np.array([0.5, 4.0]), np.array([0.9, -0.3])
+    w = 1 - rho[:, None]
+    erf, one, two = dual(activations.get("erf"), q), slice(0, 1), slice(1, 2)
+    exact, _ = erf.cosine_distances(one, two, w, np.arccos(1 - w))
+    assert correlation_of("erf", q[:1], q[1:], rho) == pytest.approx(1 - exact[:, 0], abs=1e-9)
+
+
+@of("agarwal2021deep")
+def test_layers_to_one_are_those_of_the_recursion():
+    """Of the quadratic activation, by hand: 1 - ρ goes to 1 - ρ less a quarter of its square."""
+    rows = table("agarwal2021deep").query("statement == 'lemma_36_layers'")
+    measured = rows.query("activation == 'quadratic'").set_index("at")["value"]
+    for epsilon in EPSILONS:
+        w, layers = 2.0, 0
+        while w > epsilon:
+            w, layers = w - w**2 / 4, layers + 1
+        promised = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon / 4))
+        assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
+
+
+@of("agarwal2021deep")
+def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
+    rows = table("agarwal2021deep").query("statement == 'length_fixed_points'")
+    assert len(rows) == len(norms.VARIANCES) + 1
+    for variance, count in zip(rows["at"], rows["value"], strict=True):
+        roots = np.roots([variance / 2 - 1, -variance * math.sqrt(2 / math.pi), variance])
+        assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
+
+
+@of("agarwal2021deep")
+def test_depth_zero_has_the_covariance_of_the_sphere():
+    row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
+    assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
+
+
+# --- liu2022transition ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tanh", "softplus"])
+def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
+    rng = np.random.default_rng(3)
+    model = draw_network(5, [7], activation=name, generator=rng)
+    x = torch.from_numpy(rng.standard_normal(5))
+    first, last = rng.standard_normal((7, 5)), rng.standard_normal(7)
+    change = torch.from_numpy(np.concatenate([first.ravel(), last]))
+    scaled, (w, v) = x.numpy() / math.sqrt(5), (weight.numpy() for weight in model.weights)
+    term = assemblies.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
+    assert term == pytest.approx(Expansion(model, x).quadratic_term(change), rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["signs", "normal"])
+def test_hessian_norms_of_blocks_are_those_of_dense_hessians(kind: str):
+    """With one input of 1 the block of a neuron is all that it has."""
+    tanh, rng = activations.get("tanh"), np.random.default_rng(5)
+    norm = assemblies.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
+    w = torch.from_numpy(rng.standard_normal((6, 1)))
+    u = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
+    model = draw_network(1, [6], activation="tanh", generator=rng)
+    model = model.with_weights([w, torch.from_numpy(u)[None]])
+    expansion = Expansion(model, torch.ones(1, dtype=torch.float64))
+    dense = torch.autograd.functional.hessian(expansion.value, expansion.origin)
+    assert norm == pytest.approx(float(torch.linalg.matrix_norm(dense, 2)), rel=1e-7)
+
+
+def test_normals_turn_as_explicit_gradients_do():
+    net, x = normals.network([9, 8, 7], "tanh", seed=1)
+    moved = normals.moved(net, x)
+    squares = [(a - b).square().sum() for a, b in zip(net.weights, moved.weights, strict=True)]
+    assert math.sqrt(sum(squares)) == pytest.approx(normals.RADIUS)
+    for layer, mean in enumerate(normals.turns(net, moved, x), start=1):
+        here, there = (_explicit(one, x, layer) for one in (net, moved))
+        cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
+        assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
+
+
+def _explicit(model: FeedforwardNet, x: torch.Tensor, layer: int) -> torch.Tensor:
+    """Return the gradients (m_l, p) of a layer's pre-activations, by autograd."""
+    used = [weight.clone().requires_grad_() for weight in model.weights[:layer]]
+    value = x
+    for number, weight in enumerate(used, start=1):
+        z = model.scale(number) * weight @ value
+        value = model.activation.function(z)
+    gradients = [torch.autograd.grad(each, used, retain_graph=True) for each in z]
+    return torch.stack([torch.cat([g.flatten() for g in of_unit]) for of_unit in gradients])
+
+
+# --- liu2023relu ----------------------------------------------------------------------------------
+
+
+@of("liu2023relu")
+def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
+    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
+    row = table("liu2023relu").query("statement == 'pair_kappa_flip' and depth == 1")
+    z = math.radians(row["value"].item())
+    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
+    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
+    assert 60 < math.degrees(z) < 70
+
+
+@of("liu2023relu")
+def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
+    rows = table("liu2023relu").query("statement == 'separation' and at < 1e-6")
+    ratios = rows.groupby(["depth", "width", "seed"])["value"].agg(["min", "max", "size"])
+    assert len(ratios) == 2 * 3 * 2
+    assert (ratios["size"] > 2).all()
+    assert (ratios["max"] / ratios["min"]).to_numpy() == pytest.approx(1, abs=1e-6)
+    kappas = table("liu2023relu").query("statement == 'separation_kappa_exponent'")
+    finite, infinite = kappas[kappas["width"].notna()], kappas[kappas["width"].isna()]
+    assert finite["value"].to_numpy() == pytest.approx(-2, abs=0.05)
+    assert infinite["value"].to_numpy() == pytest.approx(-1, abs=0.05)
