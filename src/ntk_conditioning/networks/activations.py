@@ -168,10 +168,7 @@ def gaussian_nodes() -> Array:
 
 
 def gaussian_mean(values: Array) -> Array:
-    """Return E h(z) for z ~ N(0, 1) from values (..., m) of h at `gaussian_nodes`.
-
-    The relative error is about 1e-15 for functions that are smooth on either side of 0.
-    """
+    """Return E h(z), z ~ N(0, 1), from values (..., m) of h, smooth on either side of 0."""
     return np.asarray(values @ gaussian_rule()[1])
 
 
@@ -202,11 +199,7 @@ def register(activation: Activation) -> None:
 
 
 def base_name(name: str) -> str:
-    """Return the registered name that a spelling refers to, or the spelling itself.
-
-    >>> base_name("normalized_leaky_relu-0.2")
-    'leaky_relu'
-    """
+    """Return the registered name that a spelling refers to, or the spelling itself."""
     name = name.removeprefix(NORMALIZED)
     if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name):
         return _LEAKY
