@@ -12,12 +12,9 @@ from ntk_workflow.cli import limit_threads
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
     """Add the files that register activations."""
+    explanation = "Python file that registers activations; may be repeated"
     parser.add_argument(
-        "--activation-file",
-        type=Path,
-        action="append",
-        default=[],
-        help="Python file that registers activations; may be repeated",
+        "--activation-file", type=Path, action="append", default=[], help=explanation
     )
 
 

@@ -146,7 +146,6 @@ class ErfDual:
         root, root2 = self._root[rows, None], self._root[columns]
         arc, arc2 = self._arc[rows, None], self._arc[columns]
         sine2 = w * (2 - w)
-
         # at θ = 0, from asin a, asin a' and asin sqrt(a a') by their differences, a = 2q / (1 + 2q)
         middle = root * root2
         total = 1 + 2 * q + 2 * q2
@@ -154,22 +153,17 @@ class ErfDual:
         gap = 2 * (q - q2) / ((1 + 2 * q) * (1 + 2 * q2) * (root + root2))
         arc_middle = np.arctan2(2 * np.sqrt(q * q2), np.sqrt(total))
         cosine = np.sqrt(total / ((1 + 2 * q) * (1 + 2 * q2)))
-        above = _arcsine_step(middle, root * gap, cosine, _cosine(q))
-        below = _arcsine_step(middle, -root2 * gap, cosine, _cosine(q2))
+        # the last arguments are cos asin(2q / (1 + 2q))
+        above = _arcsine_step(middle, root * gap, cosine, np.sqrt(1 + 4 * q) / (1 + 2 * q))
+        below = _arcsine_step(middle, -root2 * gap, cosine, np.sqrt(1 + 4 * q2) / (1 + 2 * q2))
         norm = np.sqrt(arc * arc2)
         radial = (arc_middle * (above + below) + above * below) / (norm * (norm + arc_middle))
         # from θ = 0 to θ
         fall = -_arcsine_step(middle, -middle * w, cosine, np.sqrt(cosine**2 + middle**2 * sine2))
         next_w = np.maximum(radial, 0) + fall / norm
-
         product = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
         excess = 4 * (q - q2) ** 2 / (total + product) + 4 * q * q2 * sine2
         return next_w, excess / (product + excess + np.sqrt(product) * np.sqrt(product + excess))
-
-
-def _cosine(q: Array) -> Array:
-    """Return cos asin(2q / (1 + 2q))."""
-    return np.asarray(np.sqrt(1 + 4 * q) / (1 + 2 * q))
 
 
 def _arcsine_step(x: Array, step: Array, cosine: Array, cosine_after: Array) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from ntk_conditioning.duals.closed_forms import Dual, dual, pair_cosine_distances
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks.activations import Activation
 
@@ -41,6 +41,11 @@ def fixed_point(activation: Activation) -> FixedPoint:
     (1.0, 0.0)
     """
     layer = dual(activation, np.ones(1))
+
+    def pair(w: float) -> list[float]:
+        """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
+        return [each.item() for each in pair_cosine_distances(layer, np.array(w))]
+
     at_one = float(layer.slopes[0] / layer.variances[0])
     mean = expansion(activation, count=2)
     if abs(mean.coefficients[0]) <= mean.errors[0]:
@@ -49,14 +54,7 @@ def fixed_point(activation: Activation) -> FixedPoint:
         return FixedPoint(1.0, 0.0, at_one, at_one)
     else:
         # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
-        low = SLOPE_ONE
-        w = optimize.brentq(lambda w: _cosine_distances(layer, w)[0] / w - 1, low, 1, xtol=1e-15)
-    slope = at_one * (1 - _cosine_distances(layer, w)[1])
+        w = optimize.brentq(lambda w: pair(w)[0] / w - 1, SLOPE_ONE, 1, xtol=1e-15)
+    slope = at_one * (1 - pair(w)[1])
     error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / (1 - slope)
     return FixedPoint(1 - w, float(error), slope, at_one)
-
-
-def _cosine_distances(layer: Dual, w: float) -> tuple[float, float]:
-    """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
-    next_w, h = pair_cosine_distances(layer, np.array(w))
-    return next_w.item(), h.item()

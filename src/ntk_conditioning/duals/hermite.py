@@ -18,10 +18,8 @@ from ntk_conditioning.networks.activations import Activation, gaussian_rule
 
 Array = NDArray[np.float64]
 
-# Orders of quadrature on each panel: the finer one counts, their difference is an error.
-ORDERS = (48, 72)
-# Where they end: polynomials of degree 64 grow until 16.
-REACH = 24.0
+ORDERS = (48, 72)  # of quadrature on each panel: the finer counts, their difference is an error
+REACH = 24.0  # where the panels end: polynomials of degree 64 grow until 16
 EPS = float(np.finfo(np.float64).eps)
 
 

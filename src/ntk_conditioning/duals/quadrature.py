@@ -78,12 +78,8 @@ class QuadratureDual:
         if self.error > WARN_ABOVE:
             away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
             cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
-            warnings.warn(
-                f"{activation.name}: cosines of its kernel are only right to {self.error:.0e}; "
-                f"{cause}",
-                InaccurateDualWarning,
-                stacklevel=2,
-            )
+            result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
+            warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
@@ -156,7 +152,7 @@ class QuadratureDual:
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 
     def _measured_errors(self) -> tuple[float, float]:
-        """Return the largest error of w' and h at points between those of the table, and relative.
+        """Return the largest absolute and relative error of w' and h between the table's points.
 
         The relative errors of ``variances`` and ``slopes`` count as both.
         """

@@ -15,14 +15,10 @@ from ntk_conditioning.networks.activations import ShiftedReLU
 
 Array = NDArray[np.float64]
 
-# Densities are cut where they are exp(-40) of their largest value.
-CUT = 9.0
-# Nodes on the strip between two kinks, which is at most 2 CUT wide.
-STRIP = 56
-# Instead of 0, where a quotient would not be defined; its square is a number.
-TINY = 1e-100
-# Angles at which the quadrature is compared with a finer one.
-PROBES = np.array([0.02, 0.7, 1.9, 3.1])
+CUT = 9.0  # where densities are exp(-40) of their largest value
+STRIP = 56  # nodes on the strip between two kinks, which is at most 2 CUT wide
+TINY = 1e-100  # instead of 0, where a quotient would not be defined; its square is a number
+PROBES = np.array([0.02, 0.7, 1.9, 3.1])  # angles at which a finer quadrature is compared
 
 
 class ShiftedReLUDual:

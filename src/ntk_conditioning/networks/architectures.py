@@ -36,7 +36,6 @@ class Model:
 
     @property
     def needs_images(self) -> bool:
-        """Whether samples must be images."""
         return self.family == "resnet"
 
 
@@ -82,14 +81,11 @@ def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int]]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a network is made of: weights, and per sample multiply-adds and hidden units.
-
-    ``first`` are the multiply-adds of the first layer, which passes no gradient on.
-    """
+    """What a network is made of: weights, and per sample multiply-adds and hidden units."""
 
     weights: int
     products: int
-    first: int
+    first: int  # multiply-adds of the first layer, which passes no gradient on
     units: int
 
 

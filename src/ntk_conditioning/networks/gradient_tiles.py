@@ -1,8 +1,7 @@
 """Inner products of gradients of many samples, a tile at a time, in bounded memory.
 
-Samples are taken in panels of rows: the factored gradients of two panels are held at once, and all
-pairs between them are made from these in tiles. If the memory allows, one panel is all samples and
-every factor is computed once.
+The factored gradients of two panels of rows are held at once, and all pairs between them are made
+in tiles. If the memory allows, one panel is all samples and every factor is computed once.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ def tile_shape(device: torch.device) -> tuple[int, int]:
 
 def factor_bytes(mlp: MLP, dtype: torch.dtype) -> int:
     """Return what the factored gradient of one sample takes beside the sample itself."""
-    widths = sum(weight.shape[0] for weight in mlp.weights[:-1])
-    return 2 * widths * dtype.itemsize
+    return 2 * sum(len(weight) for weight in mlp.weights[:-1]) * dtype.itemsize
 
 
 def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:

@@ -77,12 +77,10 @@ class MLP:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of every weight."""
         return self.weights[0].dtype
 
     @property
     def device(self) -> torch.device:
-        """Where every weight lies."""
         return self.weights[0].device
 
     def scale(self, layer: int) -> float:
@@ -262,9 +260,8 @@ def is_linear(mlp: MLP) -> bool:
 def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
     """Return F (n, q) with F F^T the NTK of a linear network, for `conditioning_from_factor`.
 
-    In a linear network delta_l is the same vector b_l for every sample, so that
-    F = (|b_1| A_0, …, |b_(L+1)| A_L) = x S with S the stacked maps from the input. If n > d these
-    columns are reduced to d, see `linear_map`.
+    There delta_l is the same vector b_l for every sample, so that F is (|b_1| A_0, …,
+    |b_(L+1)| A_L) = x S, S the stacked maps from the input. If n > d, q is d, see `linear_map`.
 
     Raises:
         NotLinearError: if the network has hidden layers whose activation is not linear.
@@ -283,23 +280,20 @@ def linear_map(mlp: MLP) -> Tensor:
 
     M^T is the triangle of the QR factorisation of S^T; S and errors are those of `linear_factor`.
     """
-    return _without_directions(linear_factor(mlp, _identity(mlp)))
+    return _triangle(mlp, linear_factor)
 
 
 @torch.no_grad()
 def linear_embedding_map(mlp: MLP) -> Tensor:
     """Return M (d, min(d, m_L)) with x M M^T x'^T the NNGP kernel of a linear network."""
     _require_linear(mlp)
-    return _without_directions(embeddings(mlp, _identity(mlp)))
+    return _triangle(mlp, embeddings)
 
 
-def _identity(mlp: MLP) -> Tensor:
-    """Return d samples at which the alphas of a linear network are the maps from the input."""
-    return torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device)
-
-
-def _without_directions(maps: Tensor) -> Tensor:
-    triangle: Tensor = torch.linalg.qr(maps.T, mode="r").R
+def _triangle(mlp: MLP, maps: Callable[[MLP, Tensor], Tensor]) -> Tensor:
+    """Return maps from the input, the values at the rows of the identity, less their directions."""
+    identity = torch.eye(mlp.dim, dtype=mlp.dtype, device=mlp.device)
+    triangle: Tensor = torch.linalg.qr(maps(mlp, identity).T, mode="r").R
     return triangle.T
 
 

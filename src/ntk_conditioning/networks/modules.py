@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -75,16 +76,17 @@ def make_network(
     return builder.resnet(image[2], width, depth, outputs)
 
 
+@dataclass(frozen=True)
 class _Builder:
     """Makes the layers of a network, whose normal weights are drawn one layer after the other.
 
     Biases begin at zero. A layer that is followed by a normalisation needs none.
     """
 
-    def __init__(
-        self, model: Model, rng: np.random.Generator, activation: Activation, dtype: torch.dtype
-    ) -> None:
-        self.model, self._rng, self._activation, self._dtype = model, rng, activation, dtype
+    model: Model
+    rng: np.random.Generator
+    activation: Activation
+    dtype: torch.dtype
 
     def fully_connected(self, widths: list[int], outputs: int) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
@@ -93,9 +95,9 @@ class _Builder:
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise(widths):
             body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
-            norm, sigma = self._normalization(units, images=False), Elementwise(self._activation)
+            norm, sigma = self._normalization(units, images=False), Elementwise(self.activation)
             body += [sigma, norm] if after else [norm, sigma]
-            squared = 1.0 if after else self._activation.gain**2
+            squared = 1.0 if after else self.activation.gain**2
         last = widths[-1]
         return Network(body, self._layer(nn.Linear, last, outputs, variance=squared / last))
 
@@ -110,19 +112,19 @@ class _Builder:
         L^(-1/(2m-2)); a scalar bias stands before every convolution, activation and the classifier,
         and a scalar factor at a branch's end.
         """
-        fixup, squared = self.model.fixup, self._activation.gain**2
+        fixup, squared = self.model.fixup, self.activation.gain**2
         plain = self.model.normalization == "none" and not fixup
         layout = [*blocks(width, depth)]
         first, second = (1 / len(layout), 0.0) if fixup else (1.0, 1.0)  # factors of variances
 
         def scalar(combine: Combine, value: float) -> list[nn.Module]:
-            return [Scalar(combine, value, self._dtype)] if fixup else []
+            return [Scalar(combine, value, self.dtype)] if fixup else []
 
         def bias() -> list[nn.Module]:
             return scalar(operator.add, 0.0)
 
         def sigma() -> nn.Module:
-            return Elementwise(self._activation)
+            return Elementwise(self.activation)
 
         def convolve(
             inputs: int, channels: int, stride: int = 1, factor: float = 1.0
@@ -144,12 +146,12 @@ class _Builder:
 
     def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
         """Return a layer whose weights have the given variance."""
-        layer = _without_weights(kind, *shape, dtype=self._dtype, **options)
+        layer = _without_weights(kind, *shape, dtype=self.dtype, **options)
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.zero_()
             if variance:
-                weights = self._rng.standard_normal(layer.weight.shape)
+                weights = self.rng.standard_normal(layer.weight.shape)
                 layer.weight.copy_(torch.from_numpy(weights * math.sqrt(variance)))
         return layer
 
@@ -161,11 +163,11 @@ class _Builder:
         """
         if self.model.normalization == "batch":
             norm = nn.BatchNorm2d if images else nn.BatchNorm1d
-            return norm(units, dtype=self._dtype)
+            return norm(units, dtype=self.dtype)
         if self.model.normalization == "layer":
             if images:
-                return nn.GroupNorm(1, units, dtype=self._dtype)
-            return nn.LayerNorm(units, dtype=self._dtype)
+                return nn.GroupNorm(1, units, dtype=self.dtype)
+            return nn.LayerNorm(units, dtype=self.dtype)
         return nn.Identity()
 
 

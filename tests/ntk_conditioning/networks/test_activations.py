@@ -270,7 +270,7 @@ def test_a_plugin_registers_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such file"),
+        (None, "no such Python file"),
         ("x = 1", "registers no activation"),
         (PLUGIN + "\n1 / 0", "ZeroDivisionError: division by zero"),
         ("def f(:\n", "SyntaxError"),
