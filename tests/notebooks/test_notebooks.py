@@ -22,11 +22,13 @@ from docutils.core import publish_parts
 from matplotlib.mathtext import MathTextParser
 
 from ntk_conditioning import tables
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
-from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
@@ -106,28 +108,22 @@ def write_spectra(
     ``parallel`` have a pair of samples at angle 0; of those in ``extremes`` only the extreme
     eigenvalues are known, but for linear networks.
     """
-    spectra, angles, n, eps = [], [], 12, 12 * 2.0**-52
+    spectra, angles, n = [], [], 12
     for kernel, (names, values) in product(("empirical_ntk", "infinite_ntk"), kappa.items()):
+        dataset, activation = names
         width = 8 if kernel == "empirical_ntk" else None
-        point: dict[str, Any] = dict(zip(("dataset", "activation"), names, strict=True))
-        point |= {"kernel": kernel, "width": width}
+        point = {"dataset": dataset, "activation": activation, "kernel": kernel, "width": width}
         cells = product(zip(depths, values, strict=True), enumerate(seeds))
         for (depth, value), (k, seed) in cells:
             cell = point | {"depth": depth, "seed": seed}
             known = None if value is None or (value == 0 and k == 0) else value or 1e4
             eigenvalues = np.geomspace(1, 1 / (known or 10) / (1 + k / 4), n)
             eigenvalues[n // 2 :] *= known is not None
-            least, positive = eigenvalues[-1], eigenvalues[eigenvalues > 0]
-            row = cell | {"lambda_min": least, "lambda_min_error": eps, "resolution_floor": eps}
-            row |= {"lambda_max": 1.0, "numerical_rank": len(positive), "n": n}
-            row |= {"kappa": known and 1 / least, "kappa_error": known and eps / least}
-            row |= {"kappa_nonzero": 1 / positive[-1], "effective_rank": 3.0}
-            row |= {"eigenvalues": eigenvalues.tolist()}
-            if names[0] in extremes and names[1] != "linear":
-                row |= {"eigenvalues": None, "effective_rank": None}
-                row |= {} if known else {"lambda_min": None, "lambda_min_error": None}
-            spectra.append(plain(SPECTRA, **row))
-            angle = 0.0 if names[0] in parallel else (1 + depth) * (1 + 0.1 * k)
+            whole = dataset not in extremes or activation == "linear"
+            result = (conditioning if whole else extreme_conditioning)(np.diag(eigenvalues))
+            row = spectra_row(result, eigenvalues=True)
+            spectra.append(plain(SPECTRA, **cell, **row))
+            angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
             cell |= {"min_angle": angle, "min_angle_error": None if width else 1e-12}
             if width or k == 0:
                 angles.append(cell | ({} if width else {"seed": None}))
