@@ -174,8 +174,9 @@ def write_training(
         point = dict(zip(("experiment", "dataset", "model", "activation"), names, strict=True))
         point |= {"depth": depth, "width": 8, "n": 20}
         square, tested = names[0] == "gradient_descent", names[2] != "mlp"
-        loss = "square" if square else "cross_entropy"
-        labels = plain(TRAINING, **point, batch_size=20, loss=loss)
+        kinds = ("square", "scalar") if square else ("cross_entropy", "classes")
+        loss = dict(zip(("loss", "outputs"), kinds, strict=True))
+        labels = plain(TRAINING, **point, **loss, batch_size=20)
         if not tested:
             kernel = {"lambda_max": 40.0, "critical_learning_rate": 1.0, "seed": seed}
             kernels.append(point | kernel | ({"lambda_min": 0.5, "kappa": 80.0} if depth else {}))
