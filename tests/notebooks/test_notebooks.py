@@ -21,11 +21,13 @@ from docutils.core import publish_parts
 from matplotlib.mathtext import MathTextParser
 
 from ntk_conditioning import tables
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
-from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
@@ -105,28 +107,22 @@ def write_spectra(
     ``parallel`` have a pair of samples at angle 0; of those in ``extremes`` only the extreme
     eigenvalues are known, but for linear networks.
     """
-    spectra, angles, n, eps = [], [], 12, 12 * 2.0**-52
+    spectra, angles, n = [], [], 12
     for kernel, (names, values) in product(("empirical_ntk", "infinite_ntk"), kappa.items()):
+        dataset, activation = names
         width = 8 if kernel == "empirical_ntk" else None
-        point: dict[str, Any] = dict(zip(("dataset", "activation"), names, strict=True))
-        point |= {"kernel": kernel, "width": width}
+        point = {"dataset": dataset, "activation": activation, "kernel": kernel, "width": width}
         cells = product(zip(depths, values, strict=True), enumerate(seeds))
         for (depth, value), (k, seed) in cells:
             cell = point | {"depth": depth, "seed": seed}
             known = None if value is None or (value == 0 and k == 0) else value or 1e4
             eigenvalues = np.geomspace(1, 1 / (known or 10) / (1 + k / 4), n)
             eigenvalues[n // 2 :] *= known is not None
-            least, positive = eigenvalues[-1], eigenvalues[eigenvalues > 0]
-            row = cell | {"lambda_min": least, "lambda_min_error": eps, "resolution_floor": eps}
-            row |= {"lambda_max": 1.0, "numerical_rank": len(positive), "n": n}
-            row |= {"kappa": known and 1 / least, "kappa_error": known and eps / least}
-            row |= {"kappa_nonzero": 1 / positive[-1], "effective_rank": 3.0}
-            row |= {"eigenvalues": eigenvalues.tolist()}
-            if names[0] in extremes and names[1] != "linear":
-                row |= {"eigenvalues": None, "effective_rank": None}
-                row |= {} if known else {"lambda_min": None, "lambda_min_error": None}
-            spectra.append(plain(SPECTRA, **row))
-            angle = 0.0 if names[0] in parallel else (1 + depth) * (1 + 0.1 * k)
+            whole = dataset not in extremes or activation == "linear"
+            result = (conditioning if whole else extreme_conditioning)(np.diag(eigenvalues))
+            row = spectra_row(result, eigenvalues=True)
+            spectra.append(plain(SPECTRA, **cell, **row))
+            angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
             cell |= {"min_angle": angle, "min_angle_error": None if width else 1e-12}
             if width or k == 0:
                 angles.append(cell | ({} if width else {"seed": None}))
@@ -175,12 +171,14 @@ def write_training(
     kernels, t = [], np.arange(6)
     for names, depth, seed in product(points, depths, seeds):
         point = dict(zip(("experiment", "dataset", "model", "activation"), names, strict=True))
-        point |= {"depth": depth, "width": 8}
+        point |= {"depth": depth, "width": 8, "n": 20}
         square, tested = names[0] == "gradient_descent", names[2] != "mlp"
-        labels = plain(TRAINING, **point, loss="square" if square else "cross_entropy")
+        kinds = ("square", "scalar") if square else ("cross_entropy", "classes")
+        loss = dict(zip(("loss", "outputs"), kinds, strict=True))
+        labels = plain(TRAINING, **point, **loss, batch_size=20)
         if not tested:
-            kappa = 80.0 if depth else None
-            kernels.append(point | {"seed": seed, "kappa": kappa, "critical_learning_rate": 1.0})
+            kernel = {"lambda_max": 40.0, "critical_learning_rate": 1.0, "seed": seed}
+            kernels.append(point | kernel | ({"lambda_min": 0.5, "kappa": 80.0} if depth else {}))
         for rate in rates[:1] if square else rates:
             partly = depth == depths[-1] and rate in rates[1:2] and seed == seeds[0]
             gone = (diverging(depth, rate) or partly) and not square
@@ -255,57 +253,38 @@ def rich(folder: Path) -> dict[str, Any]:
         ("synthetic", "swish"): [None] * 4,
         ("fashion_mnist", "swish"): [1e8, 1e9, None, None],
     }
+    both, deep, names = ["synthetic", "fashion_mnist"], ["patches", "elsewhere"], ["relu", "swish"]
     grid: dict[str, Any] = {"depths": [0, 1, 3, 12], "seeds": [1, 32]}
     write_spectra(folder, kappa=kappa, parallel=["fashion_mnist"], **grid)
     write_experiments(folder, precision=[0, 1, 2], claims=[1, 3], seeds=[1, 32])
-    both = ["synthetic", "fashion_mnist"]
-    write_training(
-        folder,
-        experiments={
-            "fig3": [*both, "elsewhere"],
-            "fig3_code": both,
-            "gradient_descent": ["synthetic"],
-        },
-        activations=["relu", "swish"],
-        rates=[0.1, 0.2, 0.4, 0.8],
-        diverging=lambda depth, rate: depth * rate > 3,
-        deep=["patches", "elsewhere"],
-        **grid,
-    )
+    mlps = {"fig3": [*both, "elsewhere"], "fig3_code": both, "gradient_descent": ["synthetic"]}
+    grid |= {"rates": [0.1, 0.2, 0.4, 0.8], "diverging": lambda depth, rate: depth * rate > 3}
+    write_training(folder, experiments=mlps, activations=names, deep=deep, **grid)
     axes = {"datasets": both, "activations": ["relu", "linear", "normalized_tanh", "swish"]}
-    bounds = write_bounds(
-        folder,
-        dims={"synthetic_sphere": 40, "elsewhere": 5},  # without Assumption B there
-        activations=["normrelu", "tanh", "normalized_relu", "erf", "relu"],
-        depths=[1, 8, 64, 512],
-    )
-    names = {"orthogonality": ["deep", "bottleneck"]}
-    names |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
-    studies = write_assemblies(folder, names, widths=[4, 8, 16], sigmas=["tanh", "softplus"])
+    names = ["normrelu", "tanh", "normalized_relu", "erf", "relu"]
+    dims = {"synthetic_sphere": 40, "elsewhere": 5}  # without Assumption B there
+    bounds = write_bounds(folder, dims=dims, activations=names, depths=[1, 8, 64, 512])
+    studies = {"orthogonality": ["deep", "bottleneck"]}
+    studies |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
+    grids = write_assemblies(folder, studies, widths=[4, 8, 16], sigmas=["tanh", "softplus"])
     study = {**axes, "depths": grid["depths"]}
-    return {**axes, "activation_study": study, "bounds_study": bounds, **studies}
+    return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
 
 
 def poor(folder: Path) -> dict[str, Any]:
     """One dataset, one seed, one depth, one kernel, and no κ at all."""
+    data, names = ["own_data"], ["linear"]
     grid: dict[str, Any] = {"depths": [1], "seeds": [7]}
-    kappa: Kappas = {("own_data", "linear"): [None]}
-    write_spectra(folder, kappa=kappa, kernels=["empirical_ntk"], **grid)
+    write_spectra(folder, kappa={("own_data", "linear"): [None]}, kernels=["empirical_ntk"], **grid)
     write_experiments(folder, precision=[0], claims=[1], seeds=[7])
-    axes: dict[str, Any] = {"datasets": ["own_data"], "activations": ["linear"]}
-    write_training(
-        folder,
-        experiments={"fig3": ["own_data"]},
-        activations=["linear"],
-        rates=[0.1],
-        diverging=lambda depth, rate: True,
-        deep=["own_data"],
-        **grid,
-    )
+    grid |= {"rates": [0.1], "diverging": lambda depth, rate: True}
+    write_training(folder, experiments={"fig3": data}, activations=names, deep=data, **grid)
+    axes = {"datasets": data, "activations": names}
     bounds = write_bounds(folder, dims={"own_data": 2}, activations=["relu"], depths=[1])
-    names = {"orthogonality": ["deep"], "linearity": ["deep"]}
-    studies = write_assemblies(folder, names, widths=[4], sigmas=["relu"])
-    return {**axes, "activation_study": axes | {"depths": [1]}, "bounds_study": bounds, **studies}
+    studies = {"orthogonality": ["deep"], "linearity": ["deep"]}
+    grids = write_assemblies(folder, studies, widths=[4], sigmas=["relu"])
+    study = {**axes, "depths": [1]}
+    return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
 
 
 def large(folder: Path, *, only_some: bool = False) -> dict[str, Any]:

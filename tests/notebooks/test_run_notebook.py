@@ -15,6 +15,7 @@ import run_notebook
 from ntk_workflow.figures.parameters import to_words
 
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
+Capture = pytest.CaptureFixture[str]
 DRAW = """\
 import sys, warnings
 from pathlib import Path
@@ -65,16 +66,14 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     return Toy(tmp_path)
 
 
-def one_line(capfd: pytest.CaptureFixture[str]) -> str:
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    (line,) = captured.err.splitlines()
+def one_line(capfd: Capture) -> str:
+    out, err = capfd.readouterr()
+    (line,) = err.splitlines()
+    assert not out
     return line
 
 
-def test_the_executed_notebook_is_the_same_every_time(
-    toy: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_executed_notebook_is_the_same_every_time(toy: Toy, capfd: Capture) -> None:
     toy.write(DRAW)
     assert toy.run() == 0
     assert capfd.readouterr() == ("", "")  # neither a progress bar nor the libraries' warnings
@@ -109,7 +108,7 @@ def test_the_executed_notebook_is_the_same_every_time(
     ids=["error", "dead kernel"],
 )
 def test_a_failed_notebook_is_kept_and_no_output(
-    toy: Toy, capfd: pytest.CaptureFixture[str], cell: str, problem: str
+    toy: Toy, capfd: Capture, cell: str, problem: str
 ) -> None:
     toy.write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
     toy.output.parent.mkdir()
@@ -123,9 +122,7 @@ def test_a_failed_notebook_is_kept_and_no_output(
     assert not list(toy.output.parent.iterdir())
 
 
-def test_a_figure_of_an_earlier_run_does_not_pass_for_this_ones(
-    toy: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_figure_of_an_earlier_run_does_not_pass_for_this_ones(toy: Toy, capfd: Capture) -> None:
     toy.write("print('draws nothing')")
     toy.pdf.write_text("old")
     assert toy.run() == 1
@@ -144,7 +141,7 @@ def test_a_figure_of_an_earlier_run_does_not_pass_for_this_ones(
     ],
 )
 def test_other_parameters_are_refused_before_anything_runs(
-    toy: Toy, capfd: pytest.CaptureFixture[str], parameters: dict[str, Any], problem: str
+    toy: Toy, capfd: Capture, parameters: dict[str, Any], problem: str
 ) -> None:
     toy.write(DRAW)
     toy.parameters = parameters
@@ -161,7 +158,7 @@ def test_other_parameters_are_refused_before_anything_runs(
     [("pdf = 1", ": not a notebook"), ("{}", ": not a notebook"), (None, " does not exist")],
 )
 def test_a_file_that_is_no_notebook_is_refused(
-    toy: Toy, capfd: pytest.CaptureFixture[str], text: str | None, problem: str
+    toy: Toy, capfd: Capture, text: str | None, problem: str
 ) -> None:
     if text:
         toy.notebook.write_text(text)

@@ -1,7 +1,4 @@
-"""How figures look: names and colours, style and sizes, curves and axes, marks of what is missing.
-
-Only drawing: every number that is drawn comes from a table or from another module.
-"""
+"""How figures look, and nothing else: every number that is drawn comes from another module."""
 # ruff: noqa: F401
 
 from ntk_conditioning.plotting.axes import (

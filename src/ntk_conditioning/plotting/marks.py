@@ -50,8 +50,8 @@ def mark_off_scale(
         at: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform()}
         ax.plot(x, [levels[k]] * len(x), linestyle=line, linewidth=0.6, alpha=0.6, **at)
         ax.plot(x, [levels[k]] * len(x), **(UP if edge == "top" else DOWN), **at)
-    right = {"xycoords": "axes fraction", "xytext": (3, 0), "textcoords": "offset points"}
-    ax.annotate(label, (1, bottom + share / 2), va="center", **right, **NOTE)
+    right: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **NOTE}
+    ax.annotate(label, (1, bottom + share / 2), xytext=(3, 0), va="center", **right)
     return [low * (high / low) ** level for level in levels]
 
 
@@ -87,12 +87,12 @@ def label_line_ends(
     pixels = ax.transData.transform([end[:2] for end in ends])
     heights = ax.transAxes.inverted().transform(pixels)[:, 1]
     levels = spread(heights, gap=1.2 * fontsize / 72 / inches)
-    thin = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
+    thin: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
     thin |= {"relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 2}
     beside: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": fontsize}
     for (x, y, text, color), level in zip(ends, levels, strict=True):
-        line = {"color": color, "annotation_clip": False, "arrowprops": {"color": color, **thin}}
-        ax.annotate(text, (x, y), xytext=(1.07, level), **beside, **line)
+        line: dict[str, Any] = {"annotation_clip": False, "arrowprops": {"color": color, **thin}}
+        ax.annotate(text, (x, y), xytext=(1.07, level), color=color, **beside, **line)
 
 
 def spread(levels: ArrayLike, *, gap: float) -> list[float]:

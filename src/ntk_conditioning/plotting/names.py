@@ -121,7 +121,7 @@ def depth_colors(depths: Iterable[int]) -> dict[int, str]:
     """
     depths = sorted(set(depths))
     shades = np.linspace(0.82, 0.05, len(depths)) if len(depths) != 1 else [0.4]
-    colors = map(to_hex, map(mpl.colormaps["viridis"], shades))
+    colors = [to_hex(mpl.colormaps["viridis"](shade)) for shade in shades]
     return dict(zip(depths, colors, strict=True))
 
 

@@ -66,7 +66,7 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
 
     ``curves`` has the rows of the table `training` that are to be drawn: one rate per network.
     """
-    rows = sorted(curves.groupby(["dataset", "depth"]).groups)
+    rows = list(curves.groupby(["dataset", "depth"]))
     if not rows:
         figure, ax = plt.subplots(figsize=(DOUBLE_COLUMN, 1.2))
         ax.set_axis_off()
@@ -76,8 +76,7 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(len(rows), 2, figsize=size, squeeze=False, sharey="row")
     kinds = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
     networks = sorted(kinds, key=lambda network: (not _remedy(network), network))
-    for (dataset, depth), (left, right) in zip(rows, axes, strict=True):
-        here = curves[(curves["dataset"] == dataset) & (curves["depth"] == depth)]
+    for ((dataset, depth), here), (left, right) in zip(rows, axes, strict=True):
         for ax, part in ((left, "train"), (right, "test")):
             for network in networks:
                 curve = here[(here["model"] == network[0]) & (here["activation"] == network[1])]

@@ -27,14 +27,15 @@ def use_style() -> None:
     mpl.rc("axes", linewidth=0.6, edgecolor="#333333")
     mpl.rc("axes.spines", top=False, right=False)
     mpl.rc("legend", fontsize=7.2, frameon=False, handlelength=2.2, columnspacing=1.4)
-    ticks = ("xtick", "ytick")
-    mpl.rc(ticks, labelsize=7.2)  # indices, at 70% of it, are above 5 pt
-    mpl.rc([f"{axis}.major" for axis in ticks], width=0.6, size=3)
-    mpl.rc([f"{axis}.minor" for axis in ticks], width=0.4, size=1.6)
+    marks: dict[str, Any] = {"major.width": 0.6, "major.size": 3}
+    marks |= {"minor.width": 0.4, "minor.size": 1.6}
+    for ticks in ("xtick", "ytick"):
+        mpl.rc(ticks, labelsize=7.2, **marks)  # indices, at 70% of it, are above 5 pt
     mpl.rc("lines", linewidth=1.4, markersize=2.6, solid_capstyle="round")
     mpl.rc("figure", dpi=150)
     mpl.rc("figure.constrained_layout", use=True)
-    mpl.rc(("pdf", "ps"), fonttype=42)  # TrueType: text stays text, and journals take it
+    mpl.rc("pdf", fonttype=42)  # TrueType: text stays text, and journals take it
+    mpl.rc("ps", fonttype=42)
     mpl.rc("svg", fonttype="none", hashsalt="ntk-conditioning")  # else every SVG has other ids
 
 

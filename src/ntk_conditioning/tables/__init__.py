@@ -130,10 +130,9 @@ def write(path: str | os.PathLike[str], table: Table, data: pa.Table) -> None:
 def read(
     path: str | os.PathLike[str] | Sequence[str], table: Table, *, columns: list[str] | None = None
 ) -> pa.Table:
-    """Return the rows of one file, or of several, with all or some ``columns`` only.
+    """Return the rows of one file or several, with all ``columns`` or some.
 
-    Raises:
-        TableError: if the file is missing, is not Parquet, or is not this table.
+    `TableError` says if a file is missing, damaged or another table.
     """
     if not isinstance(path, str | os.PathLike):
         return pa.concat_tables([read(each, table, columns=columns) for each in path])

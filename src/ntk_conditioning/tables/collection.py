@@ -19,10 +19,8 @@ def collect(
 ) -> pa.Table:
     """Return the rows of many files of one table, sorted by its keys; no rows without files.
 
-    ``columns`` limits what is read of them and must contain the keys.
-
-    Raises:
-        TableError: naming the files that are missing or unreadable, or for a repeated key.
+    ``columns``, if not all, must contain the keys. `TableError` names all files that are missing
+    or unreadable.
     """
     names = table.schema.names if columns is None else columns
     declared = replace(table, columns=tuple(c for c in table.columns if c.name in names))

@@ -19,9 +19,8 @@ _POINT = ["width", "n", "d"]
 _VALUES = ["seed", "kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"]
 #: What stands for a missing value.
 _ABSENT = {"kappa": math.inf, "kappa_error": -math.inf, "effective_rank": math.nan}
-
+#: Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes.
 NEEDED = (*CONDITIONING.keys, "block", *_POINT, *_VALUES)
-"""Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes."""
 
 
 def summarize(spectra: pa.Table) -> pa.Table:

@@ -59,11 +59,8 @@ def select_rates(
 
     ``rules`` gives each experiment's criterion and the training loss by which it measures speed. A
     rate at which a seed diverges, or for ``epochs_to_loss`` does not come to that loss, is never
-    the best. Kernels are only those of ``mlp``.
-
-    Raises:
-        SelectionError: if an experiment has no rule, a network no kernel, or a curve that is to be
-            judged by its test accuracy no test samples.
+    the best. Kernels are only those of ``mlp``. `SelectionError` says if an experiment has no rule,
+    an ``mlp`` no kernel, or a curve to be judged by its test accuracy no test samples.
     """
     order = [(key, "ascending") for key in TRAINING.keys]
     needed = [*TRAINING.keys, "train_loss", "test_accuracy", "diverged"]

@@ -30,7 +30,6 @@ def curve_rows(
 
     What is not among the ``metrics`` is missing.
     """
-    lacking = [name for name in MEASURED if name not in metrics]
     for epoch in epochs:
         values = {name: float(curve[epoch]) for name, curve in metrics.items()}
         yield {
@@ -39,7 +38,7 @@ def curve_rows(
             "learning_rate": rate,
             "epoch": epoch,
             "steps": epoch * steps_per_epoch,
-            **dict.fromkeys(lacking),
+            **dict.fromkeys(MEASURED),
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "diverged": 0 <= diverged <= epoch,
         }

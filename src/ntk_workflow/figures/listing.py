@@ -56,7 +56,7 @@ def category(wildcards: Any) -> str:
 
 
 def labels(wildcards: Any) -> dict[str, str]:
-    """Return how a figure is listed in the report."""
+    """Return a figure's label in the report."""
     return {"figure": wildcards.figure.split("/")[1].replace("_", " ")}
 
 
@@ -66,5 +66,5 @@ def page_category(wildcards: Any) -> str:
 
 
 def page_labels(wildcards: Any) -> dict[str, str]:
-    """Return how a page is listed in the report."""
+    """Return a page's label in the report."""
     return {"page": PAGES[wildcards.page]}

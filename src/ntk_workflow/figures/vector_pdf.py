@@ -13,8 +13,6 @@ from pypdf.errors import PyPdfError
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
-_INCH = 72.0
-
 
 class PdfError(UserError):
     """A file is not the PDF of a figure."""
@@ -47,18 +45,17 @@ def inspect(path: Path) -> VectorPdf:
         page = pages[0]
         width, height = float(page.mediabox.width), float(page.mediabox.height)
         fonts, texts = _resources(page, "/Font"), _texts(page)
+        pictures = [form["/Subtype"] == "/Image" for form in _resources(page, "/XObject").values()]
         return VectorPdf(
-            width=width / _INCH,
-            height=height / _INCH,
+            width=width / 72,
+            height=height / 72,
             fonts={
                 str(font.get("/BaseFont", name)).removeprefix("/"): _is_embedded_truetype(font)
                 for name, font in fonts.items()
             },
             letters=min((size for size, _, _ in texts), default=math.inf),
             outside=sum(not (0 <= x <= width and 0 <= y <= height) for _, x, y in texts),
-            images=sum(
-                form["/Subtype"] == "/Image" for form in _resources(page, "/XObject").values()
-            ),
+            images=sum(pictures),
         )
     except (PyPdfError, KeyError) as error:
         raise PdfError(f"{path}: not a readable PDF: {one_line(error)}") from None

@@ -133,17 +133,10 @@ def test_unknown_names_have_different_colors() -> None:
     assert list(plotting.dataset_colors(names)) == names
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("relu", "ReLU"),
-        ("normalized_relu", "normalised ReLU"),
-        ("normrelu--1", "NormReLU (-1)"),
-        ("swish_2", "swish 2"),
-    ],
-)
-def test_activation_label(name: str, label: str) -> None:
-    assert plotting.activation_label(name) == label
+def test_activations_are_named() -> None:
+    labels = {"relu": "ReLU", "normalized_relu": "normalised ReLU", "swish_2": "swish 2"}
+    for name, label in (labels | {"normrelu--1": "NormReLU (-1)"}).items():
+        assert plotting.activation_label(name) == label
 
 
 def test_depths_darken_and_lines_of_activations_differ() -> None:
@@ -197,17 +190,12 @@ def test_arrows_stand_beside_all_curves(ax: Axes, edge: str) -> None:
     assert (r"$\uparrow$" in {line.get_marker() for line in ax.lines}) == (edge == "top")
 
 
-def test_nothing_beyond_the_axis_changes_nothing(ax: Axes) -> None:
-    ax.plot([0, 1], [1, 10])
+def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax: Axes) -> None:
     ax.set_yscale("log")
     before = ax.get_ylim()
     assert plotting.mark_off_scale(ax, [([], "#000000", "-")]) == [before[1]]
-    assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 1, 0)
-
-
-def test_arrows_alone_have_no_scale(ax: Axes) -> None:
+    assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
     plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
-    ax.set_yscale("log")
     plotting.mark_off_scale(ax, [([0, 1], "#000000", "-")])
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 

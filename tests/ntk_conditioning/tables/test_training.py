@@ -101,37 +101,31 @@ def test_the_best_rate_by_epochs_to_a_loss_may_end_higher():
 
 
 @pytest.mark.parametrize(
-    ("finals", "rate", "edge"),
+    ("finals", "rate", "edge", "diverged"),
     [
-        ({0.1: 1.0, 0.2: 2.0, 0.4: 3.0}, 0.1, "lowest"),
-        ({0.1: 3.0, 0.2: 2.0, 0.4: 1.0}, 0.4, "highest"),
-        ({0.1: 3.0, 0.2: 1.0, 0.4: 2.0}, 0.2, "none"),
-        ({0.2: 1.0}, 0.2, "only"),
+        ({0.1: [1.0], 0.2: [2.0], 0.4: [3.0]}, 0.1, "lowest", 0),
+        ({0.1: [3.0], 0.2: [2.0], 0.4: [1.0]}, 0.4, "highest", 0),
+        ({0.1: [3.0], 0.2: [1.0], 0.4: [2.0]}, 0.2, "none", 0),
+        ({0.2: [1.0]}, 0.2, "only", 0),
         # The grid is what was tried: 0.2 is not its end though 0.4 is of no use.
-        ({0.1: 2.0, 0.2: 1.0, 0.4: NAN}, 0.2, "none"),
-        ({0.1: 1.0, 0.2: 1.0}, 0.1, "lowest"),  # of equal ones the lower
+        ({0.1: [2.0], 0.2: [1.0], 0.4: [NAN]}, 0.2, "none", 1),
+        ({0.1: [1.0], 0.2: [1.0]}, 0.1, "lowest", 0),  # of equal ones the lower
+        ({0.1: [NAN], 0.2: [NAN]}, None, "none", 2),
+        # A rate at which one seed diverges is never the best.
+        ({0.1: [3.0, 2.0], 0.2: [0.001, NAN], 0.4: [NAN, NAN]}, 0.1, "lowest", 2),
     ],
 )
-def test_the_end_of_a_grid_is_named(finals, rate, edge):
-    curves = {(1, each): [40.0, final] for each, final in finals.items()}
+def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, diverged):
+    curves = {
+        (seed, each): [40.0, final]
+        for each, losses in finals.items()
+        for seed, final in enumerate(losses, start=1)
+    }
     for rules in (FINAL, {"fig3": ("epochs_to_loss", 3.5)}):
         row = best(curves, rules)
-        assert (row["learning_rate"], row["edge"]) == (rate, edge)
+        assert (row["learning_rate"], row["edge"], row["diverged_rates"]) == (rate, edge, diverged)
         assert (row["lowest_rate"], row["highest_rate"]) == (min(finals), max(finals))
-
-
-def test_a_rate_at_which_one_seed_diverges_is_never_the_best():
-    finals = {0.1: (8.0, 7.0), 0.2: (0.001, NAN), 0.4: (NAN, NAN)}
-    curves = {(s, rate): [9.0, finals[rate][s - 1]] for s in (1, 2) for rate in finals}
-    row = best(curves, kappas=(1.0, 1.0))
-    assert (row["learning_rate"], row["diverged_rates"], row["rates"]) == (0.1, 2, 3)
-
-
-@pytest.mark.parametrize("rules", [FINAL, TO_LOSS])
-def test_if_every_rate_diverges_there_is_no_best(rules):
-    row = best({(1, 0.1): [9.0, NAN], (1, 0.2): [9.0, NAN]}, rules)
-    assert (row["learning_rate"], row["score"], row["final_loss_mean"]) == (None, None, None)
-    assert (row["edge"], row["diverged_rates"]) == ("none", 2)
+        assert (row["score"] is None) == (row["final_loss_mean"] is None) == (rate is None)
 
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
