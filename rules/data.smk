@@ -59,7 +59,7 @@ rule extract_speech_features:
     params:
         subset=lambda w: plan.catalogue[w.dataset]["options"]["subset"],
         source=lambda w: plan.local_files(w)["train_x"],
-        frames=plan.frames,
+        frames=lambda w: plan.speech_of(w.dataset)["frames"],
         settings=plan.speech,
         seed=plan.config["seeds"][0],
         content=plan.own_content,

@@ -53,9 +53,9 @@ localrules:
 rule collect_paper_figures:
     """Collect the figures of the run for a paper, with captions in LaTeX and in Markdown."""
     input:
-        [plan.figure_files(figure)[0] for figure in plan.drawn_figures],
+        [plan.figure_files(figure)[0] for figure in plan.collected.values()],
     output:
-        [plan.paper_pdf(figure) for figure in plan.drawn_figures],
+        [plan.path("paper", f"{name}.pdf") for name in plan.collected],
         latex=plan.path("paper", "captions.tex"),
         markdown=plan.path("paper", "captions.md"),
     log:
@@ -63,8 +63,8 @@ rule collect_paper_figures:
     conda:
         "../envs/environment.yaml"
     params:
-        figures=plan.paper_figures,
-        captions=plan.captions,
+        figures=[f"{n}={plan.figure_files(f)[0]}" for n, f in plan.collected.items()],
+        captions=[f"{n}=notebooks/{f}.rst" for n, f in plan.collected.items()],
         words=plan.caption_content,
         code=plan.code("scripts/collect_paper_figures.py"),
     shell:

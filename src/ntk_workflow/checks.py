@@ -106,10 +106,8 @@ class Checks:
         """Yield a line if a dataset has not so many samples."""
         available = self.samples.get(name)
         if samples != "all" and available is not None and samples > available:
-            yield (
-                f"{self.at(*place)}: {samples} is more than the {available} samples of {name}; "
-                f"take at most {available}"
-            )
+            excess = f"{samples} is more than the {available} samples of {name}"
+            yield f"{self.at(*place)}: {excess}; take at most {available}"
 
     def _grid(self, _study: str) -> Iterator[str]:
         yield from self._names()
@@ -119,10 +117,8 @@ class Checks:
                 advice = did_you_mean(name, used)
                 yield f"{self.at('overrides', name)}: no dataset of this run; {advice}"
             elif "frames" in exception and self.catalogue.get(name, {}).get("reader") != SPEECH:
-                yield (
-                    f"{self.at('overrides', name, 'frames')}: {name} is no speech corpus; frames "
-                    "are drawn of datasets with reader librispeech"
-                )
+                where = self.at("overrides", name, "frames")
+                yield f"{where}: {name} is no speech corpus; remove frames"
         for name in config["datasets"]:
             exception = config["overrides"].get(name, {})
             yield from self._blocks(name, {**config, **exception}, exception, ("overrides", name))
@@ -161,19 +157,15 @@ class Checks:
             at = self.at(*where("kernel_size"))
             yield f"{at}: a block of {size} is larger than {name} ({n} samples); at most {n}"
         elif blocks != "all" and blocks * size > n:
-            yield (
-                f"{self.at(*where('blocks'))}: {blocks} disjoint blocks of {size} need "
-                f"{blocks * size} samples and {name} has {n}; at most {n // size}"
-            )
+            need = f"{blocks} disjoint blocks of {size} need {blocks * size} samples"
+            yield f"{self.at(*where('blocks'))}: {need} and {name} has {n}; at most {n // size}"
 
     def _bounds_study(self, study: str) -> Iterator[str]:
         yield from self._names((study,))
         for index, name in enumerate(self.config[study]["datasets"]):
             if self.catalogue.get(name, {}).get("scaling", "unit_norm") != "unit_norm":
-                yield (
-                    f"{self.at(study, 'datasets', index)}: {name} is not on the unit sphere; take "
-                    "a dataset with scaling unit_norm"
-                )
+                where = self.at(study, "datasets", index)
+                yield f"{where}: {name} is not on the unit sphere; take one with scaling unit_norm"
             yield from self._enough(self.config[study]["samples"], name, study, "samples")
 
     def _width_study(self, key: str) -> Iterator[str]:
@@ -189,28 +181,22 @@ class Checks:
         for name in study["datasets"]:
             yield from self._enough(study["samples"], name, key, "samples")
         if study.get("expansions", 1) > study["samples"]:
-            yield (
-                f"{self.at(key, 'expansions')}: {study['expansions']} is more than the "
-                f"{study['samples']} samples of the study; take fewer"
-            )
+            excess = f"{study['expansions']} is more than the {study['samples']} samples"
+            yield f"{self.at(key, 'expansions')}: {excess} of the study; take fewer"
 
     def _training(self, experiment: str, values: Config) -> Iterator[str]:
         place, overrides = ("training", experiment), values["overrides"]
         yield from self._names(place, labels="training needs them")
         if values["loss"] == "cross_entropy" and values["outputs"] == "scalar":
-            yield (
-                f"{self.at(*place, 'outputs')}: cross_entropy needs an output for each class; give "
-                "outputs classes, or loss square"
-            )
+            where = self.at(*place, "outputs")
+            yield f"{where}: cross_entropy needs outputs classes; give them, or loss square"
         # Not only those of the experiment: an overlay cannot take an exception back.
         for name, exception in overrides.items():
             where = self.at(*place, "overrides", name)
             if name in MODELS:
                 for key in sorted(set(exception) - set(MODEL_EXCEPTIONS)):
-                    yield (
-                        f"{where}.{key}: {name} is a model, and its exceptions are of "
-                        f"{', '.join(MODEL_EXCEPTIONS)}; give {key} for a dataset"
-                    )
+                    allowed = ", ".join(MODEL_EXCEPTIONS)
+                    yield f"{where}.{key}: {key} is a dataset's; those of a model are {allowed}"
             elif name not in self.catalogue:
                 advice = did_you_mean(name, [*self.catalogue, *MODELS])
                 yield f"{where}: unknown dataset {name!r}; {advice}"
@@ -231,27 +217,22 @@ class Checks:
             if name not in self.catalogue:
                 continue
             if images and name not in self.images:
+                need = "augmentation needs" if augmented else "resnets need"
                 yield (
-                    f"{self.at(*place, 'datasets', index)}: "
-                    f"{'augmentation' if augmented else 'resnets'} need images, and of {name} no "
-                    "image shape is known; give its catalogue entry image: [height, width, "
-                    "colours], or take another dataset"
+                    f"{self.at(*place, 'datasets', index)}: {need} images, and {name} has none; "
+                    "give its catalogue entry image: [height, width, colours]"
                 )
             tested = "test_x" in self.catalogue[name].get("files", {}) or values["test_share"] > 0
             if values["criterion"] == "test_accuracy" and not tested:
-                yield (
-                    f"{self.at(*place, 'criterion')}: {name} has no test samples; give a "
-                    "test_share, or another criterion"
-                )
+                where = self.at(*place, "criterion")
+                yield f"{where}: {name} has no test samples; give a test_share or another criterion"
 
     def _plain(self, place: Place, _index: int, name: str, values: Config) -> Iterator[str]:
         """Yield lines for what plain gradient descent has not."""
         for key in BEYOND_PLAIN:
             if values[key] != self.plain[key]:
-                yield (
-                    f"{self.at(*place, key)}: {name} is trained by plain gradient descent; leave "
-                    f"it at {self.plain[key]!r}, or take {name} to an experiment of its own"
-                )
+                remedy = f"leave it at {self.plain[key]!r}, or give {name} its own experiment"
+                yield f"{self.at(*place, key)}: {name} has plain gradient descent; {remedy}"
 
     def _modules(self, place: Place, index: int, name: str, values: Config) -> Iterator[str]:
         """Yield lines for what a model of torch's modules cannot have."""

@@ -50,7 +50,7 @@ linearity_study: {expansions: 21}
 orthogonality_study: {widths: [64]}
   orthogonality_study.widths: the list has only 1; give at least 2 items
 bounds_study: {datasets: [digits]}
-  bounds_study.datasets[0]: digits is not on the unit sphere; take a dataset with scaling unit_norm
+  bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 bounds_study: {datasets: [digits_sphere], samples: 1798}
   bounds_study.samples: 1798 is more than the 1797 samples of digits_sphere; take at most 1797
 training: {fig3: {datasets: [digit]}}
@@ -60,7 +60,7 @@ training: {fig3: {datasets: [synthetic]}}
 training: {fig3: {activations: [rellu]}}
   training.fig3.activations[0]: unknown activation 'rellu'; did you mean 'relu'?
 training: {fig3: {outputs: scalar}}
-  training.fig3.outputs: cross_entropy needs an output for each class; give outputs classes, or loss
+  training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {overrides: {digit: {epochs: 2}}}}
   training.fig3.overrides.digit: unknown dataset 'digit'; did you mean 'digits'?
 training: {fig3: {overrides: {digits: {samples: 5000}}}}
@@ -74,13 +74,13 @@ training: {fig3: {learning_rates: {critical: [0]}}}
 training: {fig3: {epoch: 3}}
   unknown key 'training.fig3.epoch'; did you mean 'epochs'?
 training: {fig3: {momentum: 0.9}}
-  training.fig3.momentum: mlp is trained by plain gradient descent; leave it at 0, or take mlp to an
+  training.fig3.momentum: mlp has plain gradient descent; leave it at 0, or give mlp its own
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
-  training.resnet.datasets[0]: resnets need images, and of librispeech_sample no image shape is
+  training.resnet.datasets[0]: resnets need images, and librispeech_sample has none; give its
 training: {deep_fc: {test_share: 1}}
   training.deep_fc.test_share: 1 is too large; it must be below 1
 training: {deep_fc: {overrides: {fc: {samples: 100}}}}
-  training.deep_fc.overrides.fc.samples: fc is a model, and its exceptions are of batch_size, epochs
+  training.deep_fc.overrides.fc.samples: samples is a dataset's; those of a model are batch_size,
 training: {deep_fc: {mixed_precision: true, dtype: float64}}
   training.deep_fc.mixed_precision: needs dtype float32, not float64
 depths: [1, 1.5]
@@ -124,7 +124,7 @@ overrides: {digits: {balanced: true}}
 balanced: 1
   balanced: 1 is not true or false
 overrides: {digits: {frames: 100}}
-  overrides.digits.frames: digits is no speech corpus; frames are drawn of
+  overrides.digits.frames: digits is no speech corpus; remove frames
 overrides: {librispeech_sample: {frames: 90, kernel_size: 91}}
   overrides.librispeech_sample.kernel_size: a block of 91 is larger than librispeech_sample (90
 speech: {dither: 1}
@@ -152,7 +152,7 @@ training: {resnet: {depths: [8, 12]}}
 training: {deep_fc: {learning_rates: auto}}
   training.deep_fc.models[0]: critical learning rates are known of mlp only; give fc a list of
 training: {deep_fc: {test_share: 0}}
-  training.deep_fc.criterion: patches has no test samples; give a test_share, or another criterion
+  training.deep_fc.criterion: patches has no test samples; give a test_share or another criterion
 speech: {frames: 400}
   kernel_size: a block of 512 is larger than librispeech_sample (400 samples); at most 400
 """

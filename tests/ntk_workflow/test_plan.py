@@ -8,6 +8,8 @@ from ntk_workflow.plan import ConfigError
 from ntk_workflow.settings import to_options
 from tests.plans import Wildcards, plan_of
 
+MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
+MINE |= {"learning_rates": "auto"}
 FIG3 = Wildcards(experiment="fig3", dataset="digits", model="mlp", activation="relu", depth="2")
 
 
@@ -30,17 +32,17 @@ def test_studies_have_sizes_of_their_own():
     assert plan.grid("kernel_size")(Wildcards(dataset="digits")) == ["--kernel-size", "100"]
 
 
-@pytest.mark.parametrize(
-    ("key", "table", "figure"),
-    [
-        ("activation_study", "activation_study", "beyond/activations"),
-        ("bounds_study", "bounds", "agarwal2021deep/bounds_vs_exact"),
-        ("linearity_study", "linearity", "beyond/linearity_vs_width"),
-        ("precision_study", "precision", "beyond/precision"),
-        ("training", "training", "liu2023relu/fig3_training_curves"),
-        ("claim_experiments", "claim_experiments", "beyond/separation_limit"),
-    ],
-)
+SWITCHED_OFF = [
+    ("activation_study", "activation_study", "beyond/activations"),
+    ("bounds_study", "bounds", "agarwal2021deep/bounds_vs_exact"),
+    ("linearity_study", "linearity", "beyond/linearity_vs_width"),
+    ("precision_study", "precision", "beyond/precision"),
+    ("training", "training", "liu2023relu/fig3_training_curves"),
+    ("claim_experiments", "claim_experiments", "beyond/separation_limit"),
+]
+
+
+@pytest.mark.parametrize(("key", "table", "figure"), SWITCHED_OFF)
 def test_null_switches_a_study_off(key, table, figure):
     plan = plan_of({key: None})
     assert table in plan_of({}).tables
@@ -58,7 +60,7 @@ def test_a_figure_needs_its_own_experiments_alone():
         for table in ("training", "learning_rates")
         for name in ("fig3", "fig3_code")
     ]
-    plan = plan_of({"training": {"fig3_code": None, "fig3_mine": _mine()}})
+    plan = plan_of({"training": {"fig3_code": None, "fig3_mine": MINE}})
     tables = plan.figure_tables(Wildcards(figure="liu2023relu/fig3_training_curves"))
     assert [path for path in tables if "/training/" in path] == [
         "results/demo/tables/training/fig3.parquet",
@@ -66,18 +68,8 @@ def test_a_figure_needs_its_own_experiments_alone():
     ]
 
 
-def _mine() -> dict:
-    return {
-        "datasets": ["digits"],
-        "activations": ["relu"],
-        "depths": [1],
-        "epochs": 3,
-        "learning_rates": "auto",
-    }
-
-
 def test_an_experiment_needs_five_keys():
-    plan = plan_of({"training": {"mine": _mine()}})
+    plan = plan_of({"training": {"mine": MINE}})
     assert plan.mistakes == {}
     w = Wildcards(experiment="mine", dataset="digits", model="mlp", activation="relu", depth="1")
     options = plan.training_options(w)
@@ -100,3 +92,7 @@ def test_what_was_asked_for_is_refused_by_name():
     plan = plan_of({})
     with pytest.raises(ConfigError, match="no dataset 'digit'; did you mean 'digits'"):
         plan.prepared_from(Wildcards(dataset="digit", draw="all"))
+    with pytest.raises(ConfigError, match="liu2023relu_fig2 or agarwal2021deep_fig2"):
+        plan.suggestion(Wildcards(target="fig2"))
+    with pytest.raises(ConfigError, match="did you mean 'liu2023relu_fig2'"):
+        plan.suggestion(Wildcards(target="liu2023relu_fig22"))

@@ -24,21 +24,14 @@ class Datasets(Run):
         """Return a value of the main grid as it holds for one dataset."""
         return self.config["overrides"].get(dataset, {}).get(key, self.config[key])
 
-    def _speech(self, dataset: str) -> dict[str, Any]:
+    def speech_of(self, dataset: str) -> dict[str, Any]:
+        """Return how frames of a corpus become samples; their number may be an exception's."""
         exception = self.config["overrides"].get(dataset, {})
         return {**self.config["speech"], **{k: exception[k] for k in exception if k == "frames"}}
 
-    def frames(self, w: Any) -> Any:
-        """Return how many frames are drawn from a speech corpus: a number, or all."""
-        return self._speech(w.dataset)["frames"]
-
     def shape(self, dataset: str) -> tuple[int | None, int | None]:
         """Return all samples and features of a dataset; None for what only its files tell."""
-        return catalogue.shape_of(self.catalogue[dataset], self._speech(dataset))
-
-    def has_test_set(self, dataset: str) -> bool:
-        """Return whether a dataset has test samples of its own."""
-        return bool(catalogue.files_of(self.catalogue[dataset], "test"))
+        return catalogue.shape_of(self.catalogue[dataset], self.speech_of(dataset))
 
     @cached_property
     def downloads(self) -> dict[str, Mapping[str, Any]]:

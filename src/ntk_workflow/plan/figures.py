@@ -69,20 +69,13 @@ class Figures(Run):
         values = parameters.parameters(spec, self.config, tables=tables, pdf=pdf, png=png)
         return parameters.to_words(values)
 
-    def paper_pdf(self, figure: str) -> str:
-        """Return where a figure lies that is collected for a paper."""
-        return self.path("paper", f"{listing.target(figure)}.pdf")
-
-    def paper_figures(self, w: Any) -> list[str]:
-        """Return the figures that are collected, as NAME=PDF."""
-        return [f"{listing.target(f)}={self.figure_files(f)[0]}" for f in self.drawn_figures]
-
-    def captions(self, w: Any) -> list[str]:
-        """Return their captions, as NAME=FILE."""
-        return [f"{listing.target(f)}=notebooks/{f}.rst" for f in self.drawn_figures]
+    @cached_property
+    def collected(self) -> dict[str, str]:
+        """The figures that are collected for a paper, by the names of their files there."""
+        return {listing.target(figure): figure for figure in self.drawn_figures}
 
     def caption_content(self, w: Any) -> list[str]:
-        """Return digests of their captions: they are no inputs, so that touching does nothing."""
+        """Return digests of captions: they are no inputs, so that touching them does nothing."""
         return [content(str(self.source / f"notebooks/{f}.rst")) for f in self.drawn_figures]
 
     def papers_with_experiments(self, w: Any) -> list[str]:

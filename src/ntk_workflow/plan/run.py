@@ -90,7 +90,6 @@ class Run:
 
     @cached_property
     def used_datasets(self) -> list[str]:
-        """The datasets of the run."""
         return used_datasets(self.config)
 
     def path(self, *parts: str) -> str:
@@ -107,7 +106,6 @@ class Run:
         return [f"--activation-file={file}" for file in self.plugins(w.activation)]
 
     def activations(self, study: str) -> list[str]:
-        """Return the activations of a study."""
         section = self.section(study) or []
         return list(section if isinstance(section, list) else section["activations"])
 
@@ -126,7 +124,6 @@ class Run:
 
     @cache  # noqa: B019 one plan lives as long as Snakemake
     def digest(self, *programs: str) -> str:
-        """Return the digest of programs and what they import."""
         return digests.source_digest(*programs, source=self.source / "src")
 
 

@@ -49,7 +49,7 @@ class Trainings(Datasets):
     def test_samples(self, w: Any, extension: str = "npz") -> list[str]:
         """Return the test samples of a training, if the dataset has any."""
         name = self.path("datasets", w.dataset, f"test.{extension}")
-        return [name] if self.has_test_set(w.dataset) else []
+        return [name] if catalogue.files_of(self.catalogue[w.dataset], "test") else []
 
     def training_datasheets(self, w: Any) -> list[str]:
         """Return the datasheets of a training's samples, which tell when they change."""
