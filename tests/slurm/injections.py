@@ -10,9 +10,6 @@ from pathlib import Path
 
 from tests.slurm.cluster import Cluster
 
-#: Slurm's own processes around a job.
-STEPS = ("slurmstepd", "slurmd")
-
 
 def cancel(cluster: Cluster, job: str) -> None:
     """Let a user or an administrator cancel a job: SIGTERM, then SIGKILL after KillWait."""

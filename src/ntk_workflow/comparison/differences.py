@@ -119,12 +119,14 @@ def compare_tables(
         ComparisonError: if a table lacks a key, has one of another type or repeats it.
     """
     both, only_a, only_b = _matched(a, b, keys)
-    comparable = [n for n in a.column_names if n in b.column_names and _comparable(a[n], b[n])]
+    shared = [name for name in a.column_names if name in b.column_names]
+    comparable = [n for n in shared if a[n].type == b[n].type or _are_numbers(a[n], b[n])]
     left, right = (table.take(both[name].to_numpy()) for name, table in (("A", a), ("B", b)))
-    columns = (
-        _compare_columns(name, left, right, keys, tolerance)
-        for name in comparable
-        if name not in keys
+    quantities = [name for name in comparable if name not in keys]
+    columns = [_compare_columns(left, right, name, keys, tolerance) for name in quantities]
+    columns_a, columns_b = (
+        tuple(f"{each.name} ({each.type})" for each in t.schema if each.name not in comparable)
+        for t in (a, b)
     )
     return TableDifference(
         common=len(both),
@@ -132,8 +134,8 @@ def compare_tables(
         only_b=len(only_b),
         examples_a=tuple(a.select(keys).take(only_a[:EXAMPLES]).to_pylist()),
         examples_b=tuple(b.select(keys).take(only_b[:EXAMPLES]).to_pylist()),
-        columns_a=_others(a, comparable),
-        columns_b=_others(b, comparable),
+        columns_a=columns_a,
+        columns_b=columns_b,
         columns=tuple(column for column in columns if column is not None),
     )
 
@@ -146,22 +148,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _others(table: pa.Table, comparable: Sequence[str]) -> tuple[str, ...]:
-    return tuple(
-        f"{field.name} ({field.type})" for field in table.schema if field.name not in comparable
-    )
-
-
-def _comparable(a: pa.ChunkedArray, b: pa.ChunkedArray) -> bool:
-    return a.type == b.type or (_is_number(a.type) and _is_number(b.type))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _is_list_of_numbers(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) and _is_number(kind.value_type))
+def _are_numbers(*columns: pa.ChunkedArray) -> bool:
+    kinds = [column.type for column in columns]
+    return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
 
 
 def _matched(
@@ -190,30 +179,35 @@ def _matched(
 
 
 def _compare_columns(
-    name: str, left: pa.Table, right: pa.Table, keys: Sequence[str], tolerance: float
+    left: pa.Table, right: pa.Table, name: str, keys: Sequence[str], tolerance: float
 ) -> ColumnDifference | None:
     """Return how a column differs between two tables of the same keys, None if it does not."""
     a, b = left[name], right[name]
     null_a, null_b = (column.is_null().to_numpy().astype(bool) for column in (a, b))
-    numeric = _is_number(a.type) or _is_list_of_numbers(a.type)
-    if _is_number(a.type):
-        relative = _numbers(a, b)
-    elif numeric:
+    of_lists = pa.types.is_list(a.type) and _are_numbers(a.type.value_field)
+    numeric = of_lists or _are_numbers(a)
+    if of_lists:
         relative = np.array([_list_change(x, y) for x, y in zip(a, b, strict=True)])
+    elif numeric:
+        relative = _numbers(a, b)
     else:
         pairs = zip(a.to_pylist(), b.to_pylist(), strict=True)
         relative = np.array([0.0 if x == y else np.inf for x, y in pairs])
     changed = ~(null_a | null_b) & (relative > tolerance)
-    differs = changed | (null_a ^ null_b)
+    missing_a, missing_b = null_a & ~null_b, null_b & ~null_a
+    differs = changed | missing_a | missing_b
     if not differs.any():
         return None
-    missing_a, missing_b = null_a & ~null_b, null_b & ~null_a
     if numeric:
-        largest = np.where(changed, relative, -1.0)
-        kinds = ((changed, largest), (missing_a, missing_a), (missing_b, missing_b))
-        shown = [int(size.argmax()) for rows, size in kinds if rows.any()]
+        sizes = (np.where(changed, relative, 0.0), missing_a, missing_b)
+        shown = [int(size.argmax()) for size in sizes if size.any()]
     else:
         shown = np.flatnonzero(differs)[:EXAMPLES].tolist()
+    examples = []
+    for row in shown:
+        (key,) = left.select(keys).slice(row, 1).to_pylist()
+        change = float(relative[row]) if numeric and changed[row] else None
+        examples.append(Example(key, *_shown(a[row].as_py(), b[row].as_py()), change))
     return ColumnDifference(
         name=name,
         numeric=numeric,
@@ -221,14 +215,7 @@ def _compare_columns(
         missing_a=int(missing_a.sum()),
         missing_b=int(missing_b.sum()),
         largest=float(relative[changed].max()) if numeric and changed.any() else None,
-        examples=tuple(
-            Example(
-                left.select(keys).slice(row, 1).to_pylist()[0],
-                *_shown(a[row].as_py(), b[row].as_py()),
-                float(relative[row]) if numeric and changed[row] else None,
-            )
-            for row in shown
-        ),
+        examples=tuple(examples),
     )
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ntk_workflow.comparison.differences import ColumnDifference, Example, TableDifference
+from ntk_workflow.comparison.differences import ColumnDifference, TableDifference
 from ntk_workflow.comparison.runs import Comparison
 from ntk_workflow.pages.rendering import markdown_table, render
 
@@ -31,27 +31,20 @@ def page(comparison: Comparison) -> str:
         for name, table in sorted(comparison.tables.items(), key=lambda item: item[0] != CLAIMS)
         if not table.equal
     }
-    return render(
-        "comparison.md.j2",
-        comparison=comparison,
-        summary=list(_summary(comparison)),
-        settings=settings,
-        sections=sections,
-    )
+    summary = list(_summary(comparison))
+    values = {"comparison": comparison, "settings": settings, "sections": sections}
+    return render("comparison.md.j2", summary=summary, **values)
 
 
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     for part in TITLES:
-        if part in comparison.unrecorded:
-            runs = comparison.unrecorded[part]
+        if runs := comparison.unrecorded.get(part):
             yield part, "recorded in neither" if len(runs) == 2 else f"not recorded in {runs[0]}"
         else:
             count = len(getattr(comparison, part))
             yield part, f"{count} {'differ' if count > 1 else 'differs'}" if count else "the same"
-    for name in comparison.tables_a:
-        yield f"`{name}`", "only in A"
-    for name in comparison.tables_b:
-        yield f"`{name}`", "only in B"
+    for run, names in (("A", comparison.tables_a), ("B", comparison.tables_b)):
+        yield from ((f"`{name}`", f"only in {run}") for name in names)
     for name, table in comparison.tables.items():
         yield f"`{name}`", _in_short(table)
 
@@ -59,30 +52,25 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def _in_short(table: TableDifference) -> str:
     if table.equal:
         return f"the same, {_rows(table.common)}"
-    parts = [f"{_rows(table.only_a)} only in A"] if table.only_a else []
-    parts += [f"{_rows(table.only_b)} only in B"] if table.only_b else []
-    if table.columns_a or table.columns_b:
-        parts.append("other columns")
-    numbers = _numbers(table)
-    if numbers:
-        worst = max(numbers, key=lambda column: _finite_first(column.largest))
+    counts = (("A", table.only_a), ("B", table.only_b))
+    parts = [f"{_rows(count)} only in {run}" for run, count in counts if count]
+    parts += ["other columns"] if table.columns_a or table.columns_b else []
+    if numbers := _numbers(table):
+        # one that became infinite does not hide others
+        worst = max(
+            numbers, key=lambda c: c.largest if c.largest and math.isfinite(c.largest) else -1
+        )
         parts.append(f"numbers, most of all `{worst.name}`: {_change(worst.largest)}")
-    rest = [
-        f"`{column.name}` in {_rows(column.changed)}"
-        for column in table.columns
-        if column.largest is None
-    ]
-    return "; ".join(parts + rest)
+    rest = [column for column in table.columns if column.largest is None]
+    return "; ".join([*parts, *(f"`{each.name}` in {_rows(each.changed)}" for each in rest)])
 
 
 def _paragraphs(name: str, table: TableDifference) -> Iterator[str]:
     for run, columns in (("A", table.columns_a), ("B", table.columns_b)):
         if columns:
             yield f"Columns that only {run} has: {', '.join(columns)}."
-    for run, count, keys in (
-        ("A", table.only_a, table.examples_a),
-        ("B", table.only_b, table.examples_b),
-    ):
+    examples = (("A", table.only_a, table.examples_a), ("B", table.only_b, table.examples_b))
+    for run, count, keys in examples:
         if count:
             yield f"{_rows(count)} only in {run}, of {table.common} in both:"
             yield _list([f"- {_place(key)}" for key in keys], count)
@@ -93,7 +81,8 @@ def _paragraphs(name: str, table: TableDifference) -> Iterator[str]:
     for column in table.columns:
         if not column.numeric:
             yield f"`{column.name}` differs in {_rows(column.changed)}:"
-            texts = [_example(example) for example in column.examples]
+            pairs = [(_place(each.key), *_pair(each.a, each.b)) for each in column.examples]
+            texts = [f"- {place}: {a} → {b}" for place, a, b in pairs]
             yield _list(texts, column.changed, whole=name == CLAIMS)
 
 
@@ -107,32 +96,20 @@ def _lacking(column: ColumnDifference) -> Iterator[str]:
         if count:
             example = next(e for e in column.examples if (e.a if run == "A" else e.b) is None)
             value = _value(example.b if run == "A" else example.a, 6)
-            yield (
-                f"- `{column.name}` is missing in {_rows(count)} of {run} but not of {other}, "
-                f"first in {_place(example.key)}: {value}"
-            )
+            where = f"missing in {_rows(count)} of {run} but not of {other}"
+            yield f"- `{column.name}` is {where}, first in {_place(example.key)}: {value}"
 
 
 def _number(column: ColumnDifference, common: int) -> tuple[str, ...]:
     example = column.examples[0]
-    return (
-        f"`{column.name}`",
-        f"{column.changed} of {common}",
-        _change(column.largest),
-        *_pair(example.a, example.b),
-        _place(example.key),
-    )
-
-
-def _example(example: Example) -> str:
-    a, b = _pair(example.a, example.b)
-    return f"- {_place(example.key)}: {a} → {b}"
+    rows, pair = f"{column.changed} of {common}", _pair(example.a, example.b)
+    return (f"`{column.name}`", rows, _change(column.largest), *pair, _place(example.key))
 
 
 def _list(lines: Sequence[str], count: int, *, whole: bool = False) -> str:
-    kept = lines if whole else lines[:SHOWN]
-    more = [f"- and {count - len(kept):,} more"] if count > len(kept) else []
-    return "\n".join([*kept, *more])
+    shown = lines if whole else lines[:SHOWN]
+    more = [f"- and {count - len(shown):,} more"] if count > len(shown) else []
+    return "\n".join([*shown, *more])
 
 
 def _place(key: Mapping[str, Any]) -> str:
@@ -157,11 +134,6 @@ def _value(value: Any, digits: int) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split()).replace("|", "\\|")
     return text if len(text) <= WIDEST or digits > 6 else f"{text[: WIDEST - 1]}…"
-
-
-def _finite_first(relative: float | None) -> float:
-    """Return what numbers are ordered by, so that one that became infinite does not hide others."""
-    return relative if relative is not None and math.isfinite(relative) else -1.0
 
 
 def _change(relative: float | None) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from ntk_workflow.comparison.differences import (
     Change,
     ComparisonError,
@@ -39,31 +37,26 @@ class Comparison:
     @property
     def equal(self) -> bool:
         """Whether nothing differs; what neither run has recorded is no difference."""
-        settings = self.config or self.code or self.versions or self.data
-        tables = self.tables_a or self.tables_b
+        changes = self.config or self.code or self.versions or self.data
+        one_sided = self.tables_a or self.tables_b
         one_record = any(len(runs) == 1 for runs in self.unrecorded.values())
         same = all(difference.equal for difference in self.tables.values())
-        return same and not (settings or tables or one_record)
+        return same and not (changes or one_sided or one_record)
 
 
 def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
     """Return what differs between two runs."""
-    by_rule = a.jobs() is not None and b.jobs() is not None
-    parts = {
-        "config": (a.config(), b.config()),
-        "code": (code(a, by_rule=by_rule), code(b, by_rule=by_rule)),
-        "versions": (libraries(a), libraries(b)),
-        "data": (samples(a), samples(b)),
-    }
+    jobs = [run.record("jobs.json") for run in (a, b)]
+    by_rule = None not in jobs  # else only the whole workflow's code can be compared
+    left, right = _parts(a, jobs[0] if by_rule else None), _parts(b, jobs[1] if by_rule else None)
     changes: dict[str, list[Change]] = {}
     unrecorded: dict[str, list[str]] = {}
-    for part, (left, right) in parts.items():
-        if left is None or right is None:
-            runs = {"A": left, "B": right}
-            unrecorded[part] = [name for name, recorded in runs.items() if recorded is None]
+    for part in left:
+        sides = {"A": left[part], "B": right[part]}
+        if missing := [name for name, recorded in sides.items() if recorded is None]:
+            unrecorded[part] = missing
         else:
-            changes[part] = compare_settings(left, right)
-    common = [name for name in a.tables if name in b.tables]
+            changes[part] = compare_settings(left[part] or {}, right[part] or {})
     return Comparison(
         a=str(a.path),
         b=str(b.path),
@@ -72,59 +65,49 @@ def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
         unrecorded=unrecorded,
         tables_a=[name for name in a.tables if name not in b.tables],
         tables_b=[name for name in b.tables if name not in a.tables],
-        tables={name: _compare_table(a, b, name, tolerance) for name in common},
+        tables={n: _compare_table(a, b, n, tolerance) for n in a.tables if n in b.tables},
     )
 
 
-def code(run: RecordedRun, *, by_rule: bool) -> Mapping[str, Any] | None:
-    """Return the digests of a run's code: of the whole workflow and, if asked for, of each rule.
+def _parts(run: RecordedRun, made: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any] | None]:
+    """Return a run's config, code, versions and data, each None where it is not recorded.
 
-    A rule's digests are known only where a run's jobs are recorded.
+    Of the code these are the digests of the whole workflow and of each rule in ``made``, the record
+    of the jobs; of the data the checksum of every dataset, and of every seed's draw.
     """
-    versions = run.versions()
-    if versions is None and not by_rule:
-        return None
+    versions = run.record("versions.json")
+    project = (versions or {}).get(PROJECT) or {}
+    jobs = made.get("jobs") if made is not None else []
+    if not isinstance(jobs, list):
+        raise RunError(f"{run.path}: record/jobs.json has no list of jobs")
     rules: dict[str, set[str]] = {}
-    for job in (run.jobs() or ()) if by_rule else ():
+    for job in jobs:
         if job.get("code"):
             rules.setdefault(f"rule {job.get('rule')}", set()).add(str(job["code"]))
-    whole = ((versions or {}).get(PROJECT) or {}).get("code")
-    digests = {rule: ", ".join(sorted(each)) for rule, each in rules.items()}
-    return digests | ({"workflow": whole} if whole else {})
-
-
-def libraries(run: RecordedRun) -> Mapping[str, Any] | None:
-    """Return the versions of a run, without the digest of its code."""
-    versions = run.versions()
-    if versions is None:
-        return None
-    project = versions.get(PROJECT) or {}
-    return {**versions, PROJECT: {key: project[key] for key in project if key != "code"}}
-
-
-def samples(run: RecordedRun) -> Mapping[str, Any] | None:
-    """Return the checksum of every dataset, and of every seed's draw, of a run."""
-    if "datasets" not in run.tables:
-        return None
-    rows = run.table("datasets").select(["dataset", "seed", "sha256"]).to_pylist()
-    return {
-        row["dataset"] + ("" if row["seed"] is None else f", seed {row['seed']}"): row["sha256"]
-        for row in rows
-    }
+    parts: dict[str, Mapping[str, Any] | None] = {"config": run.record("config.yaml")}
+    parts |= dict.fromkeys(("code", "versions", "data"))
+    if versions is not None or made is not None:
+        code = {rule: ", ".join(sorted(digests)) for rule, digests in rules.items()}
+        parts["code"] = code | ({"workflow": project["code"]} if project.get("code") else {})
+    if versions is not None:
+        rest = {key: value for key, value in project.items() if key != "code"}
+        parts["versions"] = {**versions, PROJECT: rest}
+    if "datasets" in run.tables:
+        data: dict[str, Any] = {}
+        for row in run.table("datasets").select(["dataset", "seed", "sha256"]).to_pylist():
+            seed = "" if row["seed"] is None else f", seed {row['seed']}"
+            data[row["dataset"] + seed] = row["sha256"]
+        parts["data"] = data
+    return parts
 
 
 def _compare_table(a: RecordedRun, b: RecordedRun, name: str, tolerance: float) -> TableDifference:
     left, right = a.table(name), b.table(name)
-    keys = keys_of(left, f"{a.path}: table {name}")
+    keys = (left.schema.metadata or {}).get(b"keys")
+    if not keys:
+        advice = "make it again with this version"
+        raise RunError(f"{a.path}: table {name} does not name its keys; {advice}")
     try:
-        return compare_tables(left, right, keys=keys, tolerance=tolerance)
+        return compare_tables(left, right, keys=keys.decode().split(","), tolerance=tolerance)
     except ComparisonError as error:
         raise RunError(f"table {name}: {error}") from error
-
-
-def keys_of(table: pa.Table, where: str) -> list[str]:
-    """Return the keys of a table as its file names them."""
-    keys = (table.schema.metadata or {}).get(b"keys")
-    if not keys:
-        raise RunError(f"{where} does not name its keys; make it again with this version")
-    return str(keys, "utf-8").split(",")

@@ -21,7 +21,7 @@ from ntk_conditioning.networks.architectures import MODELS
 from ntk_workflow import catalogue, checks
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import GRID
-from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.claims import papers as claim_tables
 from ntk_workflow.config import (
     Layer,
     did_you_mean,

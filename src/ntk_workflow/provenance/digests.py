@@ -22,8 +22,7 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
     Programs are Python files or notebooks. Followed, transitively, are imports of modules of the
     packages in the folder ``source``, with the templates beside them, and of files beside the
     importing program; all other imports are covered by the pinned environment. Comments,
-    docstrings, layout and a notebook's outputs do not enter, so that only a change that can change
-    a result changes the digest.
+    docstrings, layout and a notebook's outputs do not enter: they cannot change a result.
 
     Raises:
         FileNotFoundError: if a program does not exist.
@@ -85,20 +84,19 @@ def folder_digest(paths: Iterable[str | Path]) -> str:
 @cache
 def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tuple[Path, ...]]:
     """Return the sha256 of a file's meaning and the files it imports; cached while unchanged."""
+    text = path.read_text(encoding="utf-8")
     if path.suffix == ".j2":
-        return hashlib.sha256(path.read_bytes()).hexdigest(), ()
-    tree = ast.parse(_source(path), str(path))
-    templates = sorted(path.parent.glob("templates/*.j2"))
-    imported = (*_imports(tree, path, root), *templates)
-    meaning = ast.dump(_without_docstrings(tree))
-    return hashlib.sha256(meaning.encode()).hexdigest(), imported
-
-
-def _source(path: Path) -> str:
-    if path.suffix != ".ipynb":
-        return path.read_text(encoding="utf-8")
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        return hashlib.sha256(text.encode()).hexdigest(), ()
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    tree = ast.parse(text, str(path))
+    imported = (*_imports(tree, path, root), *sorted(path.parent.glob("templates/*.j2")))
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in _statements(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imported
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -110,6 +108,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that a program's imports run, as far as they are followed."""
     for node in _statements(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -117,29 +116,9 @@ def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        for name in names:
-            yield from _files_of(name, path, root)
-
-
-def _files_of(name: str, importer: Path, root: Path) -> Iterator[Path]:
-    """Yield the files that importing a dotted name runs, as far as they are followed."""
-    head, *rest = name.split(".")
-    folder = (root if head in PACKAGES else importer.parent) / head
-    candidates = [folder / "__init__.py", folder.with_suffix(".py")]
-    for part in rest:
-        folder = folder / part
-        candidates += [folder / "__init__.py", folder.with_suffix(".py")]
-    yield from (candidate.resolve() for candidate in candidates if candidate.is_file())
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in _statements(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
-    return tree
+        for parts in (name.split(".") for name in names):
+            folder = root if parts[0] in PACKAGES else path.parent
+            for part in parts:
+                folder = folder / part
+                candidates = (folder / "__init__.py", folder.with_suffix(".py"))
+                yield from (file.resolve() for file in candidates if file.is_file())

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,72 +20,22 @@ class RunError(UserError):
     """A folder or an archive is no run, or a file in it cannot be read."""
 
 
-class _Files(Protocol):
-    """The files below ``results/{run}/``, by their path in it."""
-
-    def names(self) -> list[str]: ...
-
-    def content(self, name: str) -> bytes: ...
-
-
-class _Folder:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def names(self) -> list[str]:
-        folders = (self.path / "tables", self.path / "record")
-        return [
-            file.relative_to(self.path).as_posix()
-            for folder in folders
-            for file in folder.glob("*")
-        ]
-
-    def content(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
-
-
-class _Bundle:
-    """A zipped BagIt bag, whose payload holds ``results/{run}/``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with zipfile.ZipFile(path) as archive:
-            self.members = archive.namelist()
-        folders = {
-            "/".join(parts[:4])
-            for parts in (PurePosixPath(name).parts for name in self.members)
-            if len(parts) > 5 and (parts[1], parts[2], parts[4]) == ("data", "results", "tables")
-        }
-        if len(folders) != 1:
-            raise RunError(f"{path} is no bundle: it has no one folder */data/results/*/tables")
-        self.folder = folders.pop() + "/"
-
-    def names(self) -> list[str]:
-        inside = (name for name in self.members if name.startswith(self.folder))
-        return [name.removeprefix(self.folder) for name in inside]
-
-    def content(self, name: str) -> bytes:
-        with zipfile.ZipFile(self.path) as archive:
-            return archive.read(self.folder + name)
-
-
 class RecordedRun:
     """A finished run: a folder like ``results/demo``, or the bundle that was made of it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        self._folder = ""  # of the run in the archive
         try:
-            self._files: _Files = _Folder(path) if path.is_dir() else _Bundle(path)
+            names = self._names_in_folder() if path.is_dir() else self._names_in_bundle()
         except FileNotFoundError:
             raise RunError(f"{path} does not exist; give a folder of results or a bundle") from None
         except (OSError, zipfile.BadZipFile) as error:
             raise RunError(f"{path} is neither a folder nor a zip archive: {error}") from error
-        self._names = frozenset(self._files.names())
-        self.tables = sorted(
-            name.removeprefix("tables/").removesuffix(".parquet")
-            for name in self._names
-            if PurePosixPath(name).parent.name == "tables" and name.endswith(".parquet")
-        )
+        self._names = frozenset(names)
+        paths = [PurePosixPath(name) for name in names if name.endswith(".parquet")]
+        self.tables = sorted(path.stem for path in paths if path.parent.name == "tables")
         if not self.tables:
             raise RunError(f"{path} has no tables/*.parquet; give a folder like results/demo")
 
@@ -97,41 +47,45 @@ class RecordedRun:
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{self.path}: table {name} is damaged: {one_line(error)}") from error
 
-    def config(self) -> Mapping[str, Any] | None:
-        """Return the config that was in force, None where it is not recorded."""
-        return self._mapping("record/config.yaml")
-
-    def versions(self) -> Mapping[str, Any] | None:
-        """Return the versions of the software, None where they are not recorded."""
-        return self._mapping("record/versions.json")
-
-    def jobs(self) -> list[Mapping[str, Any]] | None:
-        """Return the jobs that made the run, None where they are not recorded."""
-        found = self._mapping("record/jobs.json")
-        if found is None:
-            return None
-        if not isinstance(found.get("jobs"), list):
-            raise RunError(f"{self.path}: record/jobs.json has no list of jobs")
-        jobs: list[Mapping[str, Any]] = found["jobs"]
-        return jobs
-
-    def _mapping(self, name: str) -> Mapping[str, Any] | None:
-        found = self._parsed(name)
-        if found is None or isinstance(found, dict):
-            return found
-        raise RunError(f"{self.path}: {name} holds no keys")
-
-    def _parsed(self, name: str) -> Any:
+    def record(self, name: str) -> Mapping[str, Any] | None:
+        """Return ``config.yaml``, ``versions.json`` or ``jobs.json``, None if there is none."""
+        name = f"record/{name}"
         if name not in self._names:
             return None
         try:
             text = self._content(name).decode()
-            return yaml.safe_load(text) if name.endswith(".yaml") else json.loads(text)
+            content = yaml.safe_load(text) if name.endswith(".yaml") else json.loads(text)
         except (UnicodeDecodeError, yaml.YAMLError, json.JSONDecodeError) as error:
             raise RunError(f"{self.path}: {name} is damaged: {one_line(error)}") from error
+        if isinstance(content, dict):
+            return content
+        raise RunError(f"{self.path}: {name} holds no keys")
+
+    def _names_in_folder(self) -> list[str]:
+        files = [*self.path.glob("tables/*"), *self.path.glob("record/*")]
+        return [file.relative_to(self.path).as_posix() for file in files]
+
+    def _names_in_bundle(self) -> list[str]:
+        """Return the names below ``results/{run}/`` in the payload of a zipped BagIt bag."""
+        self._archive = zipfile.ZipFile(self.path)
+        members = self._archive.namelist()
+        folders = {
+            "/".join(parts[:4])
+            for parts in (PurePosixPath(name).parts for name in members)
+            if len(parts) > 5 and (parts[1], parts[2], parts[4]) == ("data", "results", "tables")
+        }
+        if len(folders) != 1:
+            raise RunError(
+                f"{self.path} is no bundle: it has no one folder */data/results/*/tables"
+            )
+        self._folder = folders.pop() + "/"
+        inside = (name for name in members if name.startswith(self._folder))
+        return [name.removeprefix(self._folder) for name in inside]
 
     def _content(self, name: str) -> bytes:
         try:
-            return self._files.content(name)
+            if self._archive:
+                return self._archive.read(self._folder + name)
+            return (self.path / name).read_bytes()
         except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
             raise RunError(f"{self.path}: {name} cannot be read: {one_line(error)}") from error

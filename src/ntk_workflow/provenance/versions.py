@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
 
 PROJECT = "0.1.0"
@@ -11,32 +11,19 @@ PROJECT = "0.1.0"
 no reason to compute anything again."""
 
 LIBRARIES = (
-    "torch",
-    "numpy",
-    "scipy",
-    "pandas",
-    "pyarrow",
-    "matplotlib",
-    "seaborn",
-    "snakemake",
-    "papermill",
+    *("torch", "numpy", "scipy", "pandas", "pyarrow"),
+    *("matplotlib", "seaborn", "snakemake", "papermill"),
 )
 """Libraries whose version may change a result, a figure or which jobs run."""
 
 
-def libraries(names: Iterable[str] = LIBRARIES) -> dict[str, str]:
-    """Return the versions of installed libraries; those that are not there are left out.
-
-    >>> list(libraries(["numpy", "no-such-library"]))
-    ['numpy']
-    """
-    found = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+def libraries() -> dict[str, str]:
+    """Return the versions of the libraries that are installed."""
+    versions = {}
+    for name in LIBRARIES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def machine() -> dict[str, str]:
