@@ -16,8 +16,8 @@ import pytest
 from tests.clone import Clone
 from tests.slurm.cluster import ACCOUNT, Cluster
 
-#: What changes in profiles/slurm/config.yaml: first the lines that docs/clusters.md tells a newcomer
-#: to edit; then, the GPUs have no hardware behind them, and nobody waits for network files here.
+#: What changes in profiles/slurm/config.yaml: the lines that docs/clusters.md tells a newcomer to
+#: edit; then, the GPUs have no hardware behind them, and nobody waits for network files here.
 CHANGES = {
     "# slurm_account: my_account": f"slurm_account: {ACCOUNT}",
     "# slurm_partition: cpu ": "slurm_partition: cpu ",
