@@ -13,9 +13,8 @@ from typing import Any
 
 import yaml
 
-from ntk_conditioning.files import atomic, sha256
-from ntk_workflow.bundle import archive, bag, crate
-from ntk_workflow.bundle.run_description import described
+from ntk_conditioning.files import atomic, sha256, write_text
+from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.cli import Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance.digests import LEFT_OUT
@@ -33,8 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [Path(name) for name in known["files"] if name.startswith(folders)]
     catalogues = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in args.catalogues]
     entries = {name: entry for catalogue in catalogues for name, entry in catalogue.items()}
-    run = described(
-        args.run, args.files, known["jobs"], {name: entries[name] for name in args.datasets}
+    period = jobs.period(known["jobs"])
+    # where no job states a time, the run is as old as its newest file
+    newest = jobs.iso(max(path.stat().st_mtime for path in args.files))
+    run = crate.Run(
+        name=args.run,
+        citation=yaml.safe_load(Path("CITATION.cff").read_text(encoding="utf-8")),
+        published=period[1] if period else newest,
+        period=period,
+        results=[path.as_posix() for path in args.files if "record" not in path.parts],
+        data={name: entries[name] for name in args.datasets},
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / args.run
@@ -42,19 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             copy(path, folder / path)
         for path in args.workflow:
             copy(path, folder / "workflow" / inside(path))
-        for path in args.own_catalogues:
-            publish(path, folder / "workflow" / inside(path))
+        for path in args.own_catalogues:  # without absolute paths
+            entries = published(yaml.safe_load(path.read_text(encoding="utf-8")), Path.cwd())
+            text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+            write_text(folder / "workflow" / inside(path), text)
         copy(Path("CITATION.cff"), folder / "CITATION.cff")
-        readme = render("bundle.md.j2", title=run.title, run=run.name)
-        (folder / "README.md").write_text(readme, encoding="utf-8")
+        readme = render("bundle.md.j2", title=run.citation["title"], run=run.name)
+        write_text(folder / "README.md", readme)
         warn_of_places(folder)
         crate.write(folder, run)
-        information = {
-            "Bagging-Date": run.published[:10],
-            "Bag-Software-Agent": f"ntk-conditioning {PROJECT}",
-            "External-Identifier": args.run,
-        }
-        bag.make(folder, information)
+        info = {"Bagging-Date": run.published[:10], "External-Identifier": args.run}
+        bag.make(folder, {**info, "Bag-Software-Agent": f"ntk-conditioning {PROJECT}"})
         with atomic(args.output) as temporary:
             archive.pack(folder, temporary)
     size = args.output.stat().st_size / 1e6
@@ -93,14 +98,6 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=ignore, dirs_exist_ok=True)
     else:
         shutil.copyfile(source, target)
-
-
-def publish(source: Path, target: Path) -> None:
-    """Write a user's own catalogue without absolute paths."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    entries = published(yaml.safe_load(source.read_text(encoding="utf-8")), Path.cwd())
-    text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
-    target.write_text(text, encoding="utf-8")
 
 
 def warn_of_places(folder: Path) -> None:

@@ -21,15 +21,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 PROGRAMS = {"chromium": "chromium", "chromium-driver": "chromedriver"}  # Debian's packages
 FLAGS = (
-    "headless",
     "no-sandbox",  # which root cannot have
-    "disable-gpu",
-    "disable-dev-shm-usage",
-    "no-first-run",
-    "disable-background-networking",
-    "disable-component-update",
-    "disable-sync",
-    "window-size=1500,950",
+    *("headless", "disable-gpu", "disable-dev-shm-usage", "no-first-run", "window-size=1500,950"),
+    *("disable-background-networking", "disable-component-update", "disable-sync"),
 )
 LOCAL = ("file:", "data:", "blob:")
 
@@ -99,8 +93,8 @@ def browser(profile: Path) -> Iterator[Browser]:
     driver = webdriver.Chrome(options=options, service=service)
     try:
         driver.get("about:blank")
-        found = Browser(driver)
-        found.remote_requests()  # those of the page that a new window shows
-        yield found
+        window = Browser(driver)
+        window.remote_requests()  # those of the page that a new window shows
+        yield window
     finally:
         driver.quit()

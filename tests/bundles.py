@@ -33,19 +33,15 @@ TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes
 OWN = {"name": "own.csv", "sha256": "1" * 64, "bytes": 3}
 DATA = {
     "drawn": {"title": "Drawn", "citation": "nobody"},
-    "mnist": {"title": "MNIST", "licence": "MIT", "url": "https://example.org", "files": [TRAIN]},
-    "own": {"title": "My own", "files": [OWN]},
+    "mnist": {"title": "MNIST", "licence": "CC BY-SA 3.0", "files": {"train": TRAIN}},
+    "own": {"title": "My own", "homepage": "https://example.org", "files": {"x": OWN}},
 }
 DESCRIPTION = crate.Run(
     name=RUN,
-    title="A title",
-    authors=("The authors",),
-    version="1.0",
-    licence="MIT",
-    engine="9.27.1",
+    citation={"title": "A title", "authors": [{"name": "The authors"}], "license": "MIT"},
     published="2026-01-02T03:04:05+00:00",
     period=("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
-    results=tuple(TABLES.values()),
+    results=list(TABLES.values()),
     data=DATA,
 )
 

@@ -4,11 +4,10 @@
     python tests/slurm/cluster.py down [--folder DIR]    # `make slurm-down`
 
 It is Debian's Slurm with munge, accounting in a private MariaDB, and two GPUs that are device nodes
-without hardware: enough to be counted and given to jobs, not to compute. Sockets, ports, logs and
-state are its own. Only the configuration has a fixed place, /etc/slurm: a job's own `srun` looks
-there, for Snakemake's jobs take SLURM_CONF out of their environment. A Slurm that is configured
-there already is left alone, and `reason_not_to_run` says so. What is left of a cluster of this
-program's own whose daemons have died, or whose tests have, is cleared away by the next one.
+without hardware. Sockets, ports, logs and state are its own. Only the configuration has a fixed
+place, /etc/slurm: a job's `srun` looks there, for Snakemake's jobs take SLURM_CONF out of their
+environment. A Slurm that is configured there already is left alone; what an abandoned cluster of
+this program has left is cleared away by the next one.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 ETC = Path("/etc/slurm")
@@ -44,6 +42,8 @@ PIDS = "pids.json"
 OWNER = "owner"
 GPUS = 2
 ACCOUNT = "ntk"
+#: Of processes that may be started where only a user's programs are on the path.
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 SLURM_CONF = """\
 ClusterName=ntk
@@ -114,15 +114,13 @@ class ClusterError(Exception):
 
 def reason_not_to_run() -> str | None:
     """Return why no cluster can be started on this machine, or None."""
-    missing = [package for package, program in PACKAGES.items() if not _which(program)]
-    if missing:
+    if missing := [
+        name for name, program in PACKAGES.items() if not shutil.which(program, path=PATH)
+    ]:
         return f"not installed: {', '.join(missing)} (apt-get install them)"
     if os.geteuid() != 0:
         return "only root may start Slurm's daemons and make device nodes"
-    for name in CONFIGURATION:
-        path = ETC / name
-        if not os.path.lexists(path):
-            continue
+    for path in (ETC / name for name in CONFIGURATION if os.path.lexists(ETC / name)):
         cluster = linked_cluster(path)
         if cluster is None:
             return f"{path} exists: this machine has a Slurm of its own"
@@ -141,30 +139,14 @@ def linked_cluster(path: Path) -> Cluster | None:
     return Cluster(folder) if ours else None
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job or array task as the accounting shows it; ``number`` is its raw id."""
-
-    number: str
-    name: str
-    state: str
-    comment: str
-
-
 class Cluster:
     """The daemons of one cluster, in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if name != "SLURM_CONF"},
-            # Of processes that may be started where only a user's programs are on the path.
-            "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
-            "MYSQL_UNIX_PORT": str(self.folder / "mariadb.socket"),
-        }
+        self.environment = {name: os.environ[name] for name in os.environ if name != "SLURM_CONF"}
+        self.environment |= {"PATH": PATH, "MYSQL_UNIX_PORT": str(self.folder / "mariadb.socket")}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-
-    # --- starting and stopping -------------------------------------------------------------------
 
     def start(self) -> None:
         """Start everything and wait until the node takes jobs.
@@ -172,8 +154,7 @@ class Cluster:
         Raises:
             ClusterError: if this machine cannot run one, or a daemon does not come up.
         """
-        reason = reason_not_to_run()
-        if reason:
+        if reason := reason_not_to_run():
             raise ClusterError(reason)
         for leftover in filter(None, [linked_cluster(ETC / name) for name in CONFIGURATION]):
             leftover.stop()
@@ -181,13 +162,13 @@ class Cluster:
             self._configure()
             self._start_database()
             self.start_daemon("munged")
-            self._wait(lambda: self._succeeds("munge", "-n", "-S", self.folder / "munge.socket"))
+            self._wait_for("munge", "-n", "-S", self.folder / "munge.socket")
             self.start_daemon("slurmdbd")
-            self._wait(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"))
+            self._wait_for("sacctmgr", "-n", "list", "cluster")
             # The controller would register its cluster itself, but not before it needs it.
-            for what in (("cluster", "ntk"), ("account", ACCOUNT), ("user", "root")):
-                account = (f"account={ACCOUNT}",) if what[0] == "user" else ()
-                self.command("sacctmgr", "-i", "add", *what, *account)
+            user = ("user", "root", f"account={ACCOUNT}")
+            for what in (("cluster", "ntk"), ("account", ACCOUNT), user):
+                self.command("sacctmgr", "-i", "add", *what)
             self.start_daemon("slurmctld")
             self.start_daemon("slurmd")
             self._wait(self.is_ready)
@@ -212,7 +193,7 @@ class Cluster:
         """Start one of the daemons; its output goes into the folder."""
         with (self.folder / f"{name}.out").open("ab") as output:
             self._children[name] = process = subprocess.Popen(
-                [str(word) for word in self._daemons[name]],
+                self._daemons[name],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -251,33 +232,27 @@ class Cluster:
 
     def is_ready(self) -> bool:
         """Return whether the node takes jobs."""
-        found = self._output("sinfo", "-h", "-p", "cpu", "-o", "%T")
-        return found.strip() in ("idle", "mixed", "allocated")
-
-    # --- looking and acting ----------------------------------------------------------------------
+        state = self.command("sinfo", "-h", "-p", "cpu", "-o", "%T", check=False)
+        return state.strip() in ("idle", "mixed", "allocated")
 
     def command(self, *words: object, check: bool = True) -> str:
         """Return the output of one of Slurm's commands."""
-        done = subprocess.run(
-            [str(word) for word in words], env=self.environment, text=True, capture_output=True
-        )
+        done = self._run(words)
         if check and done.returncode:
             raise ClusterError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
         return done.stdout
 
-    def jobs(self) -> list[Job]:
-        """Return all jobs and array tasks that the accounting knows."""
-        lines = self.command(
-            *("sacct", "-X", "-a", "-n", "-P", "--starttime", "now-2days"),
-            *("--format", "JobIDRaw,JobName,State,Comment"),
-        ).splitlines()
-        return [Job(*line.split("|", 3)) for line in lines if line]
+    def states(self, name: str) -> dict[str, str]:
+        """Return the states of the jobs and array tasks of one name by their raw numbers."""
+        words = ("sacct", "-X", "-a", "-n", "-P", "--starttime", "now-2days")
+        lines = self.command(*words, "--format", "JobIDRaw,JobName,State").splitlines()
+        jobs = (line.split("|") for line in lines if line)
+        return {number: state for number, job, state in jobs if job == name}
 
     def queue(self, *options: str) -> list[dict[str, str]]:
         """Return the jobs that wait or run, with number, state, name and comment."""
-        fields = {"JobID": "%A", "State": "%T", "Name": "%j", "Comment": "%k"}
-        form = "|".join(fields.values())
-        lines = self.command("squeue", "-h", "-r", "-o", form, *options).splitlines()
+        fields = ("JobID", "State", "Name", "Comment")
+        lines = self.command("squeue", "-h", "-r", "-o", "%A|%T|%j|%k", *options).splitlines()
         return [dict(zip(fields, line.split("|", 3), strict=True)) for line in lines]
 
     @contextmanager
@@ -290,10 +265,8 @@ class Cluster:
         finally:
             self.stop()
 
-    # --- parts -----------------------------------------------------------------------------------
-
     @property
-    def _daemons(self) -> Mapping[str, Sequence[object]]:
+    def _daemons(self) -> dict[str, list[str]]:
         folder = self.folder
         return {
             "mariadbd": [
@@ -304,12 +277,10 @@ class Cluster:
             "munged": [
                 *("munged", "--foreground", "--force", "--num-threads=10"),
                 *(f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"),
-                f"--pid-file={folder}/munge.pid",
-                *(f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed"),
+                *(f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log"),
+                f"--seed-file={folder}/munge.seed",
             ],
-            "slurmdbd": ["slurmdbd", "-D"],
-            "slurmctld": ["slurmctld", "-D"],
-            "slurmd": ["slurmd", "-D"],
+            **{name: [name, "-D"] for name in ("slurmdbd", "slurmctld", "slurmd")},
         }
 
     @property
@@ -320,8 +291,8 @@ class Cluster:
             return {}
 
     @_pids.setter
-    def _pids(self, pids: Mapping[str, int]) -> None:
-        (self.folder / PIDS).write_text(json.dumps(dict(pids)))
+    def _pids(self, pids: dict[str, int]) -> None:
+        (self.folder / PIDS).write_text(json.dumps(pids))
 
     def _configure(self) -> None:
         if self.folder.exists() and any(self.folder.iterdir()):
@@ -332,15 +303,13 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         self.folder.chmod(0o755)
-        ports = _free_ports(3)
+        ports = ("controller_port", "node_port", "database_daemon_port")
         values = {
+            **dict(zip(ports, _free_ports(len(ports)), strict=True)),
             "folder": self.folder,
             "host": socket.gethostname().split(".")[0],
-            "controller_port": ports[0],
-            "node_port": ports[1],
-            "database_daemon_port": ports[2],
             "cpus": os.cpu_count(),
-            "memory": _memory_mb(),
+            "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
             "gpus": GPUS,
             "last_gpu": GPUS - 1,
         }
@@ -360,38 +329,27 @@ class Cluster:
             *(f"--datadir={self.folder}/database", "--auth-root-authentication-method=normal"),
         )
         self.start_daemon("mariadbd")
-        client = ("mariadb", "--no-defaults", f"--socket={self.folder}/mariadb.socket", "-e")
-        self._wait(lambda: self._succeeds(*client, "select 1"))
+        client = ("mariadb", "--no-defaults", f"--socket={self.folder}/mariadb.socket")
+        self._wait_for(*client, "-e", "select 1")
 
-    def _succeeds(self, *words: object) -> bool:
-        done = subprocess.run(
-            [str(word) for word in words], env=self.environment, capture_output=True
-        )
-        return done.returncode == 0
+    def _run(self, words: Sequence[object]) -> subprocess.CompletedProcess[str]:
+        command = [str(word) for word in words]
+        return subprocess.run(command, env=self.environment, text=True, capture_output=True)
 
-    def _output(self, *words: object) -> str:
-        return self.command(*words, check=False)
+    def _wait_for(self, *words: object) -> None:
+        self._wait(lambda: self._run(words).returncode == 0)
 
-    def _wait(self, condition: Callable[[], bool], *, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
         while not condition():
             dead = [name for name in self._pids if not self.daemon_runs(name)]
             if dead or time.monotonic() > end:
-                what = f"{dead[0]} has ended" if dead else "no answer in time"
-                raise ClusterError(f"{what}; logs:\n{self.logs()}")
+                lines = [f"{dead[0]} has ended" if dead else "no answer in time"]
+                for path in sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")]):
+                    text = path.read_text(errors="replace").splitlines()
+                    lines += [f"--- {path.name}", *text[-15:]]
+                raise ClusterError("\n".join(lines))
             time.sleep(0.2)
-
-    def logs(self, *, lines: int = 15) -> str:
-        """Return the ends of the daemons' logs."""
-        texts = []
-        for path in sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")]):
-            text = path.read_text(errors="replace").splitlines()[-lines:]
-            texts += [f"--- {path.name}", *text]
-        return "\n".join(texts)
-
-
-def _which(program: str) -> str | None:
-    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -402,10 +360,6 @@ def _free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-def _memory_mb() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
 
 
 def main(argv: Sequence[str] | None = None) -> int:

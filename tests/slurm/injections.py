@@ -10,12 +10,9 @@ from pathlib import Path
 
 from tests.slurm.cluster import Cluster
 
-#: Slurm's own processes around a job.
-STEPS = ("slurmstepd", "slurmd")
-
 
 def cancel(cluster: Cluster, job: str) -> None:
-    """Let a user or an administrator cancel a job: SIGTERM, then SIGKILL after KillWait."""
+    """Let a user cancel a job: SIGTERM, then SIGKILL after KillWait."""
     cluster.command("scancel", job)
 
 
@@ -31,7 +28,7 @@ def preempt(cluster: Cluster, job: str) -> None:
 
 def restart_node(cluster: Cluster) -> None:
     """Let the node lose power and come back: all that runs on it dies at once, without a signal."""
-    for pid in node_processes(cluster):
+    for pid in node_processes():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     cluster.stop_daemon("slurmd", signal.SIGKILL)
@@ -45,7 +42,7 @@ def hurry(cluster: Cluster) -> None:
         cluster.command("scontrol", "update", f"JobId={job['JobID']}", "StartTime=now", check=False)
 
 
-def node_processes(cluster: Cluster) -> list[int]:
+def node_processes() -> list[int]:
     """Return the processes of all jobs: Slurm's around them and everything below those."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):

@@ -16,14 +16,12 @@ import pytest
 from tests.clone import Clone
 from tests.slurm.cluster import ACCOUNT, Cluster
 
-#: The three lines of profiles/slurm/config.yaml that docs/clusters.md tells a newcomer to edit.
-LINES = {
-    "slurm_account: my_account": f"slurm_account: {ACCOUNT}",
-    "slurm_partition: cpu ": "slurm_partition: cpu ",
-    "slurm_partition: gpu ": "slurm_partition: gpu ",
-}
-#: The tests' own: the GPUs have no hardware behind them, and nobody waits for network files here.
+#: What changes in profiles/slurm/config.yaml: the lines that docs/clusters.md tells a newcomer to
+#: edit; then, the GPUs have no hardware behind them, and nobody waits for network files here.
 CHANGES = {
+    "# slurm_account: my_account": f"slurm_account: {ACCOUNT}",
+    "# slurm_partition: cpu ": "slurm_partition: cpu ",
+    "# slurm_partition: gpu ": "slurm_partition: gpu ",
     "device: cuda": "device: auto",
     "slurm-init-seconds-before-status-checks: 20": "slurm-init-seconds-before-status-checks: 3",
     "latency-wait: 60": "latency-wait: 5",
@@ -36,8 +34,6 @@ class Site(Clone):
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
         self.cluster = cluster
-        for old, new in LINES.items():
-            self.edit("profiles/slurm/config.yaml", f"# {old}", new)
         for old, new in CHANGES.items():
             self.edit("profiles/slurm/config.yaml", old, new)
 
@@ -47,13 +43,7 @@ class Site(Clone):
 
     def jobs_of(self, submission: Submission) -> dict[str, str]:
         """Return the states of a submission's jobs by number."""
-        name = submission.run_id()
-        return {job.number: job.state for job in self.cluster.jobs() if job.name == name}
-
-
-def _hear_interrupts() -> None:
-    """Undo what a shell does to what it starts in the background: ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return self.cluster.states(submission.run_id())
 
 
 class Submission:
@@ -72,7 +62,8 @@ class Submission:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_hear_interrupts,
+                # a shell lets what it starts in the background ignore Ctrl-C
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def text(self) -> str:
@@ -82,9 +73,7 @@ class Submission:
     def run_id(self) -> str:
         """Return the name of its jobs."""
         self.wait_until(lambda: "SLURM run ID: " in self.text(), "it submits")
-        found = re.search(r"SLURM run ID: (\S+)", self.text())
-        assert found
-        return found.group(1)
+        return re.findall(r"SLURM run ID: (\S+)", self.text())[0]
 
     def finished_jobs(self) -> int:
         """Return how many jobs it has seen finish."""
@@ -93,9 +82,8 @@ class Submission:
     def finished_outputs(self) -> list[Path]:
         """Return the files of the jobs that it has seen finish."""
         finished = set(re.findall(r"^Finished jobid: (\d+) ", self.text(), re.MULTILINE))
-        blocks = re.findall(
-            r"^    output: (.*)\n(?:    .*\n)*?    jobid: (\d+)$", self.text(), re.M
-        )
+        block = r"^    output: (.*)\n(?:    .*\n)*?    jobid: (\d+)$"
+        blocks = re.findall(block, self.text(), re.MULTILINE)
         names = {name for names, job in blocks if job in finished for name in names.split(", ")}
         return sorted(self.site.folder / name for name in names)
 

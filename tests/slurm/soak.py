@@ -35,15 +35,8 @@ KINDS = TO_JOBS + TO_RUNS
 #: A job is tried four times, and its first try lacks memory; one is left in reserve.
 HITS = 2
 
-EXPERIMENT = {
-    "datasets": ["digits"],
-    "width": 160,
-    "seeds": [1],
-    "samples": "all",
-    "batch_size": 50,
-    "epochs": 500,
-    "learning_rates": [0.01, 0.02],
-}
+EXPERIMENT = {"datasets": ["digits"], "width": 160, "seeds": [1], "samples": "all"}
+EXPERIMENT |= {"batch_size": 50, "epochs": 500, "learning_rates": [0.01, 0.02]}
 OVERLAY = {
     "run": "soak",
     "datasets": ["digits"],
@@ -150,10 +143,8 @@ def one_run(site: Site, record: Record) -> None:
 
 def submit(site: Site, record: Record) -> Submission:
     """Call Snakemake, with too little memory for the first try of every training."""
-    options = [*TARGETS, *OPTIONS]
-    if "memory" in record.missing():
-        options += ["--set-resources", LITTLE]
-    return site.submit(*options)
+    little = ["--set-resources", LITTLE] if "memory" in record.missing() else []
+    return site.submit(*TARGETS, *OPTIONS, *little)
 
 
 def stop(site: Site, submission: Submission, kind: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,21 +22,9 @@ pytestmark = pytest.mark.slow
 CI = ("--configfile", "config/ci.yaml")
 
 #: A training of more than a minute, for Slurm looks at its clock every thirty seconds.
-LONG = {
-    "run": "long",
-    "training": {
-        "fig3": {
-            "datasets": ["digits"],
-            "depths": [1],
-            "width": 256,
-            "seeds": [1],
-            "samples": "all",
-            "batch_size": 50,
-            "epochs": 3000,
-            "learning_rates": [0.01, 0.02],
-        }
-    },
-}
+EXPERIMENT = {"datasets": ["digits"], "depths": [1], "width": 256, "seeds": [1], "samples": "all"}
+EXPERIMENT |= {"batch_size": 50, "epochs": 3000, "learning_rates": [0.01, 0.02]}
+LONG = {"run": "long", "training": {"fig3": EXPERIMENT}}
 TRAINING = "results/long/training/fig3/digits/mlp/relu/depth-1.parquet"
 TRAINING_LOG = "logs/long/train_network/fig3/digits/mlp/relu/depth-1.log"
 
@@ -54,25 +44,14 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return clone
 
 
-def running(cluster: Cluster) -> list[dict[str, str]]:
-    """Return the jobs that run."""
-    return cluster.queue("--states=RUNNING")
+def jobs(site: Site, state: str) -> list[str]:
+    """Return the raw numbers of the jobs in a state."""
+    return [job["JobID"] for job in site.cluster.queue(f"--states={state}")]
 
 
-def running_numbers(site: Site) -> list[str]:
-    """Return the raw numbers of jobs that run."""
-    return [job["JobID"] for job in running(site.cluster)]
-
-
-def written(path: Path) -> tuple[int, int]:
-    """Return which file has this name and when it was written."""
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns
-
-
-def pending(site: Site) -> list[str]:
-    """Return the raw numbers of jobs that wait."""
-    return [job["JobID"] for job in site.cluster.queue("--states=PENDING")]
+def written(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Return which files have these names and when they were written."""
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
 
 
 def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_one(
@@ -80,7 +59,7 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
 ):
     first = site.submit("all", *CI)
     first.wait_until(lambda: first.finished_jobs() >= 15, "15 jobs were done")
-    first.wait_until(lambda: running_numbers(site) != [], "a job ran")
+    first.wait_until(lambda: jobs(site, "RUNNING") != [], "a job ran")
     first.interrupt()
     # the jobs are gone at once; Snakemake itself ends when it next looks for them
     end = time.monotonic() + 60
@@ -88,20 +67,18 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
         assert time.monotonic() < end, "jobs are left"
         time.sleep(0.5)
     assert first.wait(seconds=300) != 0
-    done = {path: written(path) for path in first.finished_outputs()}
+    done = written(first.finished_outputs())
 
     # The same command again, and now everything happens to it.
     again = site.submit("all", *CI)
     happened = disturb(site, again)
     assert again.wait() == 0, again.text()[-9000:]
     assert happened == {"cancel": 2, "end_time": 2, "preempt": 1, "restart_node": 1}
-    assert bytes_of(site, "results/ci/tables/*") == bytes_of(local, "results/ci/tables/*")
-    assert bytes_of(site, "results/ci/figures/**/*.png") == bytes_of(
-        local, "results/ci/figures/**/*.png"
-    )
+    for pattern in ("results/ci/tables/*", "results/ci/figures/**/*.png"):
+        assert bytes_of(site, pattern) == bytes_of(local, pattern)
     # what was done before the interruption was not done again, and nothing is left to do
     assert len(done) >= 15
-    assert {path: written(path) for path in done} == done
+    assert written(done) == done
     assert site.plan("all", *CI) == {}
     # short jobs may be done before Slurm looks at its clock, or hears that they are cancelled
     states = site.jobs_of(again).values()
@@ -113,36 +90,34 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
     assert (with_gpu, without) == ({True}, {False})
 
 
-def disturb(site: Site, submission: Submission) -> dict[str, int]:
+def disturb(site: Site, submission: Submission) -> Counter[str]:
     """Do to running jobs what happens on a cluster; return how often each was done."""
-    plan = ["cancel", "end_time", "restart_node", "preempt", "end_time", "cancel"]
-    happened: dict[str, int] = {}
+    happened: Counter[str] = Counter()
     hit: set[str] = set()
-    for kind in plan:
-        before = submission.finished_jobs()
-        submission.wait_until(
-            lambda before=before: submission.finished_jobs() >= before + 3, "jobs finished"
-        )
-        submission.wait_until(
-            lambda: any(job not in hit for job in running_numbers(site)), "a job ran"
-        )
-        job = next(job for job in running_numbers(site) if job not in hit)
+    for kind in ("cancel", "end_time", "restart_node", "preempt", "end_time", "cancel"):
+        enough = submission.finished_jobs() + 3
+        submission.wait_until(lambda n=enough: submission.finished_jobs() >= n, "jobs finished")
+        submission.wait_until(lambda: bool(set(jobs(site, "RUNNING")) - hit), "a job ran")
+        job = next(job for job in jobs(site, "RUNNING") if job not in hit)
         hit.add(job)
         if kind == "restart_node":
             injections.restart_node(site.cluster)
-            submission.wait_until(lambda: requeued(site.cluster), "Slurm saw it")
+            submission.wait_until(lambda: requeued(site), "Slurm saw it")
         else:
             getattr(injections, kind)(site.cluster, job)
         if kind == "preempt":
-            submission.wait_until(lambda job=job: job in pending(site), "Slurm requeued the job")
+            submission.wait_until(
+                lambda job=job: job in jobs(site, "PENDING"), "Slurm requeued the job"
+            )
         injections.hurry(site.cluster)
-        happened[kind] = happened.get(kind, 0) + 1
+        happened[kind] += 1
     return happened
 
 
-def requeued(cluster: Cluster) -> bool:
+def requeued(site: Site) -> bool:
     """Return whether the node is back and Slurm has noticed that nothing runs on it any more."""
-    return cluster.is_ready() and (not running(cluster) or bool(injections.node_processes(cluster)))
+    back = site.cluster.is_ready()
+    return back and (not jobs(site, "RUNNING") or bool(injections.node_processes()))
 
 
 #: How the jobs of a training end to which something happens.
@@ -173,7 +148,7 @@ def test_trainings_go_on_where_they_were(cluster: Cluster, local: Clone, tmp_pat
             path = site.folder / TRAINING_LOG
             if not injected[kind] and path.exists() and "one by one" in path.read_text():
                 name = submissions[kind].run_id()
-                (job,) = (job for job in running(cluster) if job["Name"] == name)
+                (job,) = (j for j in cluster.queue("--states=RUNNING") if j["Name"] == name)
                 time.sleep(2)
                 getattr(injections, kind)(cluster, job["JobID"])
                 injected[kind] = True
@@ -202,15 +177,8 @@ def test_a_job_that_is_given_no_gpu_says_so_at_once(site: Site):
 
 
 def test_hundreds_of_cells_are_a_handful_of_jobs(site: Site):
-    overlay = {
-        "run": "many",
-        "datasets": ["digits"],
-        "kernels": ["empirical_ntk"],
-        "depths": list(range(25)),
-        "seeds": list(range(10)),
-        "width": 8,
-        "kernel_size": 20,
-    }
+    overlay = {"run": "many", "datasets": ["digits"], "kernels": ["empirical_ntk"], "width": 8}
+    overlay |= {"depths": list(range(25)), "seeds": list(range(10)), "kernel_size": 20}
     (site.folder / "many.json").write_text(json.dumps(overlay))
     submission = site.submit("results/many/tables/spectra.parquet", "--configfile", "many.json")
     assert submission.wait() == 0, submission.text()[-9000:]

@@ -15,7 +15,7 @@ from rocrate.rocrate import ROCrate
 from rocrate.utils import is_url
 
 from ntk_conditioning import tables
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, crate
@@ -33,37 +33,38 @@ def require_tables(folder: Path) -> int:
     """
     paths = sorted(folder.rglob("*.parquet"))
     for path in paths:
-        if problem := _table_problem(path):
-            raise BundleError(f"{path.relative_to(folder).as_posix()}: {problem}")
+        try:
+            _require_declared(path)
+        except (OSError, ValueError) as error:
+            problem = f"no Parquet file that can be read ({one_line(error)})"
+            if isinstance(error, UserError):
+                problem = str(error).removeprefix(f"{path}: ").removesuffix("; delete it")
+            raise BundleError(f"{path.relative_to(folder).as_posix()}: {problem}") from None
     return len(paths)
 
 
-def _table_problem(path: Path) -> str | None:
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        table = TABLES.get(metadata.get(b"table", b"").decode())
-        if table is None:
-            return "no table that this version of the package declares"
-        data = tables.read(path, table)
-        if not data.schema.equals(table.schema, check_metadata=True):
-            return f"the table {table.name} of another version: it describes its columns otherwise"
-        if not data.equals(tables.checked(table, data)):
-            return f"its rows are not in the order of {', '.join(table.keys)}"
-    except tables.TableError as error:
-        return str(error).removeprefix(f"{path}: ").removesuffix("; delete it")
-    except (OSError, ValueError) as error:
-        return f"no Parquet file that can be read ({one_line(error)})"
-    return None
+def _require_declared(path: Path) -> None:
+    metadata = pq.read_schema(path).metadata or {}
+    table = TABLES.get(metadata.get(b"table", b"").decode())
+    if table is None:
+        raise BundleError("no table that this version of the package declares")
+    data = tables.read(path, table)
+    columns, declared = (
+        [s.metadata, *(f.metadata for f in s)] for s in (data.schema, table.schema)
+    )
+    if columns != declared:
+        reason = "it describes its columns otherwise"
+        raise BundleError(f"the table {table.name} of another version: {reason}")
+    if not data.equals(tables.checked(table, data)):
+        raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
 
 
 def require_provenance(folder: Path, jobs: str) -> int:
     """Return how many files of a bundle its jobs have written or read; of the results, all.
 
-    ``jobs`` is the file in ``folder`` that tells of the jobs.
-
     Raises:
-        BundleError: if that file cannot be read, a result is not told of, or a file is not the one
-            that is told of.
+        BundleError: if ``jobs``, the record in ``folder``, cannot be read, does not name a result,
+            or names another file than the one there.
     """
     try:
         files = json.loads((folder / jobs).read_text(encoding="utf-8"))["files"]

@@ -9,7 +9,7 @@ file of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rocrate.rocrate import ROCrate
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.provenance.versions import PROJECT, libraries
 
 NAME = "ro-crate-metadata.json"
 WORKFLOW = "workflow/Snakefile"
@@ -60,22 +61,17 @@ ROWS = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a crate tells of a run: who made it, with what, when, and from which data.
+    """What a crate tells of a run: who made it, when, with which results and from which data.
 
-    ``licence`` and the data's are SPDX names or texts; ``period`` is when the first job began and
-    the last one ended. ``data`` are catalogue entries by name, with files as ``name``, ``urls``,
-    ``sha256`` and ``bytes``.
+    ``citation`` is the content of CITATION.cff, ``data`` are catalogue entries by name; ``period``
+    is when the first job began and the last one ended.
     """
 
     name: str
-    title: str
-    authors: tuple[str, ...]
-    version: str
-    licence: str
-    engine: str
+    citation: Mapping[str, Any]
     published: str
     period: tuple[str, str] | None
-    results: tuple[str, ...]
+    results: Sequence[str]
     data: Mapping[str, Mapping[str, Any]]
 
 
@@ -85,7 +81,7 @@ def write(folder: Path, run: Run) -> None:
     crate.metadata.extra_contexts.append(TERMS)
     _describe(crate, run)
     entities: dict[str, Entity] = {}
-    results = f"results/{run.name}"
+    results, engine = f"results/{run.name}", libraries()["snakemake"]
     for name, meaning in ROWS.items():
         if (folder / results / name).is_dir():
             path = f"{results}/{name}/"
@@ -100,7 +96,7 @@ def write(folder: Path, run: Run) -> None:
         facts["contentSize"] = str(file.stat().st_size)
         facts["encodingFormat"] = _TYPES.get(file.suffix.lower(), "application/octet-stream")
         if name == WORKFLOW:
-            language = {"main": True, "lang": "snakemake", "lang_version": run.engine}
+            language = {"main": True, "lang": "snakemake", "lang_version": engine}
             entities[name] = crate.add_workflow(dest_path=name, properties=facts, **language)
         else:
             entities[name] = crate.add_file(dest_path=name, properties=facts)
@@ -114,19 +110,19 @@ def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
 
 
 def _describe(crate: ROCrate, run: Run) -> None:
-    crate.name = f"{run.title}: the run {run.name}"
+    crate.name = f"{run.citation['title']}: the run {run.name}"
     crate.description = (
         f"Tables, figures, executed notebooks and claims of the run {run.name}, with its config, "
         "the provenance of every job and the source of the workflow."
     )
     crate.datePublished = run.published
-    licence, work = run.licence, "CreativeWork"
+    licence, work = run.citation["license"], "CreativeWork"
     address = f"https://spdx.org/licenses/{licence}"
     crate.license = _add(crate, address, work, name=licence, identifier=licence)
     authors = []
-    for name in run.authors:
-        slug = "-".join(name.lower().split())
-        authors.append(_add(crate, f"#{slug}", "Organization", name=name))
+    for author in run.citation["authors"]:
+        slug = "-".join(author["name"].lower().split())
+        authors.append(_add(crate, f"#{slug}", "Organization", name=author["name"]))
     crate.root_dataset["author"] = authors if authors[1:] else authors[0]
     crate.root_dataset["conformsTo"] = [
         _add(crate, address, work, name=name, version=version)
@@ -139,9 +135,9 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow, config = entities[WORKFLOW], entities[f"{record}/config.yaml"]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
-    workflow["version"] = run.version
+    workflow["version"] = PROJECT
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"name": "Snakemake", "version": run.engine}
+    engine = {"name": "Snakemake", "version": libraries()["snakemake"]}
     engine["url"] = "https://snakemake.readthedocs.io"
     _add(crate, "#snakemake", "SoftwareApplication", **engine)
     parameter = {
@@ -172,17 +168,21 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
 def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
     """Add a dataset, which is referred to by address and checksum, not part of the crate."""
     about = {"name": entry["title"], "description": f"dataset {name}"}
-    keys = {"citation": "citation", "url": "url", "licence": "license"}
+    keys = {"citation": "citation", "homepage": "url", "licence": "license"}
     about |= {keys[key]: entry[key] for key in keys if key in entry}
+    files = entry.get("files", {}).values()
+    path = Path(entry.get("path", ""))
+    if path.is_file():  # the user's own: its name and content are all that is published
+        files = [{"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}]
     parts = []
-    for file in entry.get("files", []):
+    for file in files:
         facts = {"name": file["name"]}
         facts |= {"sha256": file["sha256"]} if "sha256" in file else {}
         facts |= {"contentSize": str(file["bytes"])} if "bytes" in file else {}
         if urls := file.get("urls", []):
             facts |= {"sameAs": urls[1:]} if urls[1:] else {}
             parts.append(crate.add_file(urls[0], properties={"@type": "File", **facts}))
-        else:  # the user's own file: its name and content are all we tell
+        else:
             parts.append(_add(crate, f"#file-{file['sha256'][:16]}", "MediaObject", **facts))
     about |= {"hasPart": parts} if parts else {}
     return _add(crate, f"#dataset-{name}", "Dataset", **about)

@@ -29,9 +29,8 @@ OTHER_CODE = "%s: drawn with this checkout's notebook, which is not the run's"
 LEVELS = 8
 """Differences of a colour channel, of 255, that are passed over.
 
-Matplotlib brings its own rasteriser, font renderer and fonts, so on one version the same data give
-the same pixels. Another processor rounds coordinates differently in their last bits, which shifts
-how an edge is smoothed by a level or two.
+Matplotlib brings its own rasteriser, font renderer and fonts. Another processor rounds coordinates
+differently in their last bits, which shifts how an edge is smoothed by a level or two.
 """
 
 SHARE = 1e-5

@@ -1,7 +1,6 @@
 """The expressions of papers' claims: a small language of columns, which can do nothing else.
 
-A paper's file may come from anyone. Its expressions are therefore not Python that is executed, but
-read by the grammar of `parse`.
+A paper's file may come from anyone, so its expressions are parsed and never executed.
 """
 
 from __future__ import annotations
@@ -70,23 +69,14 @@ class ExpressionError(UserError):
 def parse(text: str) -> Expression:
     """Return the function of a table's rows that an expression describes.
 
-    An expression is built of
-
-    - columns by their names, and numbers, which are floating-point numbers;
-    - ``+ - * / **``, ``abs(x)`` and the natural ``log(x)``;
-    - ``== != < <= > >=``, also with texts in quotes, and ``column in [...]``, ``column not in
-      [...]`` or ``column.isin([...])`` with a list of numbers and texts;
-    - ``and``, ``or`` and ``not`` (or ``~``) of comparisons;
-    - ``column.min()`` and ``column.max()`` over all rows; ``column.isna()``, ``column.notna()`` and
-      ``column.fillna(x)`` for missing values;
-    - ``column.str.startswith('...')``, ``.endswith``, ``.contains`` and ``.fullmatch`` for columns
-      of texts. They take letters, digits, spaces, ``_`` and ``-``; the last one also up to three of
-      ``.*``, any characters, and ``(...)?``, which may be missing.
+    Its grammar is `ALLOWED`. All numbers are floating-point numbers, ``log`` is the natural one,
+    ``min`` and ``max`` are over all rows, ``not`` can be written ``~``. Texts are compared with
+    letters, digits, spaces, ``_`` and ``-``; those of ``fullmatch`` also with ``.*``, any
+    characters, and ``(...)?``, which may be missing.
 
     Raises:
-        ExpressionError: one line that names the part that is none of these, and what is allowed;
-            also if there are more than `LONGEST` characters or `DEEPEST` levels, or if a number is
-            too large.
+        ExpressionError: one line that names the part that is not allowed, and what is; also if
+            there are more than `LONGEST` characters or `DEEPEST` levels, or a number is too large.
 
     >>> rows = pd.DataFrame({"depth": [1, 2], "kappa": [3.0, 8.0]})
     >>> parse("kappa / 2 > 1 and depth == depth.max()")(rows).tolist()
@@ -173,10 +163,8 @@ def _compared(whole: ast.expr, sign: ast.cmpop, left: ast.expr, right: ast.expr)
 
 def _side(node: ast.expr) -> Expression:
     """Return a side of a comparison, which may be a text."""
-    match node:
-        case ast.Constant(value=str(words)):
-            return lambda _: words
-    return _built(node)
+    text = node.value if isinstance(node, ast.Constant) else None
+    return (lambda _: text) if isinstance(text, str) else _built(node)
 
 
 def _of_column(node: ast.Call, name: str, method: str) -> Expression:

@@ -93,7 +93,7 @@ class Checked:
         text += f". Holds in {finding.holding} of {finding.cases}."
         if finding.condition:
             text += f" Meeting the condition: {finding.condition_cases}, all of which hold."
-        return text + (f" Undecided: {finding.undecided}." if finding.undecided else "")
+        return f"{text} Undecided: {finding.undecided}." if finding.undecided else text
 
 
 def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:

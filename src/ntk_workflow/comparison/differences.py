@@ -20,14 +20,10 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
 
-ABSENT = "(absent)"
-"""Stands for the value of a setting that a run does not have."""
-
-EXAMPLES = 100
-"""Rows that are kept of those that only one run has, and of texts that differ."""
-
+ABSENT = "(absent)"  #: stands for the value of a setting that a run does not have
+EXAMPLES = 100  #: rows that are kept of those that only one run has, and of texts that differ
+#: The relative change of numbers that differ by less than a float can hold.
 LEAST = float(np.finfo(np.float64).tiny)
-"""The relative change of numbers that differ by less than a float can hold."""
 
 
 class ComparisonError(UserError):
@@ -161,13 +157,9 @@ def _matched(
     for name, table in (("A", a), ("B", b)):
         for key in keys:
             if key not in table.column_names:
-                raise ComparisonError(
-                    f"a table lacks the key {key}: its columns are of another version"
-                )
-            if a[key].type != table[key].type:
-                raise ComparisonError(
-                    f"the key {key} is {a[key].type} in A and {table[key].type} in B"
-                )
+                raise ComparisonError(f"a table lacks the key {key}: it is of another version")
+            if (kind := table[key].type) != a[key].type:
+                raise ComparisonError(f"the key {key} is {a[key].type} in A and {kind} in B")
         frame = table.select(keys).to_pandas(types_mapper=pd.ArrowDtype)
         if repeated := frame.duplicated().sum():
             raise ComparisonError(f"{repeated} rows repeat the key ({', '.join(keys)}) in {name}")

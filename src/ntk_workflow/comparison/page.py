@@ -11,10 +11,8 @@ from ntk_workflow.comparison.differences import ColumnDifference, TableDifferenc
 from ntk_workflow.comparison.runs import Comparison
 from ntk_workflow.pages.rendering import markdown_table, render
 
-SHOWN = 5
-"""Rows that are shown of those that differ in the same way; of claims all are."""
-WIDEST = 40
-"""Characters of a value in a cell."""
+SHOWN = 5  #: rows that are shown of those that differ in the same way; of claims all are
+WIDEST = 40  #: characters of a value in a cell
 CLAIMS = "claims"
 TITLES = {"config": "Config", "code": "Code", "versions": "Versions", "data": "Data"}
 HEAD = ("quantity", "rows", "largest relative change", "A", "B", "where")

@@ -46,8 +46,9 @@ class Comparison:
 
 def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
     """Return what differs between two runs."""
-    by_rule = a.jobs() is not None and b.jobs() is not None
-    left, right = (_parts(run, by_rule=by_rule) for run in (a, b))
+    jobs = [run.record("jobs.json") for run in (a, b)]
+    by_rule = None not in jobs  # else only the whole workflow's code can be compared
+    left, right = _parts(a, jobs[0] if by_rule else None), _parts(b, jobs[1] if by_rule else None)
     changes: dict[str, list[Change]] = {}
     unrecorded: dict[str, list[str]] = {}
     for part in left:
@@ -68,32 +69,36 @@ def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
     )
 
 
-def _parts(run: RecordedRun, *, by_rule: bool) -> dict[str, Mapping[str, Any] | None]:
+def _parts(run: RecordedRun, made: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any] | None]:
     """Return a run's config, code, versions and data, each None where it is not recorded.
 
-    Of the code these are the digests of the whole workflow and, if asked for, of each rule; of the
-    data the checksum of every dataset, and of every seed's draw.
+    Of the code these are the digests of the whole workflow and of each rule in ``made``, the record
+    of the jobs; of the data the checksum of every dataset, and of every seed's draw.
     """
     versions = run.record("versions.json")
     project = (versions or {}).get(PROJECT) or {}
-    code: dict[str, Any] | None = None if versions is None and not by_rule else {}
-    if code is not None:
-        rules: dict[str, set[str]] = {}
-        for job in (run.jobs() or ()) if by_rule else ():
-            if job.get("code"):
-                rules.setdefault(f"rule {job.get('rule')}", set()).add(str(job["code"]))
+    jobs = made.get("jobs") if made is not None else []
+    if not isinstance(jobs, list):
+        raise RunError(f"{run.path}: record/jobs.json has no list of jobs")
+    rules: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.get("code"):
+            rules.setdefault(f"rule {job.get('rule')}", set()).add(str(job["code"]))
+    parts: dict[str, Mapping[str, Any] | None] = {"config": run.record("config.yaml")}
+    parts |= dict.fromkeys(("code", "versions", "data"))
+    if versions is not None or made is not None:
         code = {rule: ", ".join(sorted(digests)) for rule, digests in rules.items()}
-        code |= {"workflow": project["code"]} if project.get("code") else {}
-    data = None
-    if "datasets" in run.tables:
-        data = {
-            row["dataset"] + ("" if row["seed"] is None else f", seed {row['seed']}"): row["sha256"]
-            for row in run.table("datasets").select(["dataset", "seed", "sha256"]).to_pylist()
-        }
-    if versions is not None:  # the digest in it is one of code
+        parts["code"] = code | ({"workflow": project["code"]} if project.get("code") else {})
+    if versions is not None:
         rest = {key: value for key, value in project.items() if key != "code"}
-        versions = {**versions, PROJECT: rest}
-    return {"config": run.record("config.yaml"), "code": code, "versions": versions, "data": data}
+        parts["versions"] = {**versions, PROJECT: rest}
+    if "datasets" in run.tables:
+        data: dict[str, Any] = {}
+        for row in run.table("datasets").select(["dataset", "seed", "sha256"]).to_pylist():
+            seed = "" if row["seed"] is None else f", seed {row['seed']}"
+            data[row["dataset"] + seed] = row["sha256"]
+        parts["data"] = data
+    return parts
 
 
 def _compare_table(a: RecordedRun, b: RecordedRun, name: str, tolerance: float) -> TableDifference:

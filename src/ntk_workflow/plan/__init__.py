@@ -16,7 +16,7 @@ from typing import Any
 from ntk_conditioning.networks import activations
 from ntk_workflow import catalogue
 from ntk_workflow.checks import Checks, used_datasets
-from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import (
     Layer,
     did_you_mean,
@@ -75,7 +75,7 @@ class Plan(Rows, Trainings, Figures):
                 lines.append(f"{origin}: activation_files: {error}")
         papers: dict[str, Any] = {}
         try:
-            papers = claim_tables.read(config["papers"] or (), folder="papers", tables=TABLES)
+            papers = claim_files.read(config["papers"] or (), folder="papers", tables=TABLES)
         except ValueError as error:
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):

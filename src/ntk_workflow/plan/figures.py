@@ -6,7 +6,7 @@ import fnmatch
 from functools import cached_property
 from typing import Any
 
-from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import did_you_mean, source_of
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
@@ -81,7 +81,7 @@ class Figures(Run):
     def papers_with_experiments(self, w: Any) -> list[str]:
         """Return the papers that have numerical experiments of their own."""
         self.require("claim_experiments")
-        return claim_tables.with_experiments(self.papers)
+        return claim_files.with_experiments(self.papers)
 
     def paper_files(self, w: Any) -> list[str]:
         """Return the files of the papers' claims."""
@@ -90,7 +90,7 @@ class Figures(Run):
 
     def claimed_tables(self, w: Any) -> list[str]:
         """Return the tables that claims are about; claims on a study that is off are not tested."""
-        claimed = claim_tables.tables(self.papers)
+        claimed = claim_files.tables(self.papers)
         return [self.path("tables", f"{name}.parquet") for name in claimed if name in self.tables]
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any
 
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import GRID, used_datasets
-from ntk_workflow.claims import tables as claim_tables
+from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import Layer
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests
@@ -72,7 +72,7 @@ class Run:
         """Return whether anything is to be done for a study."""
         if study == "training":
             return bool(self.experiments)
-        idle = study == "claim_experiments" and not claim_tables.with_experiments(self.papers)
+        idle = study == "claim_experiments" and not claim_files.with_experiments(self.papers)
         return bool(self.section(study)) and not idle
 
     @cached_property

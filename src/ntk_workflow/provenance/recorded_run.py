@@ -34,12 +34,8 @@ class RecordedRun:
         except (OSError, zipfile.BadZipFile) as error:
             raise RunError(f"{path} is neither a folder nor a zip archive: {error}") from error
         self._names = frozenset(names)
-        tables = (PurePosixPath(name) for name in names if name.endswith(".parquet"))
-        self.tables = sorted(
-            path.relative_to("tables").with_suffix("").as_posix()
-            for path in tables
-            if path.parts[0] == "tables"
-        )
+        paths = [PurePosixPath(name) for name in names if name.endswith(".parquet")]
+        self.tables = sorted(path.stem for path in paths if path.parent.name == "tables")
         if not self.tables:
             raise RunError(f"{path} has no tables/*.parquet; give a folder like results/demo")
 
@@ -65,18 +61,8 @@ class RecordedRun:
             return content
         raise RunError(f"{self.path}: {name} holds no keys")
 
-    def jobs(self) -> list[Mapping[str, Any]] | None:
-        """Return the jobs that made the run, None where they are not recorded."""
-        record = self.record("jobs.json")
-        if record is None:
-            return None
-        jobs = record.get("jobs")
-        if isinstance(jobs, list):
-            return jobs
-        raise RunError(f"{self.path}: record/jobs.json has no list of jobs")
-
     def _names_in_folder(self) -> list[str]:
-        files = [*self.path.glob("tables/**/*"), *self.path.glob("record/*")]
+        files = [*self.path.glob("tables/*"), *self.path.glob("record/*")]
         return [file.relative_to(self.path).as_posix() for file in files]
 
     def _names_in_bundle(self) -> list[str]:
