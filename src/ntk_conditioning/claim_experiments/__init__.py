@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 class Measurement:
     """A measured ``value`` beside what the paper prints and, where that is wrong, what is right.
 
-    ``at`` is the angle, distance or ratio that varies. These four become floats. What does not
-    apply is None; a width of None is the limit of infinite width.
+    ``at`` is the angle, distance or ratio that varies. All four may be given as anything that has a
+    float. What does not apply is None; a width of None is the limit of infinite width.
     """
 
     statement: str

@@ -13,14 +13,11 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     correlations,
     descent,
     interpolation,
-    kernels,
-    normalization,
     norms,
     random_layers,
 )
 from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
 from ntk_conditioning.claim_experiments.liu2023relu import (
-    angles,
     conditioning,
     limits,
     pairs,
@@ -29,12 +26,10 @@ from ntk_conditioning.claim_experiments.liu2023relu import (
 )
 from ntk_conditioning.errors import UserError
 
+AGARWAL = (activations, correlations, norms, descent, random_layers, interpolation)
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
-    "liu2023relu": (conditioning, angles, limits, pairs, random_matrices, separation),
-    "agarwal2021deep": (
-        *(activations, normalization, correlations, kernels),
-        *(norms, descent, random_layers, interpolation),
-    ),
+    "liu2023relu": (conditioning, pairs, limits, random_matrices, separation),
+    "agarwal2021deep": AGARWAL,
     "liu2022transition": (assemblies, normals, hessians),
 }
 

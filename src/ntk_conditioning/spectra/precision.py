@@ -1,10 +1,9 @@
 """How far float arithmetic resolves kappa: estimates against references in many digits.
 
 A problem is a kernel of a few samples, two of which are at distance delta: the smaller delta, the
-larger kappa. The reference takes the float64 samples and weights as exact numbers. An estimate is
-what a recipe in floats makes of them; a recipe in float32 rounds them first, as its users do. That
-moves kappa by about eps32 · sqrt(kappa), relatively, while errors of a kernel's entries move it by
-eps32 · kappa.
+larger kappa. The reference takes the float64 samples and weights as exact numbers. A recipe in
+float32 rounds them first, which moves kappa by about eps32 · sqrt(kappa), relatively, while errors
+of a kernel's entries move it by eps32 · kappa.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ Array = NDArray[np.float64]
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
+#: Activations of networks, and whether their width is finite; the first at depth 0, too.
+KINDS = (("linear", True), ("relu", True), ("relu", False))
 
 
 class ProblemError(UserError):
@@ -103,19 +104,16 @@ def problems(
         x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
         direction = rng.standard_normal(dim) / math.sqrt(dim)
         for depth in depths:
-            networks: list[tuple[str, MLP | None]] = []
-            for name in ("linear", "relu") if depth else ("linear",):
-                init = generator(seed, "init")
-                mlp = init_mlp(dim, depth=depth, width=width, activation=name, generator=init)
-                networks.append((name, mlp))
-            for name, network in (*networks, ("relu", None)) if depth else networks:
+            for name, finite in KINDS if depth else KINDS[:1]:
+                init, mlp = generator(seed, "init"), None
+                if finite:
+                    mlp = init_mlp(dim, depth=depth, width=width, activation=name, generator=init)
                 # There kappa has passed 1e17. It grows as delta^-2 in finite networks, as soon as
                 # no unit tells the pair apart, and as delta^-1 at infinite width.
-                smallest = 1e-9 if network else 1e-15
-                for delta in np.geomspace(1, smallest, points).tolist():
+                for delta in np.geomspace(1, 1e-9 if finite else 1e-15, points).tolist():
                     near = x.copy()
                     near[1] = x[0] + delta * direction
-                    yield Problem(name, depth, seed, delta, near, network)
+                    yield Problem(name, depth, seed, delta, near, mlp)
 
 
 def measure(problem: Problem) -> list[Measurement]:
@@ -132,9 +130,6 @@ def measure(problem: Problem) -> list[Measurement]:
             Measurement(method, float(exact), estimate, float(abs(estimate.ratio / exact - 1)))
             for method, estimate in estimates.items()
         ]
-
-
-# --- references -----------------------------------------------------------------------------------
 
 
 def reference(problem: Problem) -> Any:
@@ -161,8 +156,8 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network as whole numbers, exactly.
 
     Floats are whole numbers times a power of two, and these networks are made of sums, products
-    and signs. Every layer's term of the NTK carries the samples twice, all weights but one layer's
-    twice, and all scales gain / sqrt(m) twice: a common factor, which kappa does not see.
+    and signs. All terms of the NTK carry the same power, and scales gain / sqrt(m) twice: a common
+    factor, which kappa does not see.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).tolist()
@@ -194,17 +189,15 @@ def _whole_numbers(*arrays: Array) -> list[NDArray[np.object_]]:
     common = max(denominator for pairs in ratios for _, denominator in pairs)
     whole = []
     for a, pairs in zip(arrays, ratios, strict=True):
-        numbers = np.empty(len(pairs), dtype=object)
-        numbers[:] = [numerator * (common // denominator) for numerator, denominator in pairs]
-        whole.append(numbers.reshape(a.shape))
+        numbers = [numerator * (common // denominator) for numerator, denominator in pairs]
+        whole.append(np.array(numbers, dtype=object).reshape(a.shape))
     return whole
 
 
 def exact_infinite_kernel(x: Array, depth: int) -> Any:
     """Return a multiple of the NTK (n, n) of the ReLU network of infinite width, in mpmath.
 
-    By the textbook's recursion in covariances, liu2023relu, Eqs. (8) to (10), in the working
-    precision of mpmath, which the caller chooses.
+    By the recursion of liu2023relu, Eqs. (8) to (10), in mpmath's working precision.
     """
     (whole,) = _whole_numbers(x)
     gram = mpmath.matrix((whole @ whole.T).tolist())
@@ -220,14 +213,8 @@ def exact_infinite_kernel(x: Array, depth: int) -> Any:
     return theta
 
 
-# --- recipes --------------------------------------------------------------------------------------
-
-
 def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Return the NTK of the ReLU network of infinite width as textbooks compute it, in x's type.
-
-    The recursion goes by covariances, and angles are arccosines of rounded cosines.
-    """
+    """Return the infinite ReLU network's NTK by arccosines of rounded cosines, in x's type."""
     sigma = x @ x.T
     theta, scale = sigma, np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
     pi = x.dtype.type(math.pi)

@@ -26,9 +26,6 @@ from ntk_conditioning.theory import DomainError
 Array = NDArray[np.float64]
 
 
-# --- normalised activations: Section 3 ------------------------------------------------------------
-
-
 def separating_depth(delta: float, mu: float) -> int:
     """Return L_0(δ), the layers after which correlations are at most 1/2 (before Theorem 3).
 
@@ -99,9 +96,6 @@ def excess_bound_b(
     return np.where(layers >= 4 * first, bound, math.nan)
 
 
-# --- activations whose mean is not zero: Section 3.4, Appendix C.3 --------------------------------
-
-
 def convergence_depth(delta: float, rho: float, mu: float, dual_at_0: float) -> int:
     """Return L_0 of Lemma 35, from which on correlations approach the fixed point ρ̄ = ``rho``.
 
@@ -122,11 +116,10 @@ def convergence_bound(
 ) -> Array:
     """Return the bound on |K̄_ij - ρ̄|; NaN at depths below L_0: Lemma 35.
 
-    A layer's factor on the distance is c_σ = max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope
-    at ρ̄. The first is for correlations above ρ̄; for ρ̄ = 1, where there are none, it would be 1, so
-    that only the slope is taken. If the slope at ρ̄ = 1 is 1, as for ReLU, the bound is ε of Lemma
-    36: the ε in (0, 1/2) after whose depth, log(2/ε) / -log(1 - εμ̃/2) or ⌈1/σ̂(0)⌉ layers,
-    correlations are at least 1 - ε.
+    A layer's factor on the distance is max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope at ρ̄.
+    The first is for correlations above ρ̄: if that is 1, there are none, and the slope is taken. If
+    the slope is 1 too, as for ReLU, the bound is ε of Lemma 36: the ε in (0, 1/2) after whose
+    depth, log(2/ε) / -log(1 - εμ̃/2) or ⌈1/σ̂(0)⌉ layers, correlations are at least 1 - ε.
     """
     layers = np.asarray(depth, dtype=np.float64)
     first = convergence_depth(delta, rho, mu, dual_at_0)
@@ -147,9 +140,6 @@ def _slow_bound(depth: float, mu: float) -> float:
     if layers(0.5) > 0:
         return math.nan
     return float(brentq(layers, 1e-300, 0.5, xtol=1e-300, rtol=1e-12))
-
-
-# --- NormReLU: Section 7, Appendix I.1 ------------------------------------------------------------
 
 
 class NormReLU:

@@ -20,10 +20,8 @@ from ntk_conditioning.theory import agarwal2021deep as theory
 
 Array = NDArray[np.float64]
 
-# How far norms may be from 1.
-UNIT = 1e-9
-# What decays counts until it is this many times its error.
-RESOLVED = 100
+UNIT = 1e-9  # how far norms may be from 1
+RESOLVED = 100  # what decays counts until it is this many times its error
 
 
 class NotOnSphereError(UserError):

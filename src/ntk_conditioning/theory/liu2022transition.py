@@ -15,16 +15,15 @@ import numpy as np
 
 from ntk_conditioning.networks.activations import Activation
 
-#: Where suprema are looked for: tails of activations are straight beyond.
-REACH, STEP = 24.0, 2.5e-4
+REACH, STEP = 24.0, 2.5e-4  # where suprema are looked for: tails of activations are straight beyond
 
 
 @cache
 def slope_bounds(activation: Activation) -> tuple[float, float]:
     """Return sup|σ'| and sup|σ''|, which is infinite if σ has kinks.
 
-    Both are largest values on a grid; σ'' is the difference quotient of σ', which is a value of σ''
-    somewhere between. They fall short of the suprema by about the square of the grid's `STEP`.
+    Both are largest values on a grid, σ'' by differences of σ', and fall short of the suprema by
+    about the square of the grid's `STEP`.
 
     >>> from ntk_conditioning.networks import activations
     >>> [round(bound, 6) for bound in slope_bounds(activations.get("sigmoid"))]
@@ -34,9 +33,6 @@ def slope_bounds(activation: Activation) -> tuple[float, float]:
     slopes = activation.slopes(STEP * np.arange(-steps, steps + 1, dtype=np.float64))
     second = np.abs(slopes[2:] - slopes[:-2]).max() / (2 * STEP)
     return float(np.abs(slopes).max()), math.inf if activation.kinks else float(second)
-
-
-# --- independent sub-models: Section 2, Appendix A ------------------------------------------------
 
 
 def assembly_bound(smoothness: float, radius: float, scale: float) -> float:
@@ -79,9 +75,6 @@ def largest_gaussian_mean(count: int) -> float:
     return math.sqrt(2 * math.log(2 * count))
 
 
-# --- deep networks: Section 3, Appendices C and D -------------------------------------------------
-
-
 def layer_bound(smoothness: float, radius: float, width: int, largest_weight: float) -> float:
     """Return βR²/(2 sqrt(m)) max|w_i|, the bound of Theorem 4 on a pre-activation's quadratic term.
 
@@ -95,8 +88,7 @@ def jacobian_bound(layer: int, slope: float, size: float) -> float:
     """Return L_σ² c² sum over k < ``layer`` of (9 L_σ²)^k: Eq. (27) before its last inequality.
 
     It bounds |grad α^(l) (grad α^(l))^T| of hidden layer l = ``layer``, the paper's l - 1.
-    ``slope`` is L_σ; ``size`` is c², at least |α|²/m of all layers before, including the input
-    (c = C_α in the limit).
+    ``slope`` is L_σ; ``size`` is c², at least |α|²/m of all layers before, including the input.
     """
     return slope**2 * size * sum((9 * slope**2) ** k for k in range(layer))
 

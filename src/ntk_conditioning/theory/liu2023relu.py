@@ -50,9 +50,6 @@ def gradient_angle(theta_in: ArrayLike, depth: int) -> Array:
     Theorem 4.4, Eq. (10): cos φ = 1/(L+1) Σ_l cos θ^(l) Π_{l'=l}^{L-1} (1 - θ^(l')/π). Summed as
     1 - cos φ, so that tiny angles are right to rounding.
 
-    Raises:
-        DomainError: for an angle outside [0, π].
-
     >>> float(gradient_angle(1e-12, 0))
     1e-12
     """

@@ -15,18 +15,22 @@ import yaml
 
 from ntk_conditioning.claim_experiments import Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep import interpolation, norms
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import EPSILONS
-from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap, correlation_of
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    EPSILONS,
+    CorrelationMap,
+    correlation_of,
+)
 from ntk_conditioning.claim_experiments.liu2022transition import assemblies, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, check, read_paper
 
-EXPERIMENTS = "claim_experiments"
+NAME = CLAIM_EXPERIMENTS.name
 PAPERS = Path(__file__).parents[3] / "papers"
 SETTINGS = {
     "liu2023relu": Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32]),
@@ -35,53 +39,41 @@ SETTINGS = {
 }
 #: Claims that fail besides misprints, and the conditions under which others hold.
 FAILING = {
-    "liu2023relu": {
-        *("separation_kappa_finite", "norms_and_kappa", "shallow_rank"),
-        *("section_7_orthogonal_gradients", "section_7_kappa"),
-    },
-    "agarwal2021deep": {
-        *("lemma_1_layer_before", "d_4_monotone", "theorem_15_proof", "theorem_16_vacuous"),
-        *("theorem_16_nothing_learned", "theorem_16_rate", "theorem_56_samples"),
-    },
-    "liu2022transition": {
-        *("assumption_1", "appendix_a_sharper", "equation_18_gradient", "theorem_4_equal_widths"),
-        *("linearity_narrow", "lemma_4_long_inputs"),
-    },
+    *("separation_kappa_finite", "norms_and_kappa", "shallow_rank"),
+    *("section_7_orthogonal_gradients", "section_7_kappa"),
+    *("lemma_1_layer_before", "d_4_monotone", "theorem_15_proof", "theorem_16_vacuous"),
+    *("theorem_16_nothing_learned", "theorem_16_rate", "theorem_56_samples"),
+    *("assumption_1", "appendix_a_sharper", "equation_18_gradient", "theorem_4_equal_widths"),
+    *("linearity_narrow", "lemma_4_long_inputs"),
 }
 BOUNDED = {
-    "liu2023relu": {
-        "separation_at_finite_width": "for angles (in radians) above 100 over the width",
-        "separation_of_very_close_pairs": "for angles (in radians) above 100 over the width",
-        "theorem_5_1_lambda_min": "unless all inputs are at right angles",
-        "theorem_5_1_kappa": "unless all inputs are at right angles",
-        "theorem_5_1_lambda_max": "unless all inputs are at right angles",
-        "theorem_5_2_far_apart": "for angles below 66.7°",
-        "well_separated_inputs": "with up to twice as many dimensions as samples",
-        "finite_linear_network": "if the width is at least 16 times depth times dimension",
-    },
-    "agarwal2021deep": {
-        "lemma_1_batch": "if the output is normalised too",
-        "lemma_36_rate": "for a smooth activation",
-        "d_4_zero_at_zero": "except for the sigmoid",
-        "d_4_counter_example": "for variances of the weights between 2 and 2.93",
-        "theorem_44_step_printed": "for up to 16 samples",
-        "theorem_52_uneven": "for odd activations",
-        "lemma_54": "for N of 2 and more",
-        "theorem_16": "for targets that depend on x",
-        "theorem_16_less_deep": "at depth 8",
-        "theorem_56_pair": "for three samples in a plane",
-    },
-    "liu2022transition": {
-        "lemma_2_vacuous": "for 13 sub-models or more",
-        "theorem_3_share": "from 128 neurons on",
-        "equation_18": "for few neurons after a wide layer",
-        "theorem_4_printed": "for radii below 1",
-        "equation_27_printed": "where 9 L_σ² is at least 1",
-        "equation_27_last_step": "where 9 L_σ² is at least 1",
-    },
+    "separation_at_finite_width": "for angles (in radians) above 100 over the width",
+    "separation_of_very_close_pairs": "for angles (in radians) above 100 over the width",
+    "theorem_5_1_lambda_min": "unless all inputs are at right angles",
+    "theorem_5_1_kappa": "unless all inputs are at right angles",
+    "theorem_5_1_lambda_max": "unless all inputs are at right angles",
+    "theorem_5_2_far_apart": "for angles below 66.7°",
+    "well_separated_inputs": "with up to twice as many dimensions as samples",
+    "finite_linear_network": "if the width is at least 16 times depth times dimension",
+    "lemma_1_batch": "if the output is normalised too",
+    "lemma_36_rate": "for a smooth activation",
+    "d_4_zero_at_zero": "except for the sigmoid",
+    "d_4_counter_example": "for variances of the weights between 2 and 2.93",
+    "theorem_44_step_printed": "for up to 16 samples",
+    "theorem_52_uneven": "for odd activations",
+    "lemma_54": "for N of 2 and more",
+    "theorem_16": "for targets that depend on x",
+    "theorem_16_less_deep": "at depth 8",
+    "theorem_56_pair": "for three samples in a plane",
+    "lemma_2_vacuous": "for 13 sub-models or more",
+    "theorem_3_share": "from 128 neurons on",
+    "equation_18": "for few neurons after a wide layer",
+    "theorem_4_printed": "for radii below 1",
+    "equation_27_printed": "where 9 L_σ² is at least 1",
+    "equation_27_last_step": "where 9 L_σ² is at least 1",
 }
 #: One worker measures for all tests of a paper.
-of = pytest.mark.xdist_group
+in_group = pytest.mark.xdist_group
 
 
 @cache
@@ -90,32 +82,27 @@ def table(paper: str) -> pd.DataFrame:
     return pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
 
 
-@pytest.mark.parametrize("paper", [pytest.param(paper, marks=of(paper)) for paper in SETTINGS])
+@pytest.mark.parametrize("paper", [pytest.param(name, marks=in_group(name)) for name in SETTINGS])
 def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper: str):
     rows = table(paper)
     assert np.isfinite(rows["value"]).all()
-    assert not rows.duplicated(
-        ["statement", "activation", "depth", "width", "n", "d", "seed", "at"]
-    ).any()
+    assert not rows.duplicated([key for key in CLAIM_EXPERIMENTS.keys if key in rows]).any()
     content = yaml.safe_load((PAPERS / f"{paper}.yaml").read_text(encoding="utf-8"))
-    claims = [each for each in read_paper(paper, content).claims if each.table == EXPERIMENTS]
+    claims = [each for each in read_paper(paper, content).claims if each.table == NAME]
     assert len(claims) > 40
     for claim in claims:
-        found = check(claim, {EXPERIMENTS: rows})
-        if claim.name in BOUNDED[paper]:
-            expected = (UNDER_A_CONDITION, BOUNDED[paper][claim.name])
+        found = check(claim, {NAME: rows})
+        if claim.name in BOUNDED:
+            expected = (UNDER_A_CONDITION, BOUNDED[claim.name])
             assert (found.verdict, found.condition) == expected, claim.name
         else:
-            failing = claim.name in FAILING[paper] or claim.name.endswith("_printed")
+            failing = claim.name in FAILING or claim.name.endswith("_printed")
             assert found.verdict == (FAILS if failing else HOLDS), claim.name
 
 
 def test_a_paper_without_experiments_is_named():
     with pytest.raises(UserError, match="no experiments for the paper 'other'"):
         list(measure("other", SETTINGS["liu2023relu"]))
-
-
-# --- agarwal2021deep ------------------------------------------------------------------------------
 
 
 def test_maps_of_relu_are_those_of_cho_and_saul():
@@ -136,7 +123,7 @@ def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     assert correlation_of("erf", q[:1], q[1:], rho) == pytest.approx(1 - exact[:, 0], abs=1e-9)
 
 
-@of("agarwal2021deep")
+@in_group("agarwal2021deep")
 def test_layers_to_one_are_those_of_the_recursion():
     """Of the quadratic activation, by hand: 1 - ρ goes to 1 - ρ less a quarter of its square."""
     rows = table("agarwal2021deep").query("statement == 'lemma_36_layers'")
@@ -149,7 +136,7 @@ def test_layers_to_one_are_those_of_the_recursion():
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
 
 
-@of("agarwal2021deep")
+@in_group("agarwal2021deep")
 def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
     rows = table("agarwal2021deep").query("statement == 'length_fixed_points'")
     assert len(rows) == len(norms.VARIANCES) + 1
@@ -158,13 +145,10 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
-@of("agarwal2021deep")
+@in_group("agarwal2021deep")
 def test_depth_zero_has_the_covariance_of_the_sphere():
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
-
-
-# --- liu2022transition ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["tanh", "softplus"])
@@ -215,10 +199,7 @@ def _explicit(model: FeedforwardNet, x: torch.Tensor, layer: int) -> torch.Tenso
     return torch.stack([torch.cat([g.flatten() for g in of_unit]) for of_unit in gradients])
 
 
-# --- liu2023relu ----------------------------------------------------------------------------------
-
-
-@of("liu2023relu")
+@in_group("liu2023relu")
 def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
     """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
     row = table("liu2023relu").query("statement == 'pair_kappa_flip' and depth == 1")
@@ -228,7 +209,7 @@ def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
     assert 60 < math.degrees(z) < 70
 
 
-@of("liu2023relu")
+@in_group("liu2023relu")
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
     rows = table("liu2023relu").query("statement == 'separation' and at < 1e-6")
     ratios = rows.groupby(["depth", "width", "seed"])["value"].agg(["min", "max", "size"])

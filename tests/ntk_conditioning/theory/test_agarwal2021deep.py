@@ -90,12 +90,10 @@ def test_without_its_depth_a_bound_is_missing():
     assert np.isnan(bounds).tolist() == [True, False]
 
 
-# --- fixed points: σ̂(ρ) = a + b ρ + c ρ² of sum 1 has the other one at a / c ----------------------
-
-
 @pytest.mark.parametrize(("a", "c"), [(0.1, 0.4), (0.02, 0.9), (0.3, 0.36), (0.3, 0.2), (0.5, 0.0)])
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-6])
 def test_correlations_stay_below_lemma_35(a, c, delta):
+    """Of σ̂(ρ) = a + b ρ + c ρ² of sum 1, whose other fixed point is a / c."""
     b, rho, mu = 1 - a - c, min(1.0, a / c if c else 1.0), max(c, 1e-12)
     slope, layers = b + 2 * c * rho, np.arange(2000)
     bound = theory.convergence_bound(layers, delta, rho=rho, mu=mu, slope=slope, dual_at_0=a)

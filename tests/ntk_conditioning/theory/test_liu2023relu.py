@@ -13,46 +13,28 @@ from ntk_conditioning.theory import liu2023relu as theory
 ANGLES = (1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
 
-def exact_g(z: mpmath.mpf) -> mpmath.mpf:
-    """Eq. (8) as printed; acos loses half of the digits, so give it twice as many."""
-    return mpmath.acos((mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi)
-
-
-def exact_gradient_angle(theta_in: float, depth: int) -> float:
-    """Eq. (10) as printed."""
-    angles = [mpmath.mpf(theta_in)]
-    for _ in range(depth):
-        angles.append(exact_g(angles[-1]))
-    total = mpmath.mpf(0)
-    for layer in range(depth + 1):
-        product = mpmath.cos(angles[layer])
-        for later in range(layer, depth):
-            product *= 1 - angles[later] / mpmath.pi
-        total += product
-    return mpmath.acos(total / (depth + 1))
-
-
-@pytest.mark.parametrize("z", ANGLES)
-def test_g_is_equation_8(z):
+def exact_angles(theta_in: float, depth: int) -> tuple[float, float]:
+    """Return θ^(L) by Eq. (8) and φ by Eq. (10), as printed; acos loses half of the digits."""
     with mpmath.workdps(60):
-        expected = float(exact_g(mpmath.mpf(z)))
-    assert float(theory.g(z)) == pytest.approx(expected, rel=2e-15)
+        angles = [mpmath.mpf(theta_in)]
+        for _ in range(depth):
+            z = angles[-1]
+            cosine = (mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi
+            angles.append(mpmath.acos(cosine))
+        total = mpmath.mpf(0)
+        for layer in range(depth + 1):
+            kept = [1 - later / mpmath.pi for later in angles[layer:depth]]
+            total += mpmath.cos(angles[layer]) * mpmath.fprod(kept)
+        return float(angles[-1]), float(mpmath.acos(total / (depth + 1)))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 5, 10])
 @pytest.mark.parametrize("theta", ANGLES)
-def test_gradient_angle_is_theorem_4_4(theta, depth):
-    with mpmath.workdps(60):
-        expected = float(exact_gradient_angle(theta, depth))
-    assert float(theory.gradient_angle(theta, depth)) == pytest.approx(expected, rel=1e-14)
-
-
-@pytest.mark.parametrize("theta", [1e-6, 1e-9])
-def test_the_cosine_distance_of_tiny_gradient_angles_is_right(theta):
-    with mpmath.workdps(60):
-        expected = float(1 - mpmath.cos(exact_gradient_angle(theta, 7)))
-    distance = 2 * np.sin(theory.gradient_angle(theta, 7) / 2) ** 2
-    assert distance == pytest.approx(expected, rel=1e-13)
+def test_angles_are_those_of_theorem_4_4(theta, depth):
+    embedding, gradient = exact_angles(theta, depth)
+    tolerance = 2e-15 if depth <= 1 else 1e-14
+    assert float(theory.embedding_angle(theta, depth)) == pytest.approx(embedding, rel=tolerance)
+    assert float(theory.gradient_angle(theta, depth)) == pytest.approx(gradient, rel=1e-14)
 
 
 def test_iterates_of_g_compose_and_decrease_to_zero():

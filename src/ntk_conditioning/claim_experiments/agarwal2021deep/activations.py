@@ -1,29 +1,40 @@
-"""The activations of Appendix C.4, and NormReLU (Section 7, Appendix I), beside quadrature."""
+"""Activations of Appendix C.4, NormReLU (Section 7, Appendix I), normalisation (Lemmas 1, 17)."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.mlp import draw_weights
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
-# Within, 65 terms of a power series leave 1e-20.
-COSINES = (-0.5, -0.25, 0.25, 0.5)
+COSINES = (-0.5, -0.25, 0.25, 0.5)  # within, 65 terms of a power series leave 1e-20
 KINKS = (-3.0, -1.5975, -0.5, 0.0, 1.0)
 CHOSEN = -1.5975
 # The squared norms of Appendix I.1: a grid, and some of its points.
 GAMMAS = np.linspace(0.5, 2, 151)
 SOME = (0.5, 0.75, 1.0, 1.5, 2.0)
 LAYERS = 2000  # after which norms are 1 in floats
+
+# Normalisation: samples, their dimension, activations, and where it stands.
+N, D = 64, 8
+ACTIVATIONS = ("relu", "gelu", "sigmoid")
+PLACES = ("batch", "batch_and_output", "layer_after", "layer_before")
+#: What torch's normalisations add to a variance by default; the paper's add nothing.
+TORCH_EPS = 1e-5
 
 
 def _step_dual(rho: float) -> float:
@@ -161,4 +172,76 @@ def lengths(setting: Setting) -> Measurements:
         yield Measurement("bias_sum", total, 0.0185, at=start)
 
 
-EXPERIMENTS = (closed_forms, non_linearity, normrelu, lengths)
+def same_output(setting: Setting) -> Measurements:
+    """Measure Lemma 1: the difference of two networks' outputs, relative to the outputs.
+
+    The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is what is added to
+    variances. Batch normalisation stands before activations, and at the output too; layer
+    normalisation after them or, against the lemma's restriction, before.
+    """
+    width = min(setting.widths)
+    for seed, depth in itertools.product(setting.seeds, setting.depths):
+        x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
+        init = generator(seed, "init")
+        weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
+        affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
+        row = partial(Measurement, depth=depth, width=width, n=N, d=D, seed=seed)
+        for name, place, eps in itertools.product(ACTIVATIONS, PLACES, (0.0, TORCH_EPS)):
+            one, other = (
+                _output(x, weights, affine, each, place, eps)
+                for each in (name, f"normalized_{name}")
+            )
+            difference = (one - other).norm() / one.norm()
+            yield row(f"same_output_{place}", difference, activation=name, at=eps)
+
+
+def _output(
+    x: Tensor, weights: list[Tensor], affine: list[Tensor], name: str, place: str, eps: float
+) -> Tensor:
+    """Return the outputs (n, 1) of a network with normalisation in a place."""
+    alpha, activation = x, activations.get(name)
+    for weight, (gain, shift) in zip(weights[:-1], affine, strict=False):
+        z, root = alpha @ weight.T, math.sqrt(len(weight))
+        if place != "layer_after":
+            z = _standard(z, place, eps) * gain + shift
+        alpha = activation.function(z) / root
+        if place == "layer_after":  # gains of size 1/√m keep the next pre-activations of size 1
+            alpha = (_standard(alpha, place, eps) * gain + shift) / root
+    out = alpha @ weights[-1].T
+    return _standard(out, place, eps) if place == "batch_and_output" else out
+
+
+def _standard(v: Tensor, place: str, eps: float) -> Tensor:
+    """Return BN(v) along the batch or LN(v) along the units, by torch's own normalisation."""
+    if place.startswith("batch"):  # a layer normalisation of the transposed
+        return nn.functional.layer_norm(v.T, v.T.shape[1:], eps=eps).T
+    return nn.functional.layer_norm(v, v.shape[1:], eps=eps)
+
+
+def proof(setting: Setting) -> Measurements:
+    """Measure the means and deviations that the proof of Lemma 17 compares.
+
+    It prints the mean (μ - c)/s, where c Σ_k w_k / √m stands for c in a batch, and c/√m over units,
+    and takes the deviation ν̃ about μ, not about its own mean.
+    """
+    width = min(setting.widths)
+    root = math.sqrt(width)
+    for seed, name in itertools.product(setting.seeds, ACTIVATIONS):
+        x = generator(seed, "data").standard_normal((width, N))
+        w = generator(seed, "init").standard_normal(width)
+        sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
+        at_nodes = sigma.values(gaussian_nodes())
+        c = float(gaussian_mean(at_nodes))
+        s = math.sqrt(gaussian_mean((at_nodes - c) ** 2))
+        row = partial(Measurement, activation=name, width=width, n=N, seed=seed)
+        v, other = (w @ each.values(x) / root for each in (sigma, tilde))
+        mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))
+        right = (mean - c * float(w.sum()) / root) / s
+        yield row("batch_mean", other.mean(), (mean - c) / s, right)
+        yield row("batch_deviation", other.std(), deviation, v.std() / s)
+        one, normed = (each.values(x[:, 0]) / root for each in (sigma, tilde))
+        mean = float(one.mean())
+        yield row("layer_mean", normed.mean(), (mean - c) / s, (mean - c / root) / s)
+
+
+EXPERIMENTS = (closed_forms, non_linearity, normrelu, lengths, same_output, proof)

@@ -1,17 +1,29 @@
-"""Correlations ρ after one layer (Lemmas 19 to 34) and after many (Theorem 11, Lemmas 35, 36)."""
+"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers.
+
+Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Lemma 23, Schoenberg's
+theorem and Eq. (7).
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap
-from ntk_conditioning.claim_experiments.numerics import exponent
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.duals.fixed_points import fixed_point
+from ntk_conditioning.duals.hermite import expansion
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import convergence_depth
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
@@ -20,14 +32,12 @@ NORMALIZED = (
     *("normrelu", "selu", "tanh", "erf"),
 )
 ACTIVATIONS = (*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus")
-#: 1 - ρ, from nearly equal samples to samples at right angles.
-NEAR = np.geomspace(1e-9, 1e-2, 29)
+NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples at right angles
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 
 SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)
 LAYERS = 1000
-#: Correlations are iterated until they change by less; rounding moves them by that.
-SETTLED = 1e-12
+SETTLED = 1e-12  # correlations are iterated until they change by less; rounding moves them by that
 EPSILONS = (0.4, 0.1, 0.03, 0.01, 5e-3)
 STEPS_OF_RHO = 21
 #: σ = (h_0 + √2 h_1 + h_2) / 2, with which σ̂(ρ) = (1 + ρ)²/4: smooth, of slope 1 at ρ = 1.
@@ -38,13 +48,76 @@ QUADRATIC = Activation(
     exact_gain=1.0,
 )
 
+N = 24  # samples of a kernel
+RATIOS = (1.0, 2.0, 8.0)  # dimension over samples
+KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
+TERMS = 9  # terms of a power series that are looked at
+
+
+class CorrelationMap:
+    """σ̂ of an activation, by name or itself; of samples of norm 1.
+
+    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
+    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄ and
+    ``slope_at_one`` σ̂'(1) = E σ'(z)².
+    """
+
+    def __init__(self, activation: Activation | str) -> None:
+        if isinstance(activation, str):
+            activation = activations.get(activation)
+        self._dual = dual(activation, np.ones(1))
+        self.slope_at_one = float(self._dual.slopes[0])
+        self.fixed_point = fixed_point(activation).rho
+        first = expansion(activation, count=2).coefficients
+        self.a0, self.a1 = (activation.gain * float(each) for each in first)
+        self.mu = 1 - self.a1**2
+        self.mu_tilde = self.mu - self.a0**2
+
+    def cosine_distances(self, w: ArrayLike) -> tuple[Array, Array]:
+        """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ)/σ̂'(1) at ρ = 1 - ``w``, right for tiny w too."""
+        return pair_cosine_distances(self._dual, np.asarray(w, dtype=np.float64))
+
+    def __call__(self, rho: ArrayLike) -> Array:
+        """Return σ̂(ρ)."""
+        return self.iterated(rho, 1)
+
+    def slope(self, rho: ArrayLike) -> Array:
+        """Return σ̂'(ρ)."""
+        return self.slope_at_one * (1 - self.cosine_distances(1 - np.asarray(rho, float))[1])
+
+    def iterated(self, rho: ArrayLike, depth: int) -> Array:
+        """Return σ̂^(L)(ρ), the correlations after ``depth`` layers."""
+        w = 1 - np.asarray(rho, dtype=np.float64)
+        for _ in range(depth):
+            w, _ = self.cosine_distances(w)
+        return np.asarray(1 - w)
+
+
+def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
+    """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
+
+    ``q`` and ``q2`` are squared norms and ``rho`` correlations, all (n,). By Gauss and Hermite's
+    rule, right to 1e-9 for squared norms up to 4.
+    """
+    sigma = activations.get(activation)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    u, v = np.meshgrid(nodes, nodes)
+    mass = np.outer(weights, weights) / (2 * np.pi)
+    near = mass > 1e-17  # corners that weigh nothing
+    u, v, mass = u[near], v[near], mass[near]
+    correlations = []
+    for first, second, cosine in np.broadcast(q, q2, rho):
+        one = sigma.values(np.sqrt(first) * u)
+        two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
+        squares = (one**2 @ mass) * (two**2 @ mass)
+        correlations.append((one * two) @ mass / np.sqrt(squares))
+    return np.array(correlations)
+
 
 def normalized_maps(setting: Setting) -> Measurements:
-    """Measure μ, and what one layer takes from ρ over what Lemmas 21 and 26 promise.
+    """Measure μ, and what one layer takes from ρ and from -ρ over what Lemmas 21 and 26 promise.
 
-    What is taken is 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), without cancellation near ρ = 1. The opposite
-    correlation is that of -ρ. Also the series of σ̂'(ρ)/σ̂'(1) in Lemma 26's proof, printed with
-    ρ^i for ρ^(i-1).
+    It takes 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), whose series in Lemma 26's proof has ρ^i for ρ^(i-1).
     """
     for name in NORMALIZED:
         layer, row = CorrelationMap(name), partial(Measurement, activation=name)
@@ -113,10 +186,7 @@ def _lemma_34(layer: CorrelationMap) -> Iterator[Array]:
 
 
 def convergence(setting: Setting) -> Measurements:
-    """Measure Lemma 35: |σ̂^(L)(ρ) - ρ̄| over its bound, the largest over ρ and layers from L_0 on.
-
-    Also Theorem 11's limit, and the rate at which ρ_L approaches it, beside σ̂'(ρ̄).
-    """
+    """Measure Lemma 35: the largest |σ̂^(L)(ρ) - ρ̄| over its bound; Theorem 11's limit and rate."""
     rho = np.concatenate([np.linspace(-1 + gap, 1 - gap, STEPS_OF_RHO) for gap in SEPARATIONS])
     for name in ACTIVATIONS:
         layer, row = CorrelationMap(name), partial(Measurement, activation=name)
@@ -148,10 +218,7 @@ def _path(layer: CorrelationMap, rho: Array) -> Array:
 
 
 def slow_convergence(setting: Setting) -> Measurements:
-    """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0.
-
-    ``layers_to_one_exponent`` is that of 1/ε; the lemma gives O(log(1/ε)/ε).
-    """
+    """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
     for activation in ("relu", "leaky_relu", QUADRATIC):
         name = activation if isinstance(activation, str) else activation.name
         layer, row = CorrelationMap(activation), partial(Measurement, activation=name)
@@ -167,4 +234,59 @@ def slow_convergence(setting: Setting) -> Measurements:
         yield row("layers_to_one_exponent", power)
 
 
-EXPERIMENTS = (normalized_maps, convexity, fixed_points, convergence, slow_convergence)
+def eigenvalue_bound(setting: Setting) -> Measurements:
+    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ).
+
+    δ is the smallest eigenvalue of K, the correlations of random samples.
+    """
+    for name in KERNEL_ACTIVATIONS:
+        layer = CorrelationMap(name)
+        for seed, ratio in itertools.product(setting.seeds, RATIOS):
+            row = partial(Measurement, activation=name, n=N, seed=seed, at=ratio)
+            x = on_sphere(generator(seed, "data"), N, round(ratio * N))
+            gram = x @ x.T
+            np.fill_diagonal(gram, 1.0)
+            delta = float(np.linalg.eigvalsh(gram)[0])
+            for depth in setting.depths:
+                least = np.linalg.eigvalsh(layer.iterated(gram, depth))[0]
+                bound = 1 - float(layer.iterated(1 - delta, depth))
+                yield row("lemma_23_over_bound", least / bound, depth=depth)
+
+
+def schoenberg(setting: Setting) -> Measurements:
+    """Measure the smallest of the first coefficients of σ̂^(L) at 0, by interpolation near 0."""
+    nodes = chebyshev.chebpts1(40) / 2
+    for name in KERNEL_ACTIVATIONS:
+        layer = CorrelationMap(name)
+        for depth in setting.depths:
+            values = layer.iterated(nodes, depth)
+            series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[: TERMS + 8])
+            least = (series * 2.0 ** np.arange(len(series)))[:TERMS].min()
+            yield Measurement("series_least", least, activation=name, depth=depth)
+
+
+def neural_tangent(setting: Setting) -> Measurements:
+    """Measure the NTK of two samples beside Eq. (7), which takes a layer's slope where it ends."""
+    for name in ("normalized_relu", "relu", "erf"):
+        layer = CorrelationMap(name)
+        for depth in sorted(setting.depths)[:3]:
+            row = partial(Measurement, activation=name, depth=depth)
+            for rho in (-0.5, 0.3, 0.9):
+                x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
+                kernel = infinite.ntk(x, depth=depth, activation=name)
+                printed, right = (_equation_7(layer, rho, depth, late=late) for late in (1, 0))
+                yield row("ntk", kernel[0, 1], printed, right, at=rho)
+            geometric = sum(layer.slope_at_one**k for k in range(depth + 1))
+            yield row("ntk_diagonal", kernel[0, 0], geometric)
+
+
+def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:
+    path = [float(layer.iterated(rho, h)) for h in range(depth + 2)]
+    slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
+    return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
+
+
+EXPERIMENTS = (
+    *(normalized_maps, convexity, fixed_points, convergence, slow_convergence),
+    *(eigenvalue_bound, schoenberg, neural_tangent),
+)

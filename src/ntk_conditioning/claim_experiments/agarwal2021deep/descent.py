@@ -27,19 +27,13 @@ WIDTH, DEPTH = 512, 4
 SIZES, FEW, MANY = (16, 64), (4, 8, 16), (8, 16, 32, 64)
 ACTIVATION = "normalized_relu"
 STEPS, MANY_STEPS = 30, 1000
-#: Losses below are rounding, relative to the first.
-RESOLVED = 1e-24
+RESOLVED = 1e-24  # losses below are rounding, relative to the first
 REPLICATES = 64
-#: Of the loss, relative to the first, that stochastic descent is to reach.
-TARGET = 1e-2
+TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is to reach
 
 
 def top_layer(setting: Setting) -> Measurements:
-    """Measure Theorems 44 and 50: the slowest decay of the loss, over the theorem's 1/(4 κ).
-
-    A network of finite width, of which only v is trained from its random start, by the update rule
-    of Appendix E.1. The decay is -log(loss_t / loss_0) / t, the least over t.
-    """
+    """Measure Theorems 44 and 50, where v is trained: the slowest decay, over their 1/(4 κ)."""
     row = partial(Measurement, activation=ACTIVATION, depth=DEPTH, width=WIDTH)
     for seed, n in itertools.product(setting.seeds[:3], SIZES):
         mlp, x, y = _problem(seed, n)
@@ -52,10 +46,7 @@ def top_layer(setting: Setting) -> Measurements:
 
 
 def all_layers(setting: Setting) -> Measurements:
-    """Measure Theorem 47 on wide erf networks: the exponent in n of the decay of the loss times κ.
-
-    All layers are trained. The theorem leaves a constant open, which is not to depend on n.
-    """
+    """Measure Theorem 47, where all is trained: the decay times κ, which is not to depend on n."""
     for seed in setting.seeds[:3]:
         row = partial(Measurement, depth=2, width=WIDTH, seed=seed)
         decays: dict[str, list[float]] = {"printed": [], "scaled": []}
@@ -73,8 +64,7 @@ def all_layers(setting: Setting) -> Measurements:
 def features(setting: Setting) -> Measurements:
     """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0.
 
-    ``at`` is the number of features over that of samples, for random features and targets: the
-    smallest eigenvalue of AᵀA and of AAᵀ, and the smallest loss over the mean square of y.
+    ``at`` is the number of random features over that of samples.
     """
     n = 32
     for seed in setting.seeds:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import separating_depth
@@ -26,14 +26,12 @@ SIZES = (8, 16, 32, 64)
 COVARIANCE_SIZES = (1, 2, 4, 16, 64, 256, 1024)
 #: Targets are SIGNAL √D x_1 plus or minus NOISE, at most 1 in absolute value.
 SIGNAL, NOISE = 0.25, 0.25
-#: Depths at which interpolation is looked at beside the theorem's.
-LESS_DEEP = (1, 8)
+LESS_DEEP = (1, 8)  # depths at which interpolation is looked at beside the theorem's
 TESTS = 256
 
 DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 ARC_SIZES = (4, 8, 16, 32)
-#: Of neighbours on an arc, in radians.
-SPACING = 0.05
+SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
 
 
@@ -50,13 +48,12 @@ def covariance(setting: Setting) -> Measurements:
 def interpolation_depth(n: int, mu: float) -> int:
     """Return the depth that Lemma 54 asks for with ``n`` samples; Theorem 16 asks it with n².
 
-    Δ(n, GAMMA) is bounded from below by a union bound over pairs, whose cosines' squares follow a
-    beta distribution. So the depth may be a few layers more than needed.
+    By a union bound over pairs, whose cosines' squares follow a beta distribution; so the depth may
+    be a few layers more than needed.
     """
     pairs = n * (n - 1) / 2
-    far = 0.0
-    if pairs:
-        far = math.sqrt(stats.beta.isf(min(GAMMA / pairs, 1.0), 0.5, (D - 1) / 2))
+    tail = min(GAMMA / pairs, 1.0) if pairs else 1.0
+    far = math.sqrt(stats.beta.isf(tail, 0.5, (D - 1) / 2))
     return math.ceil(math.log(n) / -math.log1p(-mu / 2)) + separating_depth(1 - far, mu)
 
 
@@ -72,9 +69,8 @@ def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
     Targets are a linear function of x and noise, or noise alone, whose best predictor v* is 0.
-    Printed beside it is log(n/γ)/n · |v*|², corrected the bound that the proof comes to,
-    2 ‖Σ‖ |v*|² + 8n (1 + |v*|²) ‖Σ‖ with ‖Σ‖ <= 16 ln(n)/n² and |ε|² <= 2n (1 + |v*|²).
-    ``…_over_zero`` are over the excess risk of predicting 0, SIGNAL².
+    Printed is log(n/γ)/n · |v*|²; the proof comes to 2 ‖Σ‖ |v*|² + 8n (1 + |v*|²) ‖Σ‖ with
+    ‖Σ‖ <= 16 ln(n)/n². ``…_over_zero`` are over the excess risk of predicting 0, SIGNAL².
     """
     layer = CorrelationMap(ACTIVATION)
     excesses = []
@@ -131,10 +127,9 @@ def _excess_risks(
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
-    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), unnormalised.
+    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³.
 
-    For two samples, and for three in one plane, that come closer: over δ^(3/2)/n³, and with which
-    power of δ it falls. For more samples on an arc at equal distances: with which power of n.
+    For two or three samples on an arc that come closer, and for more at equal distances.
     """
     layer, row = CorrelationMap("relu"), partial(Measurement, activation="relu")
     for n in (2, 3):
@@ -162,8 +157,8 @@ def good_event(setting: Setting) -> Measurements:
 
     The event G is that |w·x_1| <= √δ/(10n) while all other |w·x_i| > √δ/(4n); its probability is
     that of the first, times the frequency of the rest given it, over √δ/(50n). E is that
-    θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2: ``corrected`` with the proof's
-    θ = √δ/(5n), ``printed`` with Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
+    θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2, with the proof's θ = √δ/(5n) or
+    Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
     """
     cdf = stats.norm.cdf
     for seed in setting.seeds:

@@ -13,7 +13,10 @@ from functools import partial
 import numpy as np
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap, correlation_of
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    CorrelationMap,
+    correlation_of,
+)
 from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.duals.length_map import length_map, length_map_slope
 from ntk_conditioning.networks import activations
@@ -37,11 +40,9 @@ ODD = ("tanh", "erf")
 #: Squared norms |x|² and |y|².
 PAIRS = np.array(list(itertools.combinations_with_replacement((0.5, 0.8, 1.0, 1.5, 4.0), 2)))
 DELTAS = (0.01, 0.1, 0.5, 0.9)
-#: Of correlations by quadrature; below it bounds are not compared.
-ROUNDING = 1e-8
+ROUNDING = 1e-8  # of correlations by quadrature; below it bounds are not compared
 
-#: α' and δ' as Theorem 59 prints them.
-ALPHA, DELTA = 0.0798, 0.0185
+ALPHA, DELTA = 0.0798, 0.0185  # α' and δ' as Theorem 59 prints them
 #: Squared norms of samples for NormReLU, all pairs of which are taken.
 NORMS = np.array([0.5, 1.0, 2.0])
 SEPARATIONS = (0.02, 0.05, 0.2, 1.0, 1.9)
@@ -58,10 +59,7 @@ def contraction(activation: str) -> float:
 
 
 def convergence(setting: Setting) -> Measurements:
-    """Measure Theorem 37: |k̄(x, x) - 1| after L layers, over its bound.
-
-    ``length_squared`` is |k̄(x, x)² - 1|, printed beside ||x|² - 1|². ``at`` is |x|².
-    """
+    """Measure Theorem 37: |k̄(x, x) - 1| after L layers, printed of squares; ``at`` is |x|²."""
     for name in CONVEX_CONCAVE:
         alpha, sigma = contraction(name), activations.get(name)
         yield Measurement("alpha", alpha, activation=name)
@@ -77,10 +75,9 @@ def convergence(setting: Setting) -> Measurements:
 
 
 def shape(setting: Setting) -> Measurements:
-    """Measure Lemma 39: the least slope of σ̂_l on R+ and the largest change of its slope.
+    """Measure Lemma 39: the least slope of σ̂_l on R+ and its largest change, by differences.
 
-    Differences stand for derivatives, relative to the slope. Also what the proof says of
-    (σ'(z) z)² - σ(z) σ'(z) z: it prints >= 0 and then shows <= 0.
+    Also (σ'(z) z)² - σ(z) σ'(z) z, of which the proof prints >= 0 and then shows <= 0.
     """
     for name in (*CONVEX_CONCAVE, "sigmoid"):  # of which Appendix D.4 says so
         sigma, row = activations.get(name), partial(Measurement, activation=name)
@@ -116,9 +113,8 @@ def hermite_basis(setting: Setting) -> Measurements:
 def shifted_relu(setting: Setting) -> Measurements:
     """Count fixed points of the length map of max(x, 0) - 1, Appendix D.4's counter-example.
 
-    At E σ² = 1, which the paper assumes throughout, and, ``at`` being the weights' variance, in
-    Poole et al.'s setting of any variance. With one fixed point, the largest distance from 1 after
-    many layers is measured too, and the least slope of the map.
+    At E σ² = 1, which the paper assumes throughout, where the map's least slope and the largest
+    distance from 1 after many layers follow, and in Poole et al.'s setting of any variance, ``at``.
     """
     row, scale = partial(Measurement, activation=SHIFTED.name), SHIFTED.gain**2
     yield row("length_fixed_points", _fixed_points(1.0), at=scale)
@@ -143,10 +139,7 @@ def _fixed_points(factor: float) -> int:
 
 
 def one_layer(setting: Setting) -> Measurements:
-    """Measure Lemma 41: a layer's correlation over its bound, the largest over pairs of norms.
-
-    And over |ρ| itself, which it is to fall below. ``at`` is δ = 1 - |ρ|.
-    """
+    """Measure Lemma 41: the largest correlation after a layer over its bound, and over 1 - δ."""
     q, q2 = PAIRS.T
     for name in ODD:
         mu, mu2 = nonlinearity(name, q), nonlinearity(name, q2)
@@ -180,8 +173,7 @@ def many_layers(setting: Setting) -> Measurements:
     """Measure Theorems 42 and 12: correlations from layer L̂ on over their bound B_{μ/2}.
 
     L̂ is log(…)/α_σ in Theorem 42 and α_σ log(…) in Theorem 12. Also how far squared norms are from
-    1 after L̂ layers, over the μ/4 that the proof wants. The largest over pairs of norms; ``at`` is
-    δ.
+    1 after L̂ layers, over the μ/4 that the proof wants. ``at`` is δ.
     """
     for name in ODD:
         alpha, layer = contraction(name), CorrelationMap(name)
@@ -217,8 +209,7 @@ def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tupl
 def normrelu(setting: Setting) -> Measurements:
     """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs.
 
-    And the largest rise of |ρ| above its start in any layer, which the proof bounds by
-    δ'. ``at`` is δ = 1 - ρ.
+    And the largest rise of |ρ| above its start, which the proof bounds by δ'. ``at`` is 1 - ρ.
     """
     layer = CorrelationMap("normrelu")
     firsts = [math.ceil(2 / ALPHA * math.log(3 / min(each, layer.mu / 4))) for each in EPSILONS]

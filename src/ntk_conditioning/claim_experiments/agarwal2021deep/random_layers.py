@@ -1,8 +1,7 @@
 """Correlations of two samples in random networks of finite width: Section 5 and Theorem 52.
 
-Embeddings are scaled to norm 1 after every layer, by the paper's Π. The rows of W are independent,
-so a unit sees of two unit vectors only two normal variables of their correlation: those are drawn,
-many networks at a time, in place of matrices.
+Embeddings are scaled to norm 1 after every layer, by the paper's Π. A unit sees of two unit vectors
+two normal variables of their correlation: those are drawn, for many networks, in place of matrices.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.maps import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import exponent
 from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.networks import activations
@@ -23,8 +22,7 @@ START = 0.7
 WIDTHS = (32, 128, 512)
 #: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
-#: Of a layer of all networks that are drawn at a time.
-UNITS = 2**14
+UNITS = 2**14  # of a layer of all networks that are drawn at a time
 #: Activations, and the norm of what a layer gives the next; erf(3z) is far from linear.
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 
@@ -32,9 +30,7 @@ KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 def decay(setting: Setting) -> Measurements:
     """Measure E|ρ_h| and |E ρ_h| in deep layers, and how they fall with the width.
 
-    Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. The
-    mean and its standard error are over networks and layers beyond SETTLED, whose correlations
-    hang together for a few layers.
+    Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|.
     """
     for kind, (name, scale) in KINDS.items():
         sizes, means, limit = [], [], _limit(name, scale)
@@ -92,7 +88,7 @@ def scaling(setting: Setting) -> Measurements:
 def concentration(setting: Setting) -> Measurements:
     """Measure in how many layers ρ moves as its limit does, up to the δμ/4 of Theorem 52's proof.
 
-    With a width of L/(μ²δ²), as in that theorem, and of Lμ²/δ², as Theorem 15 prints it.
+    With its width of L/(μ²δ²), and of Lμ²/δ², as Theorem 15 prints it.
     """
     name, delta, layers = "tanh", 0.1, 8
     layer = CorrelationMap(name)

@@ -24,24 +24,21 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
-#: Per seed, activation and kind of weights.
-DRAWS = 40
-#: A radius at which sub-models are parabolas up to a percent or so.
-SMALL = 0.02
+DRAWS = 40  # per seed, activation and kind of weights
+SMALL = 0.02  # a radius at which sub-models are parabolas up to a percent or so
 GRID = np.linspace(-4, 4, 8001)
 
 #: Normal variables, of which the largest is taken, and trials.
 COUNTS, TRIALS = (2, 4, 8, 13, 16, 32, 128, 512), 2000
-#: Dimension of a sample.
-D = 8
+D = 8  # dimension of a sample
 
 
 def theorem_1(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| over its bound, Eq. (5), in random assemblies.
 
-    Number and size of sub-models, sample, start, radius and change are drawn; half of the changes
-    move a single sub-model. Weights v are 1, of ±1, or free from there, when β is that in the
-    ball. Also the least median over maximum of the |g_i|, of which Assumption 1 wants a bound.
+    Half of the changes move a single sub-model. Weights v are 1, of ±1, or free from there, when β
+    is that in the ball. Also the least median over maximum of the |g_i|, of which Assumption 1
+    wants a bound.
     """
     for seed in setting.seeds:
         rng = generator(seed, "init")
@@ -87,10 +84,7 @@ def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) 
 
 
 def tightness(setting: Setting) -> Measurements:
-    """Measure the largest quadratic term over its bound, of all in a small ball.
-
-    One sub-model moves, where it bends most and in that direction; it is looked for on a grid.
-    """
+    """Measure the largest quadratic term in a small ball, of a neuron where it bends most."""
     for name in SMOOTH:
         sigma, row = activations.get(name), partial(Measurement, activation=name, at=SMALL)
 
@@ -117,11 +111,7 @@ def _block_norm(bend: Array, slope: Array) -> Array:
 
 
 def corollary_1(setting: Setting) -> Measurements:
-    """Measure with which power of m the Hessian's norm falls in two-layer networks, Eq. (7).
-
-    All weights are free, at a start with outer weights of ±1 and at a standard normal one. The
-    Hessian has blocks of two dimensions besides zeros, by which its norm is exact for every m.
-    """
+    """Measure with which power of m the Hessian's norm falls in two-layer networks, Eq. (7)."""
     widths = [2**k for k in range(6, 17, 2)]
     for name, kind in itertools.product(("tanh", "softplus"), ("signs", "normal")):
         slopes = []
@@ -141,10 +131,7 @@ def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generato
 
 
 def lemma_2(setting: Setting) -> Measurements:
-    """Measure how often the largest of m normal variables is above log m, and its mean.
-
-    ``printed`` are Lemma 2's probability, which is above 1 where it says nothing, and log m.
-    """
+    """Measure how often the largest of m normal variables is above log m, and its mean."""
     rng = generator(setting.seeds[0], "init")
     for count in COUNTS:
         row, log = partial(Measurement, width=count, n=TRIALS), math.log(count)

@@ -22,8 +22,7 @@ WIDTHS = (32, 64, 128, 256)
 RADII = (0.25, 1.0, 4.0)
 #: Norm of a sample over sqrt(d): so small that a ball of radius 4 is within a parabola's reach.
 INPUT = 0.2
-#: Width of a first layer that is far wider than the next.
-FIRST = 1024
+FIRST = 1024  # width of a first layer that is far wider than the next
 
 
 def _network(
@@ -38,8 +37,7 @@ def theorem_4(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| found with the last layer fixed, the largest over seeds.
 
     As multiples of the bound of Eq. (19), with R, and of that with R²; β is that of neurons with
-    linear z, as Theorem 2 takes them. In networks of one hidden layer, of two of equal width, and
-    of two of which the first is far wider, as in the sequential limit. ``at`` is the radius.
+    linear z, as Theorem 2 takes them. ``at`` is the radius.
     """
     kinds = {"two_layer": WIDTHS[:2], "deep": WIDTHS[:2], "sequential": (16,)}
     for kind, name in itertools.product(kinds, ("tanh", "softplus")):
@@ -71,8 +69,7 @@ def _over_bounds(kind: str, width: int, activation: str, seed: int) -> list[tupl
 def rates(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls, all weights free, means of seeds.
 
-    Of softplus, whose Hessians the cross terms of two layers rule: those of tanh carry a factor of
-    the largest output weight, about sqrt(log m).
+    Of softplus: those of tanh carry a factor of the largest output weight, about sqrt(log m).
     """
 
     def norm(kind: str, width: int) -> float:

@@ -26,20 +26,16 @@ from ntk_conditioning.transition.taylor import Expansion
 D = 16
 WIDTHS = (64, 128, 256, 512)
 BOTTLENECKS = (32, 64, 128, 256)
-#: Width of the layers beside a bottleneck.
-OUTER = 512
-#: Neurons in a layer that stays narrow.
-FEW = 8
+OUTER = 512  # width of the layers beside a bottleneck
+FEW = 8  # neurons in a layer that stays narrow
 LEVEL = 0.1
 RADIUS = 2.0
 ACTIVATIONS = ("tanh", "softplus")
 
 JACOBIAN_WIDTHS = (128, 256, 512, 1024)
 COUNTS, DRAWS = (1, 2, 4, 8, 16, 64), 2000
-#: Width of networks whose Hessian is dense.
-SMALL = 8
-#: Dimension of samples that are longer than a layer.
-INPUTS = 64
+SMALL = 8  # width of networks whose Hessian is dense
+INPUTS = 64  # dimension of samples that are longer than a layer
 
 
 def network(
@@ -78,10 +74,9 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure products and cosines of gradients in [m, m, m], means of the seeds, and their rates.
+    """Measure cosines of gradients in [m, m, m], their rates, and Lemma 1's products.
 
-    The products of Lemma 1 are those by the weights below the layer; their mean square is compared
-    with the variance that Appendix C bounds, C being measured.
+    The products' mean square is over the 5C²/m of Appendix C, with C of Lemma 3 measured.
     """
     seeds = setting.seeds[:2]
     for name in ACTIVATIONS:
@@ -105,10 +100,7 @@ def theorem_3(setting: Setting) -> Measurements:
 
 
 def bottleneck(setting: Setting) -> Measurements:
-    """Measure with which power of m_b mean |cos| falls in [512, m_b, 512]: Figure 3, right.
-
-    In the bottleneck, whose normals the width before makes orthogonal, and in the layer after.
-    """
+    """Measure with which power of m_b mean |cos| falls in [512, m_b, 512]: Figure 3, right."""
     for name in ACTIVATIONS:
         by_width = [
             [_angles([OUTER, width, OUTER], name, seed) for seed in setting.seeds[:2]]
@@ -123,10 +115,9 @@ def bottleneck(setting: Setting) -> Measurements:
 
 
 def equation_18(setting: Setting) -> Measurements:
-    """Measure sum (δ·n_i)² / |δ|²: the largest of all δ, and that of one δ.
+    """Measure sum (δ·n_i)² / |δ|²: the largest, which is the norm of the matrix of cosines.
 
-    The largest is the norm of the matrix of cosines. Also with δ along the gradient of the output
-    by the weights below the last, and the largest for few neurons after a layer that widens.
+    Also that of δ along the output's gradient, and of few neurons after a layer that widens.
     """
     seed, row = setting.seeds[0], partial(Measurement, activation="tanh")
     for width in WIDTHS:
@@ -148,10 +139,7 @@ def equation_18(setting: Setting) -> Measurements:
 
 
 def equation_22(setting: Setting) -> Measurements:
-    """Measure how far the cosine of Eq. (22), as printed over |grad z_i|², is from symmetric.
-
-    The largest over all pairs of cos_ij/cos_ji less 1; an angle has none.
-    """
+    """Measure how far the cosine of Eq. (22) is from symmetric: cos_ij/cos_ji less 1, of pairs."""
     for width in WIDTHS[:2]:
         net, x = network([width] * 2, "tanh", setting.seeds[0])
         squares = list(gradient_products(net, x))[1].diagonal()
@@ -160,10 +148,7 @@ def equation_22(setting: Setting) -> Measurements:
 
 
 def corollary_2(setting: Setting) -> Measurements:
-    """Measure how far normals turn along the output's gradient, by a distance of 2.
-
-    The mean 1 - cos of a layer's neurons, and with which power of the width it falls.
-    """
+    """Measure the mean 1 - cos by which normals turn at a distance of 2 along the gradient."""
     for name in ACTIVATIONS:
         row, by_width = partial(Measurement, activation=name), []
         for width in WIDTHS[:3]:
@@ -216,10 +201,7 @@ def lemma_3(setting: Setting) -> Measurements:
 
 
 def lemma_4(setting: Setting) -> Measurements:
-    """Measure how often |W| is above 3 sqrt(m), for W of (m, m), and of (m, 64) with m < 64.
-
-    ``printed`` is what Lemma 4 allows.
-    """
+    """Measure how often |W| is above 3 sqrt(m), for W of (m, m), and of (m, 64) with m < 64."""
     rng = generator(setting.seeds[0], "init")
     for (statement, d), m in itertools.product(
         (("lemma_4", None), ("lemma_4_long_inputs", INPUTS)), COUNTS[:-1]
@@ -239,10 +221,9 @@ def lengths(setting: Setting) -> Measurements:
 
 
 def cross_term(setting: Setting) -> Measurements:
-    """Measure Appendix D's term of both layers, by dense Hessians, for a change of norm 1 in all.
+    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0.
 
-    Its largest value is half of the norm of the mixed block, 1/2 of what Eq. (36) allows. Also the
-    norm of the block of the last layer alone, which is zero.
+    By dense Hessians, for a change of norm 1 in all: half of the norm of the mixed block.
     """
     for seed, name in itertools.product(setting.seeds[:2], ("tanh", "softplus")):
         row = partial(Measurement, activation=name, width=SMALL, seed=seed)

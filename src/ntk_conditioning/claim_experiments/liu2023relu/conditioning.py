@@ -51,8 +51,8 @@ def close_rows(setting: Setting) -> Measurements:
 def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
-    Only the first layer is trained. That the entries' factor is right is Lemma D.3's matter. Inputs
-    at right angles are the theorem's limiting case: both kernels are the same.
+    Only the first layer is trained. Lemma D.3 is on the entries' factor. For inputs at right angles
+    both kernels are the same.
     """
     for seed in setting.seeds:
         for kind, x in (

@@ -24,8 +24,7 @@ from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
-#: Networks for each seed of the setting, of which a deviation is the root mean square.
-COPIES = 2
+COPIES = 2  # networks for each seed of the setting, of which a deviation is the root mean square
 DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 
 
@@ -80,7 +79,7 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     factors = gradient_factors(mlp, torch.from_numpy(x))
     k = ntk(mlp, torch.from_numpy(x)).numpy()
     embedding = factors.alphas[-1].numpy()
-    norms = np.linalg.norm(x, axis=1)
+    norms, entries = np.linalg.norm(x, axis=1), np.diag(k, 1)[::2]
     theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
     phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
     quantities = {
@@ -88,7 +87,7 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
         "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
         "gradient_angle": rms(_angles(k) - phi),
         "gradient_norm": rms(np.sqrt(np.diag(k)) / norms),
-        "entries": rms(_entries(k) / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
+        "entries": rms(entries / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
     }
     if linear:
         return quantities | {"kernel": float(np.linalg.norm(k) / np.linalg.norm(x @ x.T))}
@@ -109,15 +108,10 @@ def _pairs(seed: int) -> Array:
     return np.array(rows)
 
 
-def _entries(k: Array) -> Array:
-    """Return the entries of the pairs."""
-    return np.diag(k, 1)[::2]
-
-
 def _angles(k: Array) -> Array:
     """Return the angles of the pairs; none of them is near 0 or pi."""
     diagonal = np.sqrt(np.diag(k))
-    return np.asarray(np.arccos(_entries(k) / (diagonal[::2] * diagonal[1::2])))
+    return np.asarray(np.arccos(np.diag(k, 1)[::2] / (diagonal[::2] * diagonal[1::2])))
 
 
 EXPERIMENTS = (networks,)

@@ -1,4 +1,9 @@
-"""Two samples and a ReLU network of infinite width: Theorem 5.2 and the Eq. (44) of its proof."""
+"""Two samples and ReLU networks of infinite width: angles of embeddings and gradients, and kappa.
+
+The g of Eq. (8): Proposition A.1, Theorem A.2 and Corollary 4.3; gradients: Figure 1, Theorem 4.5,
+Remark 4.6 and Section 7; kappa: Theorem 5.2 and the Eq. (44) of its proof. `theory` sums 1 - cos,
+so that angles whose cosine is 1 in floats can be tried.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +17,99 @@ from scipy.optimize import brentq
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
 from ntk_conditioning.theory import liu2023relu as theory
 
+GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
+LAYERS = 100_000
+STARTS = (0.1, 1.0, 3.0)
+INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
+DEEP = (100, 1_000, 10_000)
+SAMPLES = 10
 SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
 DEGREES = (10.0, 30.0, 45.0, 60.0, 70.0, 75.0, 80.0, 90.0)
-#: Ratio of two samples' norms.
-UNEQUAL = 3.0
+UNEQUAL = 3.0  # ratio of two samples' norms
+
+
+def g_properties(setting: Setting) -> Measurements:
+    """Measure what Proposition A.1 and Theorem A.2 say of g and its iterations."""
+    values = theory.g(GRID)
+    yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
+    yield Measurement("g_over_identity_max", np.max(values / GRID))
+    yield Measurement("g_at_zero", theory.g(0.0))
+    iterates = [np.array(STARTS)]
+    for _ in range(4 * max(setting.depths)):
+        iterates.append(theory.g(iterates[-1]))
+    ratios = np.max(np.array(iterates[1:]) / np.array(iterates[:-1]), axis=0)
+    last = theory.embedding_angle(STARTS, LAYERS)
+    for at, ratio, angle in zip(STARTS, ratios, last, strict=True):
+        yield Measurement("g_iterates_ratio_max", ratio, at=at)
+        # g(z) = z - z²/(3 pi) makes 1/z grow by 1/(3 pi) a layer
+        rate = float(angle) * LAYERS / (3 * math.pi)
+        yield Measurement("g_limit_rate", rate, 1.0, depth=LAYERS, at=at)
+
+
+def embedding_expansion(setting: Setting) -> Measurements:
+    """Measure the coefficient of theta² in Corollary 4.3, as small angles approach it."""
+    for depth, theta in itertools.product(setting.depths, (1e-2, 1e-3, 1e-4)):
+        coefficient = (theta - float(theory.embedding_angle(theta, depth))) / theta**2
+        row = partial(Measurement, depth=depth, at=theta)
+        yield row("embedding_angle_coefficient", coefficient, depth / (3 * math.pi))
+
+
+def observations(setting: Setting) -> Measurements:
+    """Measure up to which input angle Figure 1's observations hold, in degrees."""
+    far = math.radians(60) <= INPUT_ANGLES
+    near = INPUT_ANGLES[~far]
+    for depth in range(1, max(setting.depths) + 1):
+        row, phi = partial(Measurement, depth=depth), theory.gradient_angle(INPUT_ANGLES, depth)
+        yield row("separation_up_to", _up_to(0, depth), 60.0)
+        yield row("deeper_separates_up_to", _up_to(depth, depth + 1), 60.0)
+        yield row("far_apart_min", math.degrees(float(phi[far].min())), 60.0)
+        yield row("distance_ratio_min", (np.sin(phi[~far] / 2) / np.sin(near / 2)).min())
+
+
+def _up_to(low: int, high: int) -> float:
+    """Return the input angle (degrees) at which two depths' gradient angles cross, or 180."""
+
+    def gain(theta: float) -> float:
+        return float(theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low))
+
+    coarse = INPUT_ANGLES[::20]
+    lost = np.flatnonzero([gain(float(theta)) <= 0 for theta in coarse])
+    if not len(lost) or lost[0] == 0:
+        return 0.0 if len(lost) else 180.0
+    return math.degrees(brentq(gain, coarse[lost[0] - 1], coarse[lost[0]], xtol=1e-12))
+
+
+def gradient_expansion(setting: Setting) -> Measurements:
+    """Measure the coefficient of theta in Theorem 4.5; the last line of its proof prints L/2."""
+    for depth, theta in itertools.product(setting.depths, (1e-3, 1e-5, 1e-7)):
+        phi = float(theory.gradient_angle(theta, depth))
+        # cos theta - cos phi without cancellation
+        difference = 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2)
+        coefficient = difference / (theta * math.cos(theta))
+        row = partial(Measurement, depth=depth, at=theta)
+        yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
+
+
+def infinite_depth(setting: Setting) -> Measurements:
+    """Measure where the gradient angle goes in deep networks, and kappa of equiangular samples.
+
+    Section 7 expects 90 degrees and kappa 1. With theta^(l) ~ 3 pi/l the products of Eq. (10) tend
+    to (l/L)³, whose mean is 1/4.
+    """
+    limit = math.degrees(math.acos(0.25))
+    for depth in DEEP:
+        row = partial(Measurement, depth=depth)
+        for at in (10.0, 60.0, 90.0):
+            phi = float(theory.gradient_angle(math.radians(at), depth))
+            yield row("deep_gradient_angle", math.degrees(phi), 90.0, limit, at=at)
+        cosine = math.cos(float(theory.gradient_angle(math.radians(60.0), depth)))
+        kernel = np.full((SAMPLES, SAMPLES), cosine) + (1 - cosine) * np.eye(SAMPLES)
+        low, *_, high = np.linalg.eigvalsh(kernel)
+        yield row("deep_kappa", high / low, 1.0, 1 + SAMPLES / 3, n=SAMPLES)
 
 
 def kappa(angle: float, depth: int = 0, ratio: float = 1.0) -> float:
-    """Return the condition number of two samples' kernel, from their angle and norms' ratio.
-
-    The smaller eigenvalue is the determinant over the larger one: right for tiny angles.
-    """
+    """Return the condition number of two samples' kernel, right for tiny angles too."""
     phi = float(theory.gradient_angle(angle, depth))
     a, b = 1.0, ratio**2
     largest = (a + b + math.hypot(a - b, 2 * ratio * math.cos(phi))) / 2
@@ -46,10 +133,7 @@ def two_samples(setting: Setting) -> Measurements:
 
 
 def eigenvalues(setting: Setting) -> Measurements:
-    """Measure the larger eigenvalue of two samples' kernel beside the closed form of Eq. (44a).
-
-    It prints a factor of 1 before the product of the norms' squares where 2 is right.
-    """
+    """Measure the larger eigenvalue of two samples' kernel, where Eq. (44a) lacks a factor of 2."""
     b = UNEQUAL**2
     for depth, at in itertools.product(setting.depths, (10.0, 60.0)):
         phi = float(theory.gradient_angle(math.radians(at), depth))
@@ -61,4 +145,7 @@ def eigenvalues(setting: Setting) -> Measurements:
         yield Measurement("pair_lambda_max", largest, printed, right, depth=depth, n=2, at=at)
 
 
-EXPERIMENTS = (two_samples, eigenvalues)
+EXPERIMENTS = (
+    *(g_properties, embedding_expansion, observations, gradient_expansion, infinite_depth),
+    *(two_samples, eigenvalues),
+)

@@ -14,8 +14,7 @@ from ntk_conditioning.seeds import generator
 
 SIZES = (256, 1024, 4096)
 TRIALS = 4000
-#: Matrices of each size for each seed.
-COPIES = 40
+COPIES = 40  # matrices of each size for each seed
 
 
 def _generators(setting: Setting) -> Iterator[np.random.Generator]:

@@ -1,9 +1,8 @@
 """Where Theorem 4.5 ends at finite width: a pair so close that no unit tells it apart.
 
-A pair at angle theta lies on both sides of a unit's hyperplane with probability theta/pi. With m
-units per layer that is m theta/pi of them. Below one, the network is linear between the two: its
-gradient angle is theta times a constant near 1, that of a random linear map, and kappa grows as
-theta^-2 like the Gram matrix's, while at infinite width it grows as theta^-1.
+A pair at angle theta lies on both sides of m theta/pi of m units' hyperplanes. Below one, the
+network is linear between the two: its gradient angle is theta times a constant near 1, and kappa
+grows as theta^-2 like the Gram matrix's, while at infinite width it grows as theta^-1.
 """
 
 from __future__ import annotations
