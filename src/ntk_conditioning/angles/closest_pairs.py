@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 Real = NDArray[np.float32] | NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Distance = Callable[[Array, Array], Array]
 
 EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles: products run at full speed, and their result fits the cache.
@@ -57,11 +58,7 @@ class ClosestPair:
 
 
 def closest_pair(
-    x: Array,
-    distance: Callable[[Array, Array], Array],
-    *,
-    opposite: bool,
-    tile: int | None = None,
+    x: Array, distance: Distance, *, opposite: bool, tile: int | None = None
 ) -> ClosestPair:
     """Return the pair of rows of ``x`` (n, d), n >= 2, whose distance is smallest.
 
@@ -128,9 +125,7 @@ class _Search:
     ``_reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
     """
 
-    def __init__(
-        self, x: Array, distance: Callable[[Array, Array], Array], *, opposite: bool
-    ) -> None:
+    def __init__(self, x: Array, distance: Distance, *, opposite: bool) -> None:
         self._x, self._distance, self._opposite = x, distance, opposite
         self._mean = _unit_rows(x[:: math.ceil(len(x) / MEAN_OF)]).mean(axis=0)
         dtype = np.float32 if x.shape[1] <= LONGEST_SINGLE else np.float64

@@ -142,17 +142,13 @@ class _UnitGradients:
         Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
         """
         x = self.x[rows]
-        if self._map is None:
-            factors = gradient_factors(self.mlp, x)
-        else:
-            factors = GradientFactors((x @ self._map,), ())
+        linear = None if self._map is None else GradientFactors((x @ self._map,), ())
+        factors = linear or gradient_factors(self.mlp, x)
         norms = factors.squared_norms().sqrt_()
         self._norms[rows] = norms
         sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
-        alphas = [
-            alpha / torch.where(size > 0, size, 1).unsqueeze(1)
-            for alpha, size in zip(factors.alphas, sizes, strict=True)
-        ]
+        divisors = [torch.where(size > 0, size, 1).unsqueeze(1) for size in sizes]
+        alphas = [alpha / size for alpha, size in zip(factors.alphas, divisors, strict=True)]
         ratios = [(size / norms).unsqueeze(1) for size in sizes]
         alphas[-1] *= ratios[-1]  # where delta is 1
         deltas = [delta * ratio for delta, ratio in zip(factors.deltas, ratios, strict=False)]

@@ -233,12 +233,7 @@ class Layer:
     """
 
     def __init__(
-        self,
-        x: ArrayLike,
-        x2: ArrayLike | None = None,
-        *,
-        depth: int,
-        activation: Activation | str,
+        self, x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
     ) -> None:
         self.x = _samples(x)
         if depth < 0:

@@ -354,27 +354,28 @@ def test_near_duplicates_are_found(name, delta, spread):
     assert {found.i, found.j} <= {8, 22, 31}
 
 
-@pytest.mark.parametrize("name", ["relu", "erf"])
-def test_the_closest_of_many_near_duplicates_is_found(name):
+def many_near_duplicates():
     """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
-    rng = np.random.default_rng(0)
-    x = samples(40, 7, spread=0.2)
+    x, rng = samples(40, 7, spread=0.2), np.random.default_rng(0)
     near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=10)
     near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
-    assert_brute_force(np.concatenate([x, near]), 2, name, tile=16)
+    return np.concatenate([x, near])
+
+
+CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
+HARD = {  # samples, and how many candidates there may be
+    "many near duplicates": (many_near_duplicates(), 100),
+    "low contrast": (with_norms(CONTRAST, 0), 30),
+    "low contrast, norms": (with_norms(CONTRAST, 1e-3), 30),
+    "12 decades": (samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)), 30),
+}
 
 
 @pytest.mark.parametrize("name", ["relu", "erf"])
-@SPREADS
-def test_low_contrast_has_few_candidates(name, spread):
-    x = with_norms(1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40)), spread / 300)
-    assert assert_brute_force(x, 2, name).candidates < 30
-
-
-@pytest.mark.parametrize("name", ["relu", "erf"])
-def test_norms_may_differ_by_12_decades(name):
-    rng = np.random.default_rng(1)
-    assert_brute_force(samples(60, 8) * 10 ** rng.uniform(-6, 6, (60, 1)), 2, name, tile=25)
+@pytest.mark.parametrize("kind", HARD)
+def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(name, kind):
+    x, most = HARD[kind]
+    assert assert_brute_force(x, 2, name, tile=25).candidates < most
 
 
 @pytest.mark.parametrize("name", ["relu", "linear", "erf"])
