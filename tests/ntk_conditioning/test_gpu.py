@@ -8,7 +8,7 @@ import torch
 
 from ntk_conditioning.angles.min_angle import min_angle
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
@@ -16,33 +16,26 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 
 N, D = 150, 12
-HAS_GPU = torch.cuda.is_available()
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
-@pytest.fixture(
-    params=["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="no GPU"))]
-)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
+def device(request):
+    return request.param
 
 
-def network(depth: int, activation: str = "relu", device: str = "cpu") -> MLP:
-    generator = np.random.default_rng(depth)
-    return init_mlp(
-        D, depth=depth, width=40, activation=activation, generator=generator, device=device
-    )
+def network(depth, activation="relu", device="cpu"):
+    options = {"activation": activation, "generator": np.random.default_rng(depth)}
+    return init_mlp(D, depth=depth, width=40, device=device, **options)
 
 
-def samples(device: str = "cpu") -> torch.Tensor:
+def samples(device="cpu"):
     return torch.from_numpy(np.random.default_rng(9).standard_normal((N, D))).to(device)
 
 
 @pytest.mark.parametrize("tile", [None, 7, 64])
-@pytest.mark.parametrize("depth", [0, 1, 5])
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_kernels_are_those_of_the_processor(
-    device: str, activation: str, depth: int, tile: int | None
-) -> None:
+@pytest.mark.parametrize(("activation", "depth"), [("relu", 0), ("relu", 5), ("tanh", 1)])
+def test_kernels_are_those_of_the_processor(device, activation, depth, tile):
     expected = empirical.ntk(network(depth, activation), samples())
     found = empirical.ntk(network(depth, activation, device), samples(device), tile=tile)
     assert found.device.type == device
@@ -51,7 +44,7 @@ def test_kernels_are_those_of_the_processor(
     assert torch.allclose(found.cpu(), expected, rtol=0, atol=1e-12 * largest)
 
 
-def test_single_precision_is_not_rounded_to_less(device: str) -> None:
+def test_single_precision_is_not_rounded_to_less(device):
     """TF32 keeps 10 bits; a smooth activation lets kernels be compared entry by entry."""
     torch.set_float32_matmul_precision("high")  # what a caller may have allowed
     try:
@@ -63,7 +56,7 @@ def test_single_precision_is_not_rounded_to_less(device: str) -> None:
     assert float((found.cpu() - exact).abs().max()) < 1e-5 * float(exact.abs().max())
 
 
-def test_extreme_eigenvalues_are_those_of_the_whole_spectrum(device: str) -> None:
+def test_extreme_eigenvalues_are_those_of_the_whole_spectrum(device):
     expected = conditioning(empirical.ntk(network(5), samples()).numpy())
     found = extreme_conditioning(empirical.ntk(network(5, device=device), samples(device)))
     assert found.kappa is not None
@@ -71,8 +64,8 @@ def test_extreme_eigenvalues_are_those_of_the_whole_spectrum(device: str) -> Non
     assert found.lambda_min == pytest.approx(expected.lambda_min, rel=1e-8)
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="no GPU")
-def test_a_kernel_is_conditioned_in_its_own_memory() -> None:
+@NEEDS_GPU
+def test_a_kernel_is_conditioned_in_its_own_memory():
     n = 4 * PANEL
     factor = torch.randn(n, 2 * n, dtype=torch.float64, device="cuda")
     k = factor @ factor.T
@@ -85,27 +78,18 @@ def test_a_kernel_is_conditioned_in_its_own_memory() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 5])
-def test_the_smallest_angle_is_between_the_same_samples(device: str, depth: int) -> None:
+def test_the_smallest_angle_is_between_the_same_samples(device, depth):
     expected = min_angle(network(depth), samples())
     found = min_angle(network(depth, device=device), samples(device), tile=32)
     assert (found.i, found.j) == (expected.i, expected.j)
     assert found.angle == pytest.approx(expected.angle, rel=1e-7)
 
 
-def test_angles_between_neurons_are_those_of_the_processor(device: str) -> None:
-    both = [
-        layer_angles(
-            draw_network(
-                D,
-                [30, 20, 30],
-                activation="tanh",
-                generator=np.random.default_rng(3),
-                device=where,
-            ),
-            samples(where)[:3],
-        )
-        for where in ("cpu", device)
-    ]
-    for expected, found in zip(*both, strict=True):
+def test_angles_between_neurons_are_those_of_the_processor(device):
+    def angles(where):
+        options = {"activation": "tanh", "generator": np.random.default_rng(3), "device": where}
+        return layer_angles(draw_network(D, [30, 20, 30], **options), samples(where)[:3])
+
+    for expected, found in zip(angles("cpu"), angles(device), strict=True):
         assert found.cos_mean == pytest.approx(expected.cos_mean, rel=1e-10, abs=1e-15)
         assert found.cos_norm == pytest.approx(expected.cos_norm, rel=1e-8)

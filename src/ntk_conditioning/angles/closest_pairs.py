@@ -22,12 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.angles.pairs import upper_tiles
+from ntk_conditioning.angles.pairs import spans, upper_tiles
 
 Array = NDArray[np.float64]
 Real = NDArray[np.float32] | NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+Distance = Callable[[Array, Array], Array]
 
+EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles: products run at full speed, and their result fits the cache.
 TILE = 1024
 # Entries of the arrays in which rows of pairs are gathered, to bound the memory.
@@ -55,11 +58,7 @@ class ClosestPair:
 
 
 def closest_pair(
-    x: Array,
-    distance: Callable[[Array, Array], Array],
-    *,
-    opposite: bool,
-    tile: int | None = None,
+    x: Array, distance: Distance, *, opposite: bool, tile: int | None = None
 ) -> ClosestPair:
     """Return the pair of rows of ``x`` (n, d), n >= 2, whose distance is smallest.
 
@@ -68,21 +67,14 @@ def closest_pair(
     distances the lowest is returned. Rows must not be zero; their norms do not enter. The memory
     needed is that of ``x`` in float32, and a few tiles of side ``tile``.
 
-    >>> import numpy as np
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [1e9, 1.0]])
-    >>> pair = closest_pair(x, lambda w, theta: w, opposite=False)
-    >>> pair.i, pair.j, pair.distance
-    (0, 2, 5e-19)
+    >>> closest_pair(x, lambda w, theta: w, opposite=False)
+    ClosestPair(distance=5e-19, i=0, j=2, candidates=1)
     """
-    n, d = x.shape
-    tile = tile or TILE
-    mean = _unit_rows(x[:: math.ceil(n / MEAN_OF)]).mean(axis=0)
-    coarse = _Screen(x, mean, np.float32 if d <= LONGEST_SINGLE else np.float64)
     search = _Search(x, distance, opposite=opposite)
-    for rows, columns in upper_tiles(n, tile):
-        search.see(coarse.product(rows, columns), coarse, rows, columns, mean)
-    i, j = search.pair
-    return ClosestPair(search.distance, i, j, search.candidates)
+    for rows, columns in upper_tiles(len(x), tile or TILE):
+        search.see(rows, columns)
+    return ClosestPair(*search.best, search.candidates)
 
 
 class _Screen:
@@ -96,25 +88,18 @@ class _Screen:
         n, d = x.shape
         unit = float(np.finfo(dtype).eps) / 2
         gamma = (d + 16) * unit / (1 - (d + 16) * unit)
-        # b is itself summed in float64
-        margin = 2 * gamma + (d + 2) * float(np.finfo(np.float64).eps)
+        margin = 2 * gamma + (d + 2) * EPS  # b is itself summed in float64
         self._rows: Real = np.empty((n, d + 2), dtype)
         largest = 0.0
-        step = max(1, GATHERED // d)
-        for part in (slice(start, start + step) for start in range(0, n, step)):
+        for part in spans(n, max(1, GATHERED // d)):
             self._rows[part, :d] = _unit_rows(x[part]) - mean
             v = self._rows[part, :d].astype(np.float64)
             b = np.einsum("nd,nd->n", v, v) / 2
             self._rows[part, d] = 1
             self._rows[part, d + 1] = -(1 - margin) * b
             largest = max(largest, float(b.max()))
-        self.chord_error = (d + 8) * float(np.finfo(np.float64).eps)
+        self.chord_error = (d + 8) * EPS
         self.loss = 4 * margin * largest
-
-    def limit(self, w: float) -> float:
-        """Return the w̃ that pairs may have if theirs is at most ``w``."""
-        chord: float = math.sqrt(2 * w) + self.chord_error
-        return chord * chord / 2
 
     def product(self, rows: slice, columns: slice) -> Real:
         """Return the product of augmented rows; see the top of this module."""
@@ -122,24 +107,35 @@ class _Screen:
         left[:, [-2, -1]] = left[:, [-1, -2]]
         return np.asarray(left @ self._rows[columns].T)
 
+    def within(self, product: Real, w: float, *, opposite: bool) -> Mask:
+        """Return which pairs may have 1 - cos θ or, if ``opposite``, 1 + cos θ up to ``w``."""
+        chord = math.sqrt(2 * w) + self.chord_error
+        limit = chord * chord / 2
+        # rounded outwards in float32
+        mask: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
+        if opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
+            beyond = limit + self.loss + 4 * self.chord_error - 2
+            mask |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
+        return mask
+
 
 class _Search:
-    """The smallest distance so far, of rows ``pair``.
+    """The smallest distance so far, and its rows: ``best``.
 
-    ``reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
+    ``_reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
     """
 
-    def __init__(
-        self, x: Array, distance: Callable[[Array, Array], Array], *, opposite: bool
-    ) -> None:
+    def __init__(self, x: Array, distance: Distance, *, opposite: bool) -> None:
         self._x, self._distance, self._opposite = x, distance, opposite
-        self.distance, self.pair, self.reach = math.inf, (-1, -1), math.inf
-        self.candidates = 0
+        self._mean = _unit_rows(x[:: math.ceil(len(x) / MEAN_OF)]).mean(axis=0)
+        dtype = np.float32 if x.shape[1] <= LONGEST_SINGLE else np.float64
+        self._coarse = _Screen(x, self._mean, dtype)
+        self.best, self.candidates, self._reach = (math.inf, -1, -1), 0, math.inf
 
-    def see(self, product: Real, screen: _Screen, rows: slice, columns: slice, mean: Array) -> None:
+    def see(self, rows: slice, columns: slice) -> None:
         """Compute those pairs of a tile that may have the smallest distance."""
-        diagonal = rows == columns
-        if diagonal:
+        screen, product = self._coarse, self._coarse.product(rows, columns)
+        if rows == columns:
             product[np.tril_indices(len(product))] = -np.inf
         elif not self._within(np.array([product.max(), product.min()]), screen).any():
             return
@@ -148,11 +144,11 @@ class _Search:
         first = np.divmod([int(np.argmax(product))], product.shape[1])
         self._compute(*first, rows, columns)
         mask = self._within(product, screen)
-        if diagonal:
+        if rows == columns:
             mask = np.triu(mask, 1)
         if np.count_nonzero(mask) > max(1, CROWDED * mask.size):
-            screen = _Screen(np.concatenate([self._x[rows], self._x[columns]]), mean, np.float64)
-            split = len(product)
+            both = np.concatenate([self._x[rows], self._x[columns]])
+            screen, split = _Screen(both, self._mean, np.float64), len(product)
             product = screen.product(slice(0, split), slice(split, None))
             mask &= self._within(product, screen)
         mask[first] = False
@@ -167,39 +163,34 @@ class _Search:
             self._compute(i[part], j[part], rows, columns)
 
     def _within(self, product: Real, screen: _Screen) -> Mask:
-        limit = screen.limit(self.reach * (1 + NEARLY_EQUAL))
-        # rounded outwards in float32
-        mask: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
-        if self._opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
-            beyond = limit + screen.loss + 4 * screen.chord_error - 2
-            mask |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
-        return mask
+        return screen.within(product, self._reach * (1 + NEARLY_EQUAL), opposite=self._opposite)
 
-    def _compute(
-        self, i: NDArray[np.intp], j: NDArray[np.intp], rows: slice, columns: slice
-    ) -> None:
+    def _compute(self, i: Indices, j: Indices, rows: slice, columns: slice) -> None:
         if not len(i):
             return
         i, j = i + rows.start, j + columns.start
-        theta = angles_between(scaled(self._x[i]), scaled(self._x[j]))
+        theta = angles_between(self._x[i], self._x[j])
         w = 2 * np.sin(theta / 2) ** 2
         self.candidates += len(w)
-        self.reach = min(self.reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
-        distances = self._distance(w, theta)
-        least = float(distances.min())
-        for at in np.flatnonzero(distances == least):
-            best = min((self.distance, *self.pair), (least, int(i[at]), int(j[at])))
-            self.distance, self.pair = best[0], best[1:]
+        self._reach = min(self._reach, float(w.min(initial=math.inf, where=w <= RIGHT_ANGLE)))
+        self.best = min(self.best, lowest(self._distance(w, theta), i, j))
 
 
-def scaled(x: Array) -> Array:
+def lowest(values: Array, i: Indices, j: Indices) -> tuple[float, int, int]:
+    """Return the smallest value (k,) and the lowest of the pairs ``i``, ``j`` that have it."""
+    ties = np.flatnonzero(values == values.min())
+    pairs = zip(values[ties].tolist(), i[ties].tolist(), j[ties].tolist(), strict=True)
+    return min(pairs)
+
+
+def _scaled(x: Array) -> Array:
     """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
     exponent = np.frexp(np.abs(x).max(axis=1))[1]
     return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
 
 
 def _unit_rows(x: Array) -> Array:
-    x = scaled(x)
+    x = _scaled(x)
     return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
 
 
@@ -210,10 +201,10 @@ def angles_between(x: Array, y: Array) -> Array:
     value and its error, so that no digit of a tiny remainder is lost, whatever the norms. Angles
     near π are right to eps.
 
-    >>> import numpy as np
     >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
     array([1.e-20])
     """
+    x, y = _scaled(x), _scaled(y)
     squares = np.einsum("kd,kd->k", y, y)
     scale = np.einsum("kd,kd->k", x, y) / squares
     product, error = _exact_product(scale[:, None], y)
@@ -227,9 +218,8 @@ def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
-    return product, a_low * b_low - (
-        ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
-    )
+    rest = ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
+    return product, a_low * b_low - rest
 
 
 def _halves(a: Array) -> tuple[Array, Array]:

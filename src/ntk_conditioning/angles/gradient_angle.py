@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ntk_conditioning.angles.pairs import ZeroRowError
+from ntk_conditioning.angles.pairs import ZeroRowError, spans
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
 
@@ -39,13 +39,9 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
         ShapeError: if the rows do not fit the network or each other.
         ZeroGradientError: if a gradient is zero.
 
-    >>> import numpy as np
     >>> from ntk_conditioning.networks import activations
-    >>> from ntk_conditioning.networks.mlp import init_mlp
-    >>> relu, generator = activations.get("relu"), np.random.default_rng(0)
-    >>> model = init_mlp(2, depth=0, width=1, activation=relu, generator=generator)
-    >>> x1 = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    >>> x2 = torch.tensor([[3.0, 3e-10]], dtype=torch.float64)
+    >>> model = MLP((torch.ones(1, 2, dtype=torch.float64),), activations.get("linear"))
+    >>> x1, x2 = torch.tensor([[[1.0, 0.0]], [[3.0, 3e-10]]], dtype=torch.float64)
     >>> round(pair_angle(model, x1, x2).item() / 1e-10, 12)
     1.0
     """
@@ -54,9 +50,8 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     if x1.shape != x2.shape:
         raise ShapeError(f"{len(x1)} rows cannot be paired with {len(x2)}")
     exact = mlp.to(torch.float64)
-    angles = torch.empty(len(x1), dtype=torch.float64, device=x1.device)
-    for start in range(0, len(x1), PAIRS_AT_ONCE):
-        chunk = slice(start, start + PAIRS_AT_ONCE)
+    angles = x1.new_empty(len(x1), dtype=torch.float64)
+    for chunk in spans(len(x1), PAIRS_AT_ONCE):
         angles[chunk] = _pair_angle(exact, x1[chunk].double(), x2[chunk].double())
     return angles
 
@@ -79,10 +74,7 @@ class _Change(NamedTuple):
 
 
 def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
-    along_rays = mlp.activation.homogeneous or mlp.depth == 0
-    base, other = _by_norm(x1, x2)
-    alphas = [_across_the_ray(base, other) if along_rays else _Change(base, other - base)]
-    slopes = []
+    alphas, slopes = [_first_change(mlp, x1, x2)], []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
         value, slope = _activation_change(mlp.activation, alphas[-1].times(weight.T))
         alphas.append(value.scaled(mlp.scale(layer)))
@@ -92,19 +84,36 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     parts = [_layer_parts(alphas[-1], delta)]
     for layer in range(mlp.depth, 0, -1):
         slope, back = slopes[layer - 1], delta.times(mlp.weights[layer])
-        delta = _Change(
-            slope.value * back.value, slope.value * back.change + slope.change * back.moved
-        )
+        change = slope.value * back.change + slope.change * back.moved
+        delta = _Change(slope.value * back.value, change)
         parts.append(_layer_parts(alphas[layer - 1], delta))
 
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
     u2 = squared.sum(dim=0)
-    zero = torch.nonzero((u2 == 0) | (squared_moved.sum(dim=0) == 0))
-    if len(zero):
+    if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
         raise ZeroGradientError("a gradient of the pair is zero and has no direction")
     mean = (squared * along).sum(dim=0) / u2
     across2 = (across + squared * (along - mean).square()).sum(dim=0)
     return torch.atan2((across2 / u2).sqrt(), 1 + mean)
+
+
+def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> _Change:
+    """Return the shorter row of each pair, and its change: one to a far shorter row would cancel.
+
+    The gradient of a homogeneous network grows with its input and keeps its direction. So of two
+    rows at less than 60 degrees the longer is then shrunk until the difference is orthogonal to the
+    shorter: a difference in norm would only add rounding errors.
+    """
+    norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
+    base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
+    difference = other - base
+    if mlp.depth and not mlp.activation.homogeneous:
+        return _Change(base, difference)
+    along = (_dot(base, difference) / _dot(base, base)).unsqueeze(1)
+    stretch = 1 + along
+    across = (difference - along * base) / stretch
+    near = stretch * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
+    return _Change(base, torch.where(near, across, difference))
 
 
 def _layer_parts(alpha: _Change, delta: _Change) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -132,28 +141,6 @@ def _split(v: _Change) -> tuple[Tensor, Tensor, Tensor]:
     c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)
     r = v.change - c.unsqueeze(1) * v.value
     return c, _dot(r, r), squared
-
-
-def _by_norm(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the shorter and the longer row of each pair: a change to a far shorter row cancels."""
-    norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
-    return torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
-
-
-def _across_the_ray(base: Tensor, other: Tensor) -> _Change:
-    """Return the shorter row of each pair and its difference to the other, moved along its ray.
-
-    The gradient of a homogeneous network grows with its input and keeps its direction. So of two
-    rows at less than 60 degrees the longer is shrunk until the difference is orthogonal to the
-    shorter: a difference in norm would only add rounding errors.
-    """
-    shorter, longer = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (base, other))
-    difference = other - base
-    along = (_dot(base, difference) / _dot(base, base)).unsqueeze(1)
-    stretch = 1 + along
-    across = (difference - along * base) / stretch
-    near = stretch * shorter > 0.5 * longer
-    return _Change(base, torch.where(near, across, difference))
 
 
 def _activation_change(activation: Activation, z: _Change) -> tuple[_Change, _Change]:

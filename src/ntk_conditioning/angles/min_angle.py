@@ -26,18 +26,10 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
-from ntk_conditioning.angles.pairs import MinAngle, find_duplicates
+from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, spans
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks.gradient_tiles import (
-    Panel,
-    Panels,
-    Products,
-    factor_bytes,
-    full_precision,
-    panel_rows,
-    tile_shape,
-    tiles,
-)
+from ntk_conditioning.networks import gradient_tiles
+from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
 from ntk_conditioning.networks.mlp import (
     MLP,
     GradientFactors,
@@ -64,17 +56,13 @@ class NonFiniteGradientError(UserError):
     """The gradient at a sample is not finite, so that no angle to it exists."""
 
 
-class TooFewSamplesError(UserError):
-    """There are fewer than two samples to take an angle between."""
-
-
 @torch.no_grad()
 def min_angle(
     mlp: MLP,
     x: Tensor,
     *,
     tile: int | None = None,
-    memory: int | None = None,
+    memory: int = MEMORY,
     exclude_duplicates: bool = False,
 ) -> MinAngle:
     """Return the smallest angle between the gradients at any two rows of ``x`` (n, d).
@@ -82,46 +70,41 @@ def min_angle(
     The result is that of float64, whatever the network's type, and of equal angles that of the
     lowest pair. Pairs of equal rows are counted; their angle is exactly 0, unless
     ``exclude_duplicates`` keeps one row of each value only. ``memory`` is what the gradients may
-    take, in bytes, by default `MEMORY`: if it does not hold those of all samples in float32, some
-    are computed more than once. ``tile`` is the side of a tile, by default a shape that suits the
-    device.
+    take, in bytes: if it does not hold those of all samples in float32, some are computed more than
+    once. ``tile`` is the side of a tile, by default a shape that suits the device.
 
     Raises:
         ShapeError: if ``x`` does not fit the network.
-        TooFewSamplesError: if there are no two (distinct) rows.
+        UserError: if there are no two (distinct) rows.
         ZeroGradientError: if the gradient at a row is zero.
         NonFiniteGradientError: if it overflows, or the row has entries that are not finite.
     """
     check_inputs(mlp, x)
     duplicates = find_duplicates(x.numpy(force=True))
-    kept = torch.from_numpy(duplicates.first).to(x.device)
-    distinct = (x if len(kept) == len(x) else x[kept]).double()
-    gradients = _UnitGradients(mlp.to(torch.float64), distinct)
-    shape = (tile, tile) if tile else (TILE if x.device.type == "cpu" else tile_shape(x.device))
-    shape = (min(shape[0], len(kept)), min(shape[1], len(kept)))
-    size = panel_rows(
-        len(kept),
-        row_bytes=gradients.row_bytes,
-        memory=MEMORY if memory is None else memory,
-        least=shape[0],
-    )
-    panels = Panels(len(kept), size, gradients.rounded)
-    with full_precision():
+    first = torch.from_numpy(duplicates.first).to(x.device)
+    n = len(first)
+    gradients = _UnitGradients(mlp.to(torch.float64), (x if n == len(x) else x[first]).double())
+    usual = TILE if x.device.type == "cpu" else gradient_tiles.tile_shape(x.device)
+    rows, columns = (tile, tile) if tile else usual
+    shape = min(rows, n), min(columns, n)
+    row_bytes = gradients.row_bytes
+    size = gradient_tiles.panel_rows(n, row_bytes=row_bytes, memory=memory, least=shape[0])
+    panels = Panels(n, size, gradients.rounded)
+    with gradient_tiles.full_precision():
         for number in range(len(panels.spans)):
             panels.load(number)
-        gradients.require_directions(kept)
+        gradients.require_directions(first)
         if duplicates.example is not None and not exclude_duplicates:
             return MinAngle(0.0, *duplicates.example, duplicates=duplicates.pairs, candidates=0)
-        if len(kept) < 2:
-            raise TooFewSamplesError(
-                f"{len(kept)} distinct samples have no smallest angle; give two"
-            )
+        if n < 2:
+            raise UserError(f"{n} distinct samples have no smallest angle; give two")
         search = _Search(gradients, shape)
         for i, j in panels.pairs():
-            search.screen(panels, i, j)
+            search.screen(panels[i], panels[j])
         search.refine()
-    first, second = kept[list(search.pair)].tolist()
-    return MinAngle(search.angle, first, second, duplicates.pairs, search.refined)
+    angle, *pair = search.best
+    i, j = first[pair].tolist()
+    return MinAngle(angle, i, j, duplicates.pairs, search.refined)
 
 
 class _UnitGradients:
@@ -134,16 +117,13 @@ class _UnitGradients:
         self.mlp, self.x = mlp, x
         # In a linear network delta is the same for all samples: one block from one linear map.
         self._map = linear_map(mlp) if is_linear(mlp) else None
-        self._blocks = mlp.depth + 1 if self._map is None else 1
-        self.rest = x.new_zeros(self._blocks, len(x), dtype=torch.float32)
+        linear = self._map is not None
+        blocks = 1 if linear else mlp.depth + 1
+        factors = 0 if linear else gradient_tiles.factor_bytes(mlp, torch.float32)
+        #: What one sample takes in float32.
+        self.row_bytes = mlp.dim * torch.float32.itemsize + factors
+        self.rest = x.new_zeros(blocks, len(x), dtype=torch.float32)
         self._norms = x.new_empty(len(x))
-
-    @property
-    def row_bytes(self) -> int:
-        """What one sample takes in float32."""
-        inputs = self.mlp.dim * torch.float32.itemsize
-        factors = factor_bytes(self.mlp, torch.float32) if self._map is None else 0
-        return inputs + factors
 
     def rounding(self, dtype: torch.dtype) -> float:
         """Return how far a cosine may be off that is computed from factors of this type.
@@ -162,17 +142,13 @@ class _UnitGradients:
         Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
         """
         x = self.x[rows]
-        if self._map is None:
-            factors = gradient_factors(self.mlp, x)
-        else:
-            factors = GradientFactors((x @ self._map,), ())
+        linear = None if self._map is None else GradientFactors((x @ self._map,), ())
+        factors = linear or gradient_factors(self.mlp, x)
         norms = factors.squared_norms().sqrt_()
         self._norms[rows] = norms
         sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
-        alphas = [
-            alpha / torch.where(size > 0, size, 1).unsqueeze(1)
-            for alpha, size in zip(factors.alphas, sizes, strict=True)
-        ]
+        divisors = [torch.where(size > 0, size, 1).unsqueeze(1) for size in sizes]
+        alphas = [alpha / size for alpha, size in zip(factors.alphas, divisors, strict=True)]
         ratios = [(size / norms).unsqueeze(1) for size in sizes]
         alphas[-1] *= ratios[-1]  # where delta is 1
         deltas = [delta * ratio for delta, ratio in zip(factors.deltas, ratios, strict=False)]
@@ -182,18 +158,15 @@ class _UnitGradients:
     def rounded(self, span: slice) -> GradientFactors:
         """Return unit gradients in float32, and fill ``rest``."""
         result: GradientFactors | None = None
-        for top in range(span.start, span.stop, EXACT_AT_ONCE):
-            rows = slice(top, min(top + EXACT_AT_ONCE, span.stop))
+        for rows in spans(span.stop, EXACT_AT_ONCE, start=span.start):
             unit, shares = self.exact(rows)
-            here = slice(rows.start - span.start, rows.stop - span.start)
             after = shares.square().flip(0).cumsum(0).flip(0)[1:]
             self.rest[:-1, rows] = after.sqrt().float()
-            if result is None:
-                result = unit.empty(span.stop - span.start, torch.float32)
-            for rounded, exact_rows in zip(
-                (*result.alphas, *result.deltas), (*unit.alphas, *unit.deltas), strict=True
-            ):
-                rounded[here] = exact_rows
+            result = result or unit.empty(span.stop - span.start, torch.float32)
+            here = result.rows(slice(rows.start - span.start, rows.stop - span.start))
+            parts = zip((*here.alphas, *here.deltas), (*unit.alphas, *unit.deltas), strict=True)
+            for rounded, exact in parts:
+                rounded.copy_(exact)
         assert result is not None
         return result
 
@@ -215,7 +188,8 @@ class _UnitGradients:
 class _Search:
     """The pair of the smallest angle: first by float32, then float64, then the accurate formula.
 
-    ``_floor`` is a proven lower bound of the largest cosine.
+    ``best`` is the smallest angle and its pair; ``_floor`` a proven lower bound of the largest
+    cosine.
     """
 
     def __init__(self, gradients: _UnitGradients, shape: tuple[int, int]) -> None:
@@ -225,25 +199,26 @@ class _Search:
         self._products = Products(gradients.rest, shape)
         self._buffers = gradients.rest.new_empty(2, math.prod(shape))
         self._waiting: list[tuple[Tensor, Tensor]] = []
-        self._best = (math.inf, 0, 0)
+        self.best = (math.inf, 0, 0)
         self.refined = 0
 
-    @property
-    def angle(self) -> float:
-        return self._best[0]
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        return self._best[1:]
-
-    def screen(self, panels: Panels, i: int, j: int) -> None:
+    def screen(self, here: Panel, there: Panel) -> None:
         """Keep all pairs between two panels that may be the one."""
-        here, there = panels[i], panels[j]
-        for r, c in tiles(here.span, there.span, self._shape, upper=True):
-            self._screen_tile(here, there, r, c)
+        for r, c in gradient_tiles.tiles(here.span, there.span, self._shape, upper=True):
+            for in_tile, cosine in self._possible(here.rows(r), there.rows(c), r, c):
+                if not len(cosine):
+                    continue
+                self._floor = max(self._floor, float(cosine.max()) - self._single)
+                possible = cosine >= self._floor - self._single
+                pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
+                self._waiting.append((pairs, cosine[possible]))
+                if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
+                    self.refine()
 
-    def _screen_tile(self, here: Panel, there: Panel, r: slice, c: slice) -> None:
-        rows, columns = here.rows(r), there.rows(c)
+    def _possible(
+        self, rows: GradientFactors, columns: GradientFactors, r: slice, c: slice
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield pairs (k, 2) of a tile that may be the one, with their cosines in float32."""
         shape = (r.stop - r.start, c.stop - c.start)
         total, bound = (b[: math.prod(shape)].view(shape) for b in self._buffers.unbind())
         total.zero_()
@@ -255,28 +230,15 @@ class _Search:
             torch.addr(total, rest[block, r], rest[block, c], out=bound)
             if float(bound.max()) < self._floor - self._single:
                 return
-            remaining = len(rest) - 1 - block
-            possible = bound >= self._floor - self._single
-            if remaining and GATHERING * int(possible.count_nonzero()) > remaining * bound.numel():
+            possible, left = bound >= self._floor - self._single, len(rest) - 1 - block
+            if left and GATHERING * int(possible.count_nonzero()) > left * bound.numel():
                 continue
             pairs = torch.nonzero(possible)
-            if not remaining:
-                self._keep(pairs, total[pairs[:, 0], pairs[:, 1]], r, c)
-                return
-            for part in _parts(pairs):
-                self._keep(part, cosines(rows, columns, part), r, c)
+            if left:
+                yield from ((part, cosines(rows, columns, part)) for part in _parts(pairs))
+            else:
+                yield pairs, total[pairs[:, 0], pairs[:, 1]]
             return
-
-    def _keep(self, in_tile: Tensor, cosine: Tensor, r: slice, c: slice) -> None:
-        """Let the pairs ``in_tile`` of a tile wait, with their cosines in float32."""
-        if not len(in_tile):
-            return
-        self._floor = max(self._floor, float(cosine.max()) - self._single)
-        possible = cosine >= self._floor - self._single
-        pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
-        self._waiting.append((pairs, cosine[possible]))
-        if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
-            self.refine()
 
     def refine(self) -> None:
         """Compute the angles of the waiting pairs and remember the smallest."""
@@ -297,25 +259,23 @@ class _Search:
         return cosines(factors, factors, place)
 
     def _measure(self, pairs: Tensor) -> None:
-        mlp, x = self._gradients.mlp, self._gradients.x
-        angles = pair_angle(mlp, x[pairs[:, 0]], x[pairs[:, 1]])
+        x = self._gradients.x
+        angles = pair_angle(self._gradients.mlp, x[pairs[:, 0]], x[pairs[:, 1]])
         self.refined += len(pairs)
-        lost = torch.nonzero(angles.isnan()).squeeze(1)
-        if len(lost):
-            i, j = pairs[lost[0]].tolist()
+        if angles.isnan().any():
+            i, j = pairs[angles.isnan()][0].tolist()
             raise NonFiniteGradientError(
                 f"the angle between the distinct samples {i} and {j} is out of float64's range: "
                 "their gradients have layers too small to square; scale the samples"
             )
-        nearest = torch.nonzero(angles == angles.min()).squeeze(1)
+        nearest = angles == angles.min()
         for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
-            self._best = min(self._best, (angle, i, j))
+            self.best = min(self.best, (angle, i, j))
 
 
 def _parts(pairs: Tensor) -> Iterator[Tensor]:
     """Yield as many pairs as are gathered at once."""
-    for start in range(0, len(pairs), GATHERED_AT_ONCE):
-        yield pairs[start : start + GATHERED_AT_ONCE]
+    return (pairs[part] for part in spans(len(pairs), GATHERED_AT_ONCE))
 
 
 def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:

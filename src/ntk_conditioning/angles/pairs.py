@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,32 +60,28 @@ class Duplicates:
 def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     """Return which rows of ``x`` (n, d) equal an earlier row in every entry.
 
-    Equal rows have equal hashes. So only rows that share their hash are compared, entry by entry:
-    sorting all rows of a large dataset takes long and copies it.
+    Only rows that share their hash are compared, entry by entry: sorting all rows of a large
+    dataset takes long and copies it.
 
-    >>> import numpy as np
-    >>> duplicates = find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-    >>> duplicates.first.tolist(), duplicates.pairs, duplicates.example
-    ([0, 1], 1, (0, 2))
+    >>> find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    Duplicates(first=array([0, 1]), pairs=1, example=(0, 2))
     """
     # 0.0 is added because -0.0 equals it, with other bytes.
     hashes = np.fromiter((hash((row + 0.0).tobytes()) for row in x), np.int64, len(x))
     _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     suspects = np.flatnonzero(sizes[group] > 1)
+    rows = np.arange(len(x))
     if not len(suspects):
-        return Duplicates(np.arange(len(x)), 0, None)
+        return Duplicates(rows, 0, None)
     _, first, inverse, counts = np.unique(
         x[suspects], axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
-    earlier = np.arange(len(x))  # the first row of each row's value
+    earlier = rows.copy()  # the first row of each row's value
     earlier[suspects] = suspects[first[inverse.reshape(-1)]]
-    later = np.flatnonzero(earlier != np.arange(len(x)))
-    example = None
-    if pairs:
-        best = later[np.lexsort((later, earlier[later]))[0]]
-        example = (int(earlier[best]), int(best))
-    return Duplicates(np.delete(np.arange(len(x)), later), pairs, example)
+    later = np.flatnonzero(earlier != rows)
+    pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
+    example = min(zip(earlier[later].tolist(), later.tolist(), strict=True), default=None)
+    return Duplicates(np.delete(rows, later), pairs, example)
 
 
 def require_directions(x: NDArray[np.floating]) -> None:
@@ -97,12 +94,15 @@ def require_directions(x: NDArray[np.floating]) -> None:
         )
 
 
+def spans(n: int, size: int, *, start: int = 0) -> Iterator[slice]:
+    """Yield the slices of ``size`` that cover the range from ``start`` to ``n``."""
+    return (slice(top, min(top + size, n)) for top in range(start, n, size))
+
+
 def upper_tiles(n: int, tile: int) -> Iterator[tuple[slice, slice]]:
     """Yield the row and column slices of the tiles that cover the upper triangle of n × n.
 
     >>> [(r.start, c.start) for r, c in upper_tiles(5, 3)]
     [(0, 0), (0, 3), (3, 3)]
     """
-    for top in range(0, n, tile):
-        for left in range(top, n, tile):
-            yield slice(top, min(top + tile, n)), slice(left, min(left + tile, n))
+    return combinations_with_replacement(spans(n, tile), 2)

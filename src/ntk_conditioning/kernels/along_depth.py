@@ -22,9 +22,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import squareform
 
+from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.kernels.infinite import EQUAL_NORMS, SamplesError, layer_at
-from ntk_conditioning.networks import activations
+from ntk_conditioning.kernels.infinite import EQUAL_NORMS, Layer, SamplesError
 from ntk_conditioning.networks.activations import Activation
 
 Array = NDArray[np.float64]
@@ -93,75 +93,50 @@ def along_depth(
     Raises:
         SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is
             negative.
-        ZeroRowError, UnknownActivationError: as `infinite.layer_at`.
+        ZeroRowError, UnknownActivationError: as `infinite.Layer`.
 
     >>> [layer] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
     >>> (layer.nngp.pairs * np.pi).round(12)
     array([1.])
     """
-    sigma = activations.get(activation) if isinstance(activation, str) else activation
-    wanted = sorted(set(depths))
-    start = layer_at(x, depth=min([0, *wanted]), activation=sigma)
-    walk = _Walk(sigma, _one_square(start.x), start.matrix(lambda pairs: pairs.w))
-    for before, depth in zip([0, *wanted], wanted, strict=False):
-        for _ in range(depth - before):
-            walk.step()
-        yield Kernels(depth, *walk.correlations())
-
-
-class _Walk:
-    """Cosine distances ``w`` and ``e`` of both kernels (k + 1,); `step` adds a layer.
-
-    The last is of a pair that is no pair of samples: its correlation in the input is the largest
-    absolute one of all, and stays no smaller than theirs.
-    """
-
-    def __init__(self, activation: Activation, q: float, distances: Array) -> None:
-        self._activation, self._q = activation, q
-        w = distances[np.triu_indices(len(distances), 1)]
-        self.w = np.append(w, np.minimum(w, 2 - w).min())
-        self.e = self.w.copy()
-        self._share = 1.0  # of the last layer in the diagonal of the NTK
-        self._error = self._ntk_error = ROUNDING
-        self._layer, self._made_for = dual(activation, np.array([q])), q
-
-    def step(self) -> None:
-        """Go through a layer."""
-        q = self._q
-        if abs(q - self._made_for) > EQUAL_NORMS * q:
-            self._layer, self._made_for = dual(self._activation, np.array([q])), q
-        self._q = float(self._layer.variances[0])
-        below = float(self._layer.slopes[0]) * q / self._q
-        share = self._share = self._share / (self._share + below)
-        closest, added = self.w[-1], ROUNDING + self._layer.error
-        for part in (slice(top, top + PART) for top in range(0, len(self.w), PART)):
-            w, e = self.w[part], self.e[part]
-            self.w[part], h = pair_cosine_distances(self._layer, w)
-            self.e[part] = share * self.w[part] + (1 - share) * (e + h - e * h)
-        near, far = float(h[-1]), float(self.e[-1])
-        error = min(1.0, below * (1 - near)) * self._error + added
-        shrunk = (1 - near) * self._ntk_error + (1 - far) * self._error / max(closest, EPS)
-        self._ntk_error = (
-            min(max(self._ntk_error, error), share * error + (1 - share) * shrunk) + added
-        )
-        self._error = error
-
-    def correlations(self) -> tuple[Correlations, Correlations]:
-        """Return those of both kernels."""
-        return (
-            Correlations(1 - self.w[:-1], self._error),
-            Correlations(1 - self.e[:-1], self._ntk_error),
-        )
-
-
-def _one_square(x: Array) -> float:
-    """Return the squared norm of all rows of ``x`` (n, d), at least two."""
-    if len(x) < 2:
+    wanted = set(depths)
+    start = Layer(x, depth=min({0, *wanted}), activation=activation)
+    norms = np.linalg.norm(start.x, axis=1)
+    if len(norms) < 2:
         raise SamplesError("a single sample has no pair; give at least two")
-    norms = np.linalg.norm(x, axis=1)
     if norms.max() > norms.min() * (1 + EQUAL_NORMS):
         raise SamplesError(
             f"norms from {norms.min():g} to {norms.max():g}; scale the samples to one norm "
             "(scaling: unit_norm)"
         )
-    return float(norms.mean() ** 2)
+    w = start.matrix(lambda _rows, _columns, w, _e: w)[np.triu_indices(len(norms), 1)]
+    # The last is of a pair that is no pair of samples: its correlation in the input is the largest
+    # absolute one of all, and stays no smaller than theirs.
+    w = np.append(w, np.minimum(w, 2 - w).min())
+    e = w.copy()
+    error = ntk_error = ROUNDING
+    q = q_of_layer = float(norms.mean() ** 2)
+    layer = dual(start.activation, np.array([q]))
+    share = 1.0  # of the last layer in the diagonal of the NTK
+    deepest = max(wanted, default=-1)
+    for depth in range(deepest + 1):
+        if depth in wanted:
+            nngp, ntk = Correlations(1 - w[:-1], error), Correlations(1 - e[:-1], ntk_error)
+            yield Kernels(depth, nngp, ntk)
+        if depth == deepest:
+            return
+        if abs(q - q_of_layer) > EQUAL_NORMS * q:
+            layer, q_of_layer = dual(start.activation, np.array([q])), q
+        below = float(layer.slopes[0]) * q / float(layer.variances[0])
+        q = float(layer.variances[0])
+        share = share / (share + below)
+        closest, added = w[-1], ROUNDING + layer.error
+        for part in spans(len(w), PART):
+            w[part], h = pair_cosine_distances(layer, w[part])
+            e[part] = share * w[part] + (1 - share) * (e[part] + h - e[part] * h)
+        near, far = float(h[-1]), float(e[-1])
+        next_error = min(1.0, below * (1 - near)) * error + added
+        shrunk = (1 - near) * ntk_error + (1 - far) * error / max(closest, EPS)
+        mixed = share * next_error + (1 - share) * shrunk
+        ntk_error = min(max(ntk_error, next_error), mixed) + added
+        error = next_error

@@ -18,39 +18,20 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.angles.gradient_angle import pair_angle
-from ntk_conditioning.angles.min_angle import NonFiniteGradientError, TooFewSamplesError, min_angle
-from ntk_conditioning.networks.gradient_tiles import (
-    Panels,
-    Products,
-    factor_bytes,
-    full_precision,
-    panel_rows,
-    tile_shape,
-    tiles,
-)
+from ntk_conditioning.angles.min_angle import min_angle
+from ntk_conditioning.networks import gradient_tiles
+from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
 from ntk_conditioning.networks.mlp import (
     MLP,
     PART,
     GradientFactors,
-    NotLinearError,
     check_inputs,
     embeddings,
     gradient_factors,
-    linear_embedding_map,
     linear_factor,
 )
 
-__all__ = [
-    "NonFiniteGradientError",
-    "NotLinearError",
-    "TooFewSamplesError",
-    "linear_embedding_map",
-    "linear_factor",
-    "min_angle",
-    "nngp",
-    "ntk",
-    "pair_angle",
-]
+__all__ = ["linear_factor", "min_angle", "nngp", "ntk", "pair_angle"]
 
 #: Bytes that gradients may take in any case: what a small kernel needs at once.
 LEAST_MEMORY = 2**28
@@ -78,16 +59,13 @@ def ntk(
     Raises:
         ShapeError: if the inputs do not fit the network.
 
-    >>> import numpy as np
     >>> from ntk_conditioning.networks import activations
-    >>> from ntk_conditioning.networks.mlp import init_mlp
-    >>> relu, generator = activations.get("relu"), np.random.default_rng(0)
-    >>> model = init_mlp(2, depth=0, width=1, activation=relu, generator=generator)
-    >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
+    >>> model = MLP((torch.ones(1, 2),), activations.get("linear"))
+    >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]])).tolist()
     [[5.0, 2.0], [2.0, 1.0]]
     """
-    row_bytes = factor_bytes(mlp, mlp.dtype)
-    return _kernel(mlp, x, x2, gradient_factors, row_bytes=row_bytes, tile=tile, memory=memory)
+    row_bytes = gradient_tiles.factor_bytes(mlp, mlp.dtype)
+    return _kernel(mlp, x, x2, tile, memory, gradient_factors, row_bytes)
 
 
 @torch.no_grad()
@@ -103,15 +81,9 @@ def nngp(
 
     K_ij = alpha_L(x_i) · alpha_L(x2_j), the NTK of a network of which only the last layer is
     trained (agarwal2021deep, Section 3.1). Arguments and errors are those of `ntk`.
-
-    >>> import numpy as np
-    >>> from ntk_conditioning.networks.mlp import init_mlp
-    >>> model = init_mlp(2, depth=0, width=1, activation="relu", generator=np.random.default_rng(0))
-    >>> nngp(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)).tolist()
-    [[5.0, 2.0], [2.0, 1.0]]
     """
     row_bytes = mlp.weights[-1].shape[1] * mlp.dtype.itemsize
-    return _kernel(mlp, x, x2, _last_factors, row_bytes=row_bytes, tile=tile, memory=memory)
+    return _kernel(mlp, x, x2, tile, memory, _last_factors, row_bytes)
 
 
 def _last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
@@ -125,52 +97,45 @@ def _kernel(
     mlp: MLP,
     x: Tensor,
     x2: Tensor | None,
-    factors: Callable[[MLP, Tensor], GradientFactors],
-    *,
-    row_bytes: int,
     tile: int | None,
     memory: int | None,
+    factors: Callable[[MLP, Tensor], GradientFactors],
+    row_bytes: int,
 ) -> Tensor:
     """Return the inner products of ``factors``, of ``row_bytes`` per sample; see `ntk`."""
-    check_inputs(mlp, x)
     others = x if x2 is None else x2
+    check_inputs(mlp, x)
     check_inputs(mlp, others)
     n, n2 = len(x), len(others)
-    shape = (tile, tile) if tile else tile_shape(x.device)
-    shape = (min(shape[0], n), min(shape[1], n2))
+    height, width = (tile, tile) if tile else gradient_tiles.tile_shape(x.device)
+    shape = min(height, n), min(width, n2)
     k = x.new_empty(n, n2)
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
-    if x2 is not None:  # two sets of panels share it
-        memory //= 2
-    size = panel_rows(max(n, n2), row_bytes=row_bytes, memory=memory, least=shape[0])
+    memory = memory if x2 is None else memory // 2  # two sets of panels share it
+    size = gradient_tiles.panel_rows(max(n, n2), row_bytes=row_bytes, memory=memory, least=shape[0])
     rows = columns = Panels(n, size, lambda part: factors(mlp, x[part]))
     if x2 is not None:
         columns = Panels(n2, size, lambda part: factors(mlp, others[part]))
+    spans = len(rows.spans), len(columns.spans)
+    pairs = rows.pairs() if x2 is None else np.ndindex(*spans)
     products = Products(x, shape)
-    with full_precision():
-        pairs = rows.pairs() if x2 is None else np.ndindex(len(rows.spans), len(columns.spans))
+    with gradient_tiles.full_precision():
         for i, j in pairs:
-            _fill(k, products, (rows, i), (columns, j), shape)
+            _fill(k, products, rows[i], columns[j], shape, upper=x2 is None)
     return k
 
 
 def _fill(
-    k: Tensor,
-    products: Products,
-    rows: tuple[Panels, int],
-    columns: tuple[Panels, int],
-    shape: tuple[int, int],
+    k: Tensor, products: Products, here: Panel, there: Panel, shape: tuple[int, int], *, upper: bool
 ) -> None:
-    """Set the entries of ``k`` between two panels and, between rows of one set, their mirror."""
-    one_set = rows[0] is columns[0]
-    here, there = (panels[number] for panels, number in (rows, columns))
-    for r, c in tiles(here.span, there.span, shape, upper=one_set):
+    """Set the entries of ``k`` between two panels and, if ``upper``, their mirror."""
+    for r, c in gradient_tiles.tiles(here.span, there.span, shape, upper=upper):
         entries = k[r, c]
         products.kernel(entries, here.rows(r), there.rows(c))
-        if one_set and r.start == c.start:
+        if upper and r.start == c.start:
             # Here both triangles were computed, and a BLAS may round them differently.
             square = entries[:, : len(entries)]
             square.copy_(square.triu() + square.triu(1).T)
-        if one_set:
+        if upper:
             beyond = slice(max(r.stop, c.start), max(r.stop, c.stop))
             k[beyond, r] = k[r, beyond].T

@@ -20,15 +20,16 @@ eigenvalues for close samples, where a cosine would have been rounded to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.angles.closest_pairs import ClosestPair, angles_between, closest_pair, scaled
-from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, require_directions, upper_tiles
+from ntk_conditioning.angles import pairs
+from ntk_conditioning.angles.closest_pairs import ClosestPair, angles_between, closest_pair, lowest
+from ntk_conditioning.angles.pairs import MinAngle, spans, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -36,7 +37,9 @@ from ntk_conditioning.networks.activations import Activation
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Real = Array | float
 
+EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
 TILE = 256
 # Pairs whose cosine is this near to ±1 get their angle from their difference. The cosines of all
@@ -49,7 +52,7 @@ NARROW = 32
 # Norms are equal if they differ by no more than rounding, relatively.
 EQUAL_NORMS = 1e-13
 # Relative rounding of a layer's cosine distances, and of those of the samples.
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+ROUNDING = 8 * EPS
 # A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
 # the cosines to this.
 RESOLVED = 1e-3
@@ -67,83 +70,41 @@ class SamplesError(UserError):
 def nngp(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings.
-
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``.
-
-    Raises:
-        SamplesError, ZeroRowError, UnknownActivationError: as `layer_at`.
+    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings; see `Layer`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return layer_at(x, x2, depth=depth, activation=activation).nngp
+    return Layer(x, x2, depth=depth, activation=activation).nngp
 
 
 def ntk(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width.
+    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width; see `Layer`.
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. For ReLU,
-    Θ_ij = (L+1) |x_i||x_j| cos φ_ij with φ of liu2023relu, Theorem 4.4.
-
-    Raises:
-        SamplesError, ZeroRowError, UnknownActivationError: as `layer_at`.
+    For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij with φ of liu2023relu, Theorem 4.4.
 
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
            [0.63662, 8.     ]])
     """
-    return layer_at(x, x2, depth=depth, activation=activation).ntk
+    return Layer(x, x2, depth=depth, activation=activation).ntk
 
 
 def gradient_angles(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the angles φ (n, n2) in radians between model gradients, of infinite width.
+    """Return the angles φ (n, n2) in radians between model gradients; see `Layer`.
 
     Small angles keep their digits: relative errors are about 1e-15 for the leaky ReLUs and erf.
     Angles near π, which only odd activations and depth 0 have, are right to 1e-8.
 
-    Raises:
-        SamplesError, ZeroRowError, UnknownActivationError: as `layer_at`.
-
-    >>> x = [[1.0, 0.0], [1.0, 1e-9]]
-    >>> float(gradient_angles(x, depth=0, activation="relu")[0, 1])
+    >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
     """
-    layer = layer_at(x, x2, depth=depth, activation=activation)
-    return layer.matrix(lambda pairs: angle_of(pairs.e))
-
-
-def layer_at(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
-) -> Layer:
-    """Return the network after ``depth`` hidden layers, with both kernels and their error.
-
-    Raises:
-        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
-        ZeroRowError: if a sample is zero.
-        UnknownActivationError: if ``activation`` names none.
-        UnresolvedKernelError: if squares of samples leave the range of float64; so do the kernels
-            when they are computed.
-
-    >>> layer_at([[3.0, 4.0]], depth=1, activation="relu").error
-    0.0
-    """
-    rows = _samples(x)
-    if depth < 0:
-        raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
-    sigma = activations.get(activation) if isinstance(activation, str) else activation
-    if x2 is None:
-        return Layer(rows, None, depth=depth, activation=sigma)
-    others = _samples(x2)
-    if others.shape[1] != rows.shape[1]:
-        raise SamplesError(
-            f"x has {rows.shape[1]} features and x2 {others.shape[1]}; give them the same"
-        )
-    return Layer(np.concatenate([rows, others]), len(rows), depth=depth, activation=sigma)
+    layer = Layer(x, x2, depth=depth, activation=activation)
+    return layer.matrix(lambda _rows, _columns, _w, e: angle_of(e))
 
 
 def min_angle(
@@ -172,10 +133,9 @@ def min_angle(
     Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
 
     Raises:
-        ZeroRowError: if a sample is zero.
-        SamplesError: as `layer_at`, or if there are fewer than two (different) rows.
-        UnknownActivationError: if ``activation`` names none.
-        UnresolvedKernelError: as `layer_at`, or if cosines are not known to `RESOLVED`, or if the
+        ZeroRowError, SamplesError, UnknownActivationError: as `Layer`, or if there are fewer than
+            two (different) rows.
+        UnresolvedKernelError: as `Layer`, or if cosines are not known to `RESOLVED`, or if the
             error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
@@ -183,8 +143,8 @@ def min_angle(
     (1, 2, 36.869898)
     """
     rows = _samples(x)
-    require_directions(rows)
-    duplicates = find_duplicates(rows)
+    pairs.require_directions(rows)
+    duplicates = pairs.find_duplicates(rows)
     if duplicates.example is not None and not exclude_duplicates:
         return MinAngle(0.0, *duplicates.example, duplicates.pairs, candidates=0, error=0.0)
     kept = duplicates.first
@@ -193,39 +153,31 @@ def min_angle(
     distinct = rows if len(kept) == len(rows) else rows[kept]
     sigma = activations.get(activation) if isinstance(activation, str) else activation
     norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
+    layer = Layer(distinct if norm is None else [[norm]], depth=depth, activation=sigma)
+    layer.require(
+        layer.error <= RESOLVED, f"cosines of the kernel have errors up to {layer.error:.2g}"
+    )
     if norm is None:
-        layer = layer_at(distinct, depth=depth, activation=sigma)
-        layer.require_resolved()
         closest = _lowest_pair(layer, tile or TILE)
         at = closest.i, closest.j
     else:
-        layer = layer_at([[norm]], depth=depth, activation=sigma)
-        layer.require_resolved()
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        closest = closest_pair(
-            distinct, layer.cosine_distances_at_norm, opposite=not monotone, tile=tile
-        )
+        distance = layer.cosine_distances_at_norm
+        closest = closest_pair(distinct, distance, opposite=not monotone, tile=tile)
         at = 0, 0
-    theta = angles_between(scaled(distinct[[closest.i]]), scaled(distinct[[closest.j]]))
+    theta = angles_between(distinct[[closest.i]], distinct[[closest.j]])
     off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
-    angle, *ends = angle_of(
-        closest.distance + np.array([0, -min(off, closest.distance), off])
-    ).tolist()
-    error = max(abs(end - angle) for end in ends) + ROUNDING * angle
+    ends = closest.distance + np.array([0, -min(off, closest.distance), off])
+    angle, low, high = angle_of(ends).tolist()
+    error = max(angle - low, high - angle) + ROUNDING * angle
     if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
-        error += depth * max(EQUAL_NORMS, rows.shape[1] * float(np.finfo(np.float64).eps))
+        error += depth * max(EQUAL_NORMS, rows.shape[1] * EPS)
     layer.require(
         error <= max(RESOLVED * angle, TOLD_BY_COSINES),
         f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
     )
-    return MinAngle(
-        angle,
-        int(kept[closest.i]),
-        int(kept[closest.j]),
-        duplicates=duplicates.pairs,
-        candidates=closest.candidates,
-        error=error,
-    )
+    pair = int(kept[closest.i]), int(kept[closest.j])
+    return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -248,11 +200,8 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
 
     def compute(i: Indices, j: Indices) -> None:
         nonlocal best, candidates
-        e = layer.cosine_distances(i, j)
-        candidates += len(e)
-        least = e.min()
-        ties = np.flatnonzero(e == least)
-        best = min(best, *((float(least), int(i[at]), int(j[at])) for at in ties))
+        best = min(best, lowest(layer.cosine_distances(i, j), i, j))
+        candidates += len(i)
 
     for rows, columns in upper_tiles(len(layer.x), tile):
         rough = layer.rough_cosine_distances(rows, columns)
@@ -269,40 +218,50 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
     return ClosestPair(*best, candidates)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """A tile of pairs: cosine distances of embeddings (``w``) and of model gradients (``e``)."""
-
-    rows: slice
-    columns: slice
-    w: Array
-    e: Array
-
-
 class Layer:
-    """The network of infinite width on given samples, after some hidden layers; see `layer_at`.
+    """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (N, d) are all samples; ``split`` tells where x2 begins, if there is one. ``error`` is
+    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. ``error`` is
     what the duals' errors add up to, relative to the kernels' largest entries.
+
+    Raises:
+        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
+        ZeroRowError: if a sample is zero.
+        UnknownActivationError: if ``activation`` names none.
+        UnresolvedKernelError: if squares of samples leave the range of float64; so do the kernels
+            when they are computed.
     """
 
-    def __init__(self, x: Array, split: int | None, *, depth: int, activation: Activation) -> None:
-        require_directions(x)
-        self.x, self.split = x, split
-        self._name = f"{activation.name} at depth {depth}"
+    def __init__(
+        self, x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+    ) -> None:
+        self.x = _samples(x)
+        if depth < 0:
+            raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
+        sigma = activations.get(activation) if isinstance(activation, str) else activation
+        self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
+        self._split = None if x2 is None else len(self.x)  # where x2 begins
+        if x2 is not None:
+            others = _samples(x2)
+            if others.shape[1] != self.x.shape[1]:
+                raise SamplesError(
+                    f"x has {self.x.shape[1]} features and x2 {others.shape[1]}; give them the same"
+                )
+            self.x = np.concatenate([self.x, others])
+        pairs.require_directions(self.x)
         with np.errstate(over="ignore"):
-            q = np.einsum("nd,nd->n", x, x)
+            q = np.einsum("nd,nd->n", self.x, self.x)
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
         self.require(in_range.all(), "squared norms leave float64's range")
-        self._units = x / np.sqrt(q)[:, None]
+        self._units = self.x / np.sqrt(q)[:, None]
         diagonal = q  # the diagonal of Θ
         self._layers: list[tuple[Dual, Array, Array]] = []
         for _ in range(depth):
             with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
-                layer = dual(activation, q)
-            q, below = layer.variances, diagonal * layer.slopes
-            diagonal = q + below
-            self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
+                layer = dual(sigma, q)
+                q, below = layer.variances, diagonal * layer.slopes
+                diagonal = q + below
+                self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
 
@@ -310,39 +269,33 @@ class Layer:
     def nngp(self) -> Array:
         """The covariance Σ^(L) (n, n2) of the embeddings."""
         norms = self._embedding_norms
-        return self.matrix(lambda p: np.outer(norms[p.rows], norms[p.columns]) * (1 - p.w))
+        return self.matrix(lambda r, c, w, _: np.outer(norms[r], norms[c]) * (1 - w))
 
     @cached_property
     def ntk(self) -> Array:
         """The neural tangent kernel Θ^(L) (n, n2)."""
         norms = self._gradient_norms
-        return self.matrix(lambda p: np.outer(norms[p.rows], norms[p.columns]) * (1 - p.e))
+        return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
 
-    def matrix(self, entry: Callable[[Pairs], Array]) -> Array:
-        """Return what ``entry`` makes of all pairs (n, n2), exactly symmetric without x2."""
-        n = len(self.x) if self.split is None else self.split
-        result = np.empty((n, n if self.split is None else len(self.x) - n))
-        for pairs in self.tiles(TILE):
-            block = entry(pairs)
-            if self.split is not None:
-                result[pairs.rows, pairs.columns.start - n : pairs.columns.stop - n] = block
-                continue
-            if pairs.rows == pairs.columns:
+    def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
+        """Return what ``entry`` makes of all pairs (n, n2), exactly symmetric without x2.
+
+        It is given the rows and columns of a tile of pairs, and the cosine distances of their
+        embeddings, w, and of their model gradients, e.
+        """
+        n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
+        result = np.empty((n, total - offset))
+        tiles = upper_tiles(n, TILE)
+        if offset:
+            tiles = product(spans(n, TILE), spans(total, TILE, start=n))
+        for rows, columns in tiles:
+            block = entry(rows, columns, *self._distances(rows, columns))
+            if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
-            result[pairs.rows, pairs.columns] = block
-            result[pairs.columns, pairs.rows] = block.T
+            result[rows, columns.start - offset : columns.stop - offset] = block
+            if not offset:
+                result[columns, rows] = block.T
         return result
-
-    def tiles(self, tile: int) -> Iterator[Pairs]:
-        """Yield all pairs of x and x2, or those of the upper triangle without x2."""
-        if self.split is None:
-            for rows, columns in upper_tiles(len(self.x), tile):
-                yield self._pairs(rows, columns)
-            return
-        for top in range(0, self.split, tile):
-            for left in range(self.split, len(self.x), tile):
-                rows = slice(top, min(top + tile, self.split))
-                yield self._pairs(rows, slice(left, min(left + tile, len(self.x))))
 
     def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
         """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
@@ -381,9 +334,7 @@ class Layer:
             w, off = _with_error(layer, w_ends)
             h, h_off = _with_error(layer, h_ends)
             e_off = float(near[i] * near[j] * off + far[i] * far[j] * (e_off + h_off))
-            e = _gradient_cosine_distances(
-                near[rows], near[columns], far[rows], far[columns], w, e, h
-            )
+            e = _mixed(near, far, rows, columns, w, e, h)
             e_off += _error(layer, e.item())  # of the weights
         return e_off
 
@@ -396,20 +347,28 @@ class Layer:
         cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
         larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
         """
-        eps = float(np.finfo(np.float64).eps)
-        change = (self.x.shape[1] + 8) * eps
-        largest = 0.0
-        for start in range(0, len(self.x), NARROW):
-            part = slice(start, min(start + NARROW, len(self.x)))
-            w = np.full((part.stop - start, part.stop - start), change)
-            largest = max(
-                largest, np.diagonal(self._propagate(part, part, w, angle_of(w))[1]).max()
-            )
-        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * eps
+        n, change, largest = len(self.x), (self.x.shape[1] + 8) * EPS, 0.0
+        for part in spans(n, NARROW):
+            w = np.full((part.stop - part.start, part.stop - part.start), change)
+            e = self._propagate(part, part, w, angle_of(w))[1]
+            largest = max(largest, np.diagonal(e).max())
+        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
 
-    def _pairs(self, rows: slice, columns: slice) -> Pairs:
-        w, theta = self._input_angles(rows, columns)
-        return Pairs(rows, columns, *self._propagate(rows, columns, w, theta))
+    def require(self, condition: bool | np.bool_, problem: str) -> None:
+        """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
+        if not condition:
+            raise UnresolvedKernelError(
+                f"{self._name}: {problem}, for samples as large as {np.abs(self.x).max():.3g}; "
+                "scale the data to norms nearer 1"
+            )
+
+    def _distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return w and e, with input angles from differences if they are close to 0 or π."""
+        cosine = self._cosines(rows, columns)
+        w, theta = 1 - cosine, np.arccos(cosine)
+        i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
+        w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
+        return self._propagate(rows, columns, w, theta)
 
     def _propagate(
         self, rows: slice, columns: slice, w: Array, theta: Array
@@ -421,55 +380,29 @@ class Layer:
                 theta = angle_of(w)
             with np.errstate(all="ignore"):
                 w, h = layer.cosine_distances(rows, columns, w, theta)
-                e = _gradient_cosine_distances(
-                    near[rows], near[columns], far[rows], far[columns], w, e, h
-                )
+                e = _mixed(near, far, rows, columns, w, e, h)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
-
-    def require_resolved(self) -> None:
-        """Raise `UnresolvedKernelError` if no cosine of the kernels is known to `RESOLVED`."""
-        self.require(
-            self.error <= RESOLVED, f"cosines of the kernel have errors up to {self.error:.2g}"
-        )
-
-    def require(self, condition: bool | np.bool_, problem: str) -> None:
-        """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
-        if not condition:
-            raise UnresolvedKernelError(
-                f"{self._name}: {problem}, for samples as large as {np.abs(self.x).max():.3g}; "
-                "scale the data to norms nearer 1"
-            )
 
     def _cosines(self, rows: slice, columns: slice) -> Array:
         return np.asarray(np.clip(self._units[rows] @ self._units[columns].T, -1, 1))
 
-    def _input_angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ, from differences where they are close or nearly opposite."""
-        cosine = self._cosines(rows, columns)
-        w, theta = 1 - cosine, np.arccos(cosine)
-        i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
-        w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
-        return w, theta
-
     def _accurate_angles(self, i: Indices, j: Indices) -> tuple[Array, Array]:
         """Return 1 - cos θ and θ (k,) of rows ``i`` and ``j``, from their differences."""
         theta = np.empty(len(i))
-        step = max(1, GATHERED // self.x.shape[1])
-        for part in (slice(start, start + step) for start in range(0, len(i), step)):
+        for part in spans(len(i), max(1, GATHERED // self.x.shape[1])):
             theta[part] = angles_between(self.x[i[part]], self.x[j[part]])
         return 2 * np.sin(theta / 2) ** 2, theta
 
 
-def _gradient_cosine_distances(
-    near: Array, near2: Array, far: Array, far2: Array, w: Array | float, e: Array, h: Array | float
+def _mixed(
+    near: Array, far: Array, rows: slice, columns: slice, w: Real, e: Array, h: Real
 ) -> Array:
-    """Return e', see the top of this module; near² = p and far² = 1 - p."""
-    spread = np.subtract.outer(near, near2) ** 2
-    spread += np.subtract.outer(far, far2) ** 2
-    return np.asarray(
-        spread / 2 + np.outer(near, near2) * w + np.outer(far, far2) * (e + h - e * h)
-    )
+    """Return e' of a tile, see the top of this module; near² = p and far² = 1 - p."""
+    spread = np.subtract.outer(near[rows], near[columns]) ** 2
+    spread += np.subtract.outer(far[rows], far[columns]) ** 2
+    nears, fars = np.outer(near[rows], near[columns]), np.outer(far[rows], far[columns])
+    return np.asarray(spread / 2 + nears * w + fars * (e + h - e * h))
 
 
 def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:

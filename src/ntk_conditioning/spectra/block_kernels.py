@@ -1,19 +1,18 @@
-"""What kernels of networks share that are conditioned on blocks of samples.
-
-Those of finite and of infinite width are modules of their own, so that a program depends on one
-of them alone.
-"""
+"""What kernels of finite and of infinite width share when they are conditioned on blocks."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from ntk_conditioning import memory
-from ntk_conditioning.spectra.conditioning import Conditioning
+from ntk_conditioning.memory import GB, NotEnoughMemoryError, kernel_bytes
+from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 
 @dataclass(frozen=True)
@@ -34,28 +33,54 @@ class MemoryBudget:
         """Return whether the whole spectrum of a kernel of ``n`` samples is computed."""
         return n < self.full_spectrum_below
 
-    def needed(self, n: int, *, itemsize: int, row_bytes: int = 0) -> int:
-        """Return the bytes that conditioning kernels of ``n`` samples takes.
-
-        ``itemsize`` are the bytes of an entry, ``row_bytes`` those that a sample is turned into.
-        """
-        # LAPACK copies the kernel, and in float64.
-        copies = self.threads * (2 if itemsize == 8 else 5) if self.is_small(n) else 1
-        return memory.kernel_bytes(n, itemsize=itemsize, row_bytes=row_bytes, copies=copies)
-
 
 class BlockKernel(ABC):
-    """A kernel of one network, to be conditioned on blocks of samples."""
+    """A kernel of one network, to be conditioned on blocks of samples.
 
-    budget: MemoryBudget
+    ``itemsize`` are the bytes of an entry. Of a linear network no kernel is formed: its factor has
+    twice the digits.
+    """
 
-    @abstractmethod
-    def require_memory(self, n: int) -> None:
-        """Raise `NotEnoughMemoryError` if a kernel of ``n`` samples does not fit."""
+    may_be_single = False
+
+    def __init__(self, budget: MemoryBudget, *, is_linear: bool, itemsize: int = 8) -> None:
+        self.budget, self.is_linear, self.itemsize = budget, is_linear, itemsize
 
     @abstractmethod
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
-        """Return the conditioning of the kernel on a block of samples (n, d).
+        """Return the conditioning of the kernel on a block of samples (n, d)."""
 
-        A linear network's is found from its factor: the kernel would lose half of the digits.
+    def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
+        """Return the bytes that conditioning kernels of ``n`` samples takes.
+
+        ``row_bytes`` are those that a sample is turned into.
         """
+        # LAPACK copies the kernel, and in float64.
+        small = self.budget.threads * (2 if itemsize == 8 else 5)
+        copies = small if self.budget.is_small(n) else 1
+        return kernel_bytes(n, itemsize=itemsize, row_bytes=row_bytes, copies=copies)
+
+    def require_memory(self, n: int) -> None:
+        """Raise `NotEnoughMemoryError` if ``n`` samples do not fit, naming what does."""
+        available, needed = self.budget.available, self.needed(n, self.itemsize)
+        if self.is_linear or needed <= available:
+            return
+
+        def most(itemsize: int) -> int:
+            sizes = range(1, n + 1)
+            return bisect_left(sizes, True, key=lambda m: self.needed(m, itemsize) > available)
+
+        offer = f"at most {most(self.itemsize)} samples fit"
+        if self.may_be_single and self.itemsize > 4:
+            offer += f", or {most(4)} in float32"
+        raise NotEnoughMemoryError(
+            f"a kernel of {n} samples in float{8 * self.itemsize} needs {needed / GB:.1f} GB and "
+            f"{available / GB:.1f} GB are available; {offer}: {self.budget.remedy}"
+        )
+
+    def _solved(self, k: NDArray[np.float64] | Tensor, entry_error: float = 0.0) -> Conditioning:
+        """Return the conditioning of a kernel by the method that suits its size."""
+        if not self.budget.is_small(len(k)):
+            return extreme_conditioning(k, entry_error=entry_error, overwrite=True)
+        whole = k.numpy(force=True) if isinstance(k, Tensor) else k
+        return conditioning(whole, entry_error=entry_error)

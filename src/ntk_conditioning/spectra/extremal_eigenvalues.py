@@ -1,11 +1,11 @@
 """Extreme eigenvalues of kernels too large for their whole spectrum, each with an error bound.
 
-λ_max comes from Lanczos iterations with K, λ_min from Lanczos iterations with the inverse, applied
-by two triangular solves with the Cholesky factor. Without a factorisation the small end does not
-converge, and says nothing about it. The factor takes the place of one triangle of K, so that one
-K and some vectors are all the memory needed; the other triangle is K's own to the end and gives
-the residuals |K v - λ v|. Within such a distance of λ lies an eigenvalue of K (Parlett 1998, "The
-Symmetric Eigenvalue Problem", Theorem 4.5.1).
+λ_max comes from Lanczos iterations with K, λ_min from those with the inverse, applied by two
+triangular solves with the Cholesky factor: without one the small end does not converge, and says
+nothing about it. The factor takes the place of one triangle of K, so that K and some vectors are
+all the memory needed; the other triangle stays and gives the residuals |K v - λ v|. Within such a
+distance of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric Eigenvalue Problem", Theorem
+4.5.1).
 
 If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
 taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
@@ -17,20 +17,19 @@ shift σ in the middle between the noise and it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.conditioning import (
+    ZERO_KERNEL,
     Conditioning,
-    IndefiniteError,
-    NotFiniteError,
-    ZeroKernelError,
+    KernelError,
     check_kernel,
     resolution_floor,
+    summary,
 )
 from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
 
@@ -47,16 +46,8 @@ TOLERANCE = 1e-10
 MOST_RESTARTS = 300
 
 
-class NotConvergedError(UserError):
-    """Lanczos found no eigenvalue to the tolerance within the allowed steps."""
-
-
 def extreme_conditioning(
-    k: NDArray[np.floating] | Tensor,
-    *,
-    dtype: DTypeLike | None = None,
-    entry_error: float = 0.0,
-    overwrite: bool = False,
+    k: NDArray[np.floating] | Tensor, *, entry_error: float = 0.0, overwrite: bool = False
 ) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
@@ -66,69 +57,53 @@ def extreme_conditioning(
     is factored there, and taken to be symmetric.
 
     Raises:
-        NotAMatrixError, NotFiniteError, NotSymmetricError, IndefiniteError, ZeroKernelError,
-            UnresolvedError: as `spectra.conditioning`.
-        NotConvergedError: if Lanczos does not converge.
+        KernelError, UnresolvedError: as `spectra.conditioning`, or if Lanczos does not converge.
 
-    >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((30, 40))
     >>> numbers = extreme_conditioning(x @ x.T)
-    >>> whole = np.linalg.cond(x) ** 2
-    >>> numbers.numerical_rank, bool(abs(numbers.kappa / whole - 1) < 1e-9)
+    >>> numbers.numerical_rank, bool(abs(numbers.kappa / np.linalg.cond(x) ** 2 - 1) < 1e-9)
     (30, True)
     """
     if not isinstance(k, np.ndarray) and k.device.type == "cpu":
         k = k.numpy()
     if isinstance(k, np.ndarray):
-        precision = check_kernel(k, dtype)
-        return _condition(InMemoryMatrix(k, overwrite=overwrite), precision, entry_error)
+        check_kernel(k)
+        return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision
     from ntk_conditioning.spectra.panel_matrix import PanelMatrix
 
     if not (k.max().isfinite() and k.min().isfinite()):
-        raise NotFiniteError(f"some of the kernel's {k.numel()} entries are not finite")
-    given = np.dtype(str(k.dtype).removeprefix("torch."))
+        raise KernelError(f"some of the kernel's {k.numel()} entries are not finite")
     with full_precision():
-        return _condition(
-            PanelMatrix(k, overwrite=overwrite), np.dtype(dtype or given), entry_error
-        )
+        return _condition(PanelMatrix(k, overwrite=overwrite), entry_error)
 
 
-def _condition(
-    matrix: InMemoryMatrix | PanelMatrix, precision: np.dtype[Any], entry_error: float
-) -> Conditioning:
-    n, eps = matrix.n, float(np.finfo(precision).eps)
-    diagonal = matrix.diagonal
+def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -> Conditioning:
+    n, diagonal = matrix.n, matrix.diagonal
+    eps = float(np.finfo(diagonal.dtype).eps)
     if diagonal.min() < 0:
-        raise IndefiniteError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
+        raise KernelError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
     if not diagonal.any():
-        raise ZeroKernelError("the kernel is zero: all samples have zero gradient")
+        raise KernelError(ZERO_KERNEL)
     lambda_max, top = _largest(matrix.multiply, n)
     # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
     rounding = n * eps / 2 * matrix.frobenius()
-    lambda_max_error = _residual(matrix.multiply, lambda_max, top) + rounding
+    largest = lambda_max, _residual(matrix.multiply, lambda_max, top) + rounding
     floor = resolution_floor(n, lambda_max, max(eps, entry_error))
-
     rank, smallest = 0, 0.0
     if matrix.factor(0.0):
         inverse, bottom = _largest(matrix.solve, n)
         rank, smallest = n, 1 / inverse
     if smallest <= floor:
         if not matrix.factor(np.sqrt(eps) * lambda_max):
-            raise IndefiniteError(
+            raise KernelError(
                 f"the kernel has an eigenvalue below {-np.sqrt(eps) * lambda_max:.3e}; "
                 "a kernel has none below zero"
             )
         rank, smallest, bottom = _smallest_above(matrix, floor)
-    return Conditioning.of_extremes(
-        n,
-        lambda_max=(lambda_max, lambda_max_error),
-        smallest=(smallest, _residual(matrix.multiply, smallest, bottom) + rounding),
-        rank=rank,
-        floor=floor,
-        precision=precision,
-    )
+    above = smallest, _residual(matrix.multiply, smallest, bottom) + rounding
+    return summary(n, largest, above, floor, diagonal.dtype, method="extremes", rank=rank)
 
 
 def _smallest_above(
@@ -137,7 +112,7 @@ def _smallest_above(
     """Return how many eigenvalues are above the floor, and the smallest of them with its vector."""
     shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
     rank = matrix.factor_shifted(shift)
-    inverse, vector = _largest(matrix.solve_shifted, matrix.n)
+    inverse, _ = _largest(matrix.solve_shifted, matrix.n)
     middle = (shift + 1 / inverse) / 2
     if middle > shift and matrix.factor_shifted(middle) == rank:
         shift = middle
@@ -153,18 +128,12 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
         return float(operator(np.ones(1))[0]), np.ones(1)
     start = np.random.default_rng(0).standard_normal(n)  # the same in every run
     linear = LinearOperator((n, n), matvec=lambda v: operator(v.ravel()), dtype=np.float64)
+    rng = np.random.default_rng(0)  # for restarts where eigenvalues repeat
+    limits = {"tol": TOLERANCE, "maxiter": MOST_RESTARTS}
     try:
-        values, vectors = eigsh(
-            linear,
-            k=1,
-            which="LA",
-            v0=start,
-            tol=TOLERANCE,
-            maxiter=MOST_RESTARTS,
-            rng=np.random.default_rng(0),  # for restarts where eigenvalues repeat
-        )
+        values, vectors = eigsh(linear, k=1, which="LA", v0=start, rng=rng, **limits)
     except ArpackNoConvergence as error:
-        raise NotConvergedError(f"n = {n}: {error}; take fewer samples") from None
+        raise KernelError(f"n = {n}: {error}; take fewer samples") from None
     return float(values[0]), vectors[:, 0] / np.linalg.norm(vectors[:, 0])
 
 

@@ -28,11 +28,9 @@ class InMemoryMatrix:
         self.diagonal = self._a.diagonal().copy()
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
         names = ("potrf", "sytrf", "sytrf_lwork", "sytrs")
-        self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = get_lapack_funcs(
-            names, (self._a,)
-        )
+        lapack = get_lapack_funcs(names, (self._a,))
+        self._potrf, self._sytrf, self._sytrf_lwork, self._sytrs = lapack
         self._factored = False
-        self._pivots: NDArray[np.intc] | None = None
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""
@@ -65,10 +63,15 @@ class InMemoryMatrix:
         """
         self._restore(-shift)
         size, _ = self._sytrf_lwork(self.n, lower=1)
-        _, self._pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
-        single = self._pivots > 0
+        _, pivots, _ = self._sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
+        self._pivots, single = pivots, pivots > 0
         positive = np.count_nonzero(self._a.diagonal()[single] > 0)
         return int(positive + np.count_nonzero(~single) // 2)
+
+    def solve_shifted(self, v: Vector) -> Vector:
+        """Return (K - shift I)^-1 v, after `factor_shifted`."""
+        x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
+        return np.asarray(x[:, 0], dtype=np.float64)
 
     def _restore(self, shift: float) -> None:
         """Put K + shift I into the lower triangle and the diagonal."""
@@ -77,8 +80,3 @@ class InMemoryMatrix:
             self._a[c, r] = tile + tile.T if r == c else tile.T
         np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
         self._factored = True
-
-    def solve_shifted(self, v: Vector) -> Vector:
-        """Return (K - shift I)^-1 v, after `factor_shifted`."""
-        x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
-        return np.asarray(x[:, 0], dtype=np.float64)

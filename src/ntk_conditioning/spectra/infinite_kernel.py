@@ -1,4 +1,4 @@
-"""Kernels of infinite width on blocks, conditioned by the method that suits their size."""
+"""Kernels of networks of infinite width on blocks of samples."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning import memory
-from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.infinite import Layer
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
-from ntk_conditioning.spectra.conditioning import (
-    Conditioning,
-    conditioning,
-    conditioning_from_factor,
-)
-from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.spectra.conditioning import Conditioning, conditioning_from_factor
 
 InfiniteName = Literal["infinite_ntk", "nngp"]
 
@@ -27,30 +21,12 @@ class InfiniteKernel(BlockKernel):
     def __init__(
         self, activation: Activation, depth: int, name: InfiniteName, budget: MemoryBudget
     ) -> None:
-        self._activation, self._depth, self.budget = activation, depth, budget
-        self._is_ntk = name == "infinite_ntk"
-        self._is_linear = depth == 0 or activation.negative_slope == 1
-
-    def require_memory(self, n: int) -> None:
-        def needed(samples: int, itemsize: int) -> int:
-            return self.budget.needed(samples, itemsize=itemsize)
-
-        if not self._is_linear:
-            memory.require(
-                n,
-                needed,
-                itemsize=8,
-                available=self.budget.available,
-                remedy=self.budget.remedy,
-                single=False,
-            )
+        super().__init__(budget, is_linear=depth == 0 or activation.negative_slope == 1)
+        self._activation, self._depth, self._is_ntk = activation, depth, name == "infinite_ntk"
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
-        if self._is_linear:  # a multiple of the Gram matrix, whose factor is the data
+        if self.is_linear:  # a multiple of the Gram matrix, whose factor is the data
             scale = np.sqrt(self._depth + 1.0) if self._is_ntk else 1.0
             return conditioning_from_factor(scale * block)
-        layer = infinite.layer_at(block, depth=self._depth, activation=self._activation)
-        kernel = layer.ntk if self._is_ntk else layer.nngp
-        if self.budget.is_small(len(kernel)):
-            return conditioning(kernel, entry_error=layer.error)
-        return extreme_conditioning(kernel, entry_error=layer.error, overwrite=True)
+        layer = Layer(block, depth=self._depth, activation=self._activation)
+        return self._solved(layer.ntk if self._is_ntk else layer.nngp, layer.error)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ntk_conditioning import memory
+from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
 
 #: Columns of a panel: enough for products at a GPU's full rate, few beside those of the matrix.
@@ -39,7 +40,7 @@ class PanelMatrix:
         self.n = len(k)
         self._diagonal = k.diagonal().clone()
         self.diagonal: NDArray[Any] = self._diagonal.numpy(force=True)
-        self._panels = [slice(top, min(top + panel, self.n)) for top in range(0, self.n, panel)]
+        self._panels = [*spans(self.n, panel)]
         self._factored = False
         self._host: InMemoryMatrix | None = None
 
@@ -81,12 +82,10 @@ class PanelMatrix:
         """Return (K + shift I)^-1 v, after `factor`."""
         x = self._here(v).clone()
         for c in self._panels:
-            known = self._k[c, : c.start] @ x[: c.start]
-            column = (x[c] - known)[:, None]
+            column = (x[c] - self._k[c, : c.start] @ x[: c.start])[:, None]
             x[c] = torch.linalg.solve_triangular(self._k[c, c], column, upper=False)[:, 0]
         for c in reversed(self._panels):
-            known = self._k[c.stop :, c].mT @ x[c.stop :]
-            column = (x[c] - known)[:, None]
+            column = (x[c] - self._k[c.stop :, c].mT @ x[c.stop :])[:, None]
             x[c] = torch.linalg.solve_triangular(self._k[c, c].mT, column, upper=True)[:, 0]
         return self._away(x)
 
@@ -97,11 +96,11 @@ class PanelMatrix:
             NotEnoughMemoryError: if the host's memory does not hold K.
         """
         if self._host is None:
-            available = memory.available_bytes()
-            if self._k.nbytes > available:
+            needed, available = self._k.nbytes, memory.available_bytes()
+            if needed > available:
                 raise memory.NotEnoughMemoryError(
-                    f"the kernel of {self.n} samples has not full rank, and to find its rank needs "
-                    f"{self._k.nbytes / memory.GB:.1f} GB of the host's memory, of which "
+                    f"the kernel of {self.n} samples has not full rank, and to find it takes "
+                    f"{needed / memory.GB:.1f} GB of the host's memory, of which "
                     f"{available / memory.GB:.1f} GB are available; take fewer samples"
                 )
             self._restore(0.0)

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles import closest_pairs
 from ntk_conditioning.angles.closest_pairs import angles_between, closest_pair
 
-Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-
-def cosine(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
+def cosine(w, _theta):
     return w
 
 
-def near_or_opposite(w: np.ndarray, _theta: np.ndarray) -> np.ndarray:
+def near_or_opposite(w, _theta):
     """The distance of cos² θ: rows are also close to the opposite of each other."""
     return w * (2 - w)
 
 
-def brute_force(x: np.ndarray, distance: Distance = cosine) -> tuple[float, int, int]:
+BOTH = pytest.mark.parametrize("distance", [cosine, near_or_opposite])
+
+
+def brute_force(x, distance=cosine):
     i, j = np.triu_indices(len(x), 1)
-    theta = angles_between(closest_pairs.scaled(x[i]), closest_pairs.scaled(x[j]))
+    theta = angles_between(x[i], x[j])
     values = distance(2 * np.sin(theta / 2) ** 2, theta)
     return min(zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
 
 
-def found(x: np.ndarray, distance: Distance = cosine, **options) -> tuple[float, int, int]:
+def found(x, distance=cosine, **options):
     pair = closest_pair(x, distance, opposite=distance is near_or_opposite, **options)
     return pair.distance, pair.i, pair.j
 
 
-def spherical(n: int, d: int, seed: int = 0) -> np.ndarray:
+def spherical(n, d, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def low_contrast(n: int, d: int, contrast: float, seed: int = 0) -> np.ndarray:
+def low_contrast(n, d, contrast, seed=0):
     return 1 + contrast * spherical(n, d, seed)
 
 
-def planted(delta: float, sign: int = 1) -> np.ndarray:
+def planted(delta, sign=1):
     x = spherical(60, 30, seed=5)
     x[41] = 3 * sign * (x[7] + delta * x[50])
     return x
@@ -70,21 +69,20 @@ DATA = {
 }
 
 
-@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
-@pytest.mark.parametrize("x", DATA.values(), ids=DATA.keys())
-def test_the_pair_is_that_of_all_pairs(x, distance):
-    assert found(x, distance) == brute_force(x, distance)
-
-
-@pytest.mark.parametrize("tile", [1, 7, 80])
-@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
-@pytest.mark.parametrize("name", ["random", "contrast 1e-5", "low contrast, either sign", "obtuse"])
-def test_tiles_do_not_show(name, distance, tile):
+@BOTH
+@pytest.mark.parametrize("name", DATA)
+def test_the_pair_is_that_of_all_pairs(name, distance):
     x = DATA[name]
-    assert found(x, distance, tile=tile) == brute_force(x, distance)
+    expected = brute_force(x, distance)
+    assert found(x, distance) == found(x, distance, tile=7) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@BOTH
+def test_tiles_of_one_pair_do_not_show(distance):
+    x = DATA["low contrast, either sign"]
+    assert found(x, distance, tile=1) == brute_force(x, distance)
+
+
 @given(
     seed=st.integers(0, 2**32 - 1),
     contrast=st.sampled_from([1e-3, 1.0, 1e3]),
@@ -133,8 +131,8 @@ def test_long_rows_are_screened_in_float64(monkeypatch):
     assert found(x) == brute_force(x)
 
 
-@pytest.mark.parametrize("delta", [1.0, 1e-3, 1e-8, 1e-15])
-@pytest.mark.parametrize("ratio", [1.0, 1.7, -1.7, 1e-150])
+@pytest.mark.parametrize("delta", [1.0, 1e-8, 1e-15])
+@pytest.mark.parametrize("ratio", [1.0, -1.7, 1e-150])
 def test_angles_are_those_of_60_digits(ratio, delta):
     x = spherical(3, 6)
     x[1] = ratio * (x[0] + delta * x[2])

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.polynomial.hermite_e import hermegauss
 
-from ntk_conditioning.angles.pairs import MinAngle, ZeroRowError
+from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
-
-SMOOTH = ("tanh", "gelu", "sigmoid", "softplus")
 
 
 def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
@@ -91,17 +89,16 @@ def normalized_relu_layer(q, q2, c, same):
     mean, variance = 1 / mpmath.sqrt(2 * mpmath.pi), (1 - 1 / mpmath.pi) / 2
     scale = mpmath.sqrt(q * q2)
     angle = mpf(0) if same else mpmath.acos(c / scale)
-    product = (
-        scale * (mpmath.sin(angle) + (mpmath.pi - angle) * mpmath.cos(angle)) / (2 * mpmath.pi)
-    )
+    slope = (mpmath.pi - angle) / (2 * mpmath.pi)
+    product = scale * (mpmath.sin(angle) / (2 * mpmath.pi) + slope * mpmath.cos(angle))
     centred = product - mean * mean * (mpmath.sqrt(q) + mpmath.sqrt(q2)) + mean * mean
-    return centred / variance, (mpmath.pi - angle) / (2 * mpmath.pi) / variance
+    return centred / variance, slope / variance
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 5, 10])
+@pytest.mark.parametrize("depth", [0, 1, 5])
 def test_relu_is_theorem_4_4(depth):
     x = samples(7, 5, spread=1.0)
     with mpmath.workdps(40):
@@ -112,10 +109,8 @@ def test_relu_is_theorem_4_4(depth):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("delta", [3e-2, 1e-3, 1e-6, 1e-9, 1e-13])
-@pytest.mark.parametrize(
-    ("depth", "ratio"), [(0, 1.0), (0, 1.7), (1, 1.0), (1, 1.7), (1, -1.0), (10, 1.7), (10, -1.0)]
-)
+@pytest.mark.parametrize("delta", [3e-2, 1e-6, 1e-13])
+@pytest.mark.parametrize(("depth", "ratio"), [(0, 1.7), (1, 1.0), (1, -1.0), (10, 1.7)])
 def test_tiny_angles_keep_their_digits(depth, ratio, delta):
     """Rows that differ by delta in direction, at any ratio of norms; φ in 60 digits."""
     x = samples(3, 6)
@@ -128,74 +123,65 @@ def test_tiny_angles_keep_their_digits(depth, ratio, delta):
     assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(distance), rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [1e-7, 1e-9, 1e-11])
+@pytest.mark.parametrize("delta", [1e-7, 1e-11])
 def test_lambda_min_of_near_duplicates_is_right(delta):
     """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
-    x, depth = samples(20, 10), 3
+    x, depth, n = samples(12, 10), 3, 12
     x[1] = x[0] + delta * x[2]
-    norms = np.linalg.norm(x, axis=1)
     with mpmath.workdps(50):
-        exact = (depth + 1) * (mpmath.ones(20) - theorem_4_4(x, depth))
-        exact_norms = [mpmath.sqrt(exact_gram(x)[i, i]) for i in range(20)]
-        for i, j in itertools.product(range(20), repeat=2):
-            exact[i, j] *= exact_norms[i] * exact_norms[j]
+        exact, gram = (depth + 1) * (mpmath.ones(n) - theorem_4_4(x, depth)), exact_gram(x)
+        for i, j in itertools.product(range(n), repeat=2):
+            exact[i, j] *= mpmath.sqrt(gram[i, i] * gram[j, j])
         eigenvalues = mpmath.eigsy(exact, eigvals_only=True)
-        lambda_min, kappa = float(eigenvalues[0]), float(eigenvalues[19] / eigenvalues[0])
+        lambda_min, kappa = float(eigenvalues[0]), float(eigenvalues[n - 1] / eigenvalues[0])
     assert 0.5 < kappa * delta < 500
     k = infinite.ntk(x, depth=depth, activation="relu")
     np.testing.assert_allclose(k, to_float(exact), rtol=1e-13)
-    np.testing.assert_allclose(np.diag(k), (depth + 1) * norms**2, rtol=1e-14)
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
     eps = np.finfo(np.float64).eps
     assert np.linalg.eigvalsh(k)[0] == pytest.approx(lambda_min, rel=1e-12 + 10 * eps * kappa)
 
 
-@pytest.mark.parametrize("name", ["relu", "linear", "leaky_relu", "leaky_relu-0.5"])
-@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5"])
+@pytest.mark.parametrize("depth", [0, 4])
 def test_gradients_have_norm_squared_l_plus_1(depth, name):
     """liu2023relu, Eq. (39); the embeddings keep the norm of x, Corollary 4.2."""
-    x = samples(6, 4, spread=2.0)
-    squares = np.sum(x**2, axis=1)
-    ntk = infinite.ntk(x, depth=depth, activation=name)
-    np.testing.assert_allclose(np.diag(ntk), (depth + 1) * squares, rtol=1e-14)
-    nngp = infinite.nngp(x, depth=depth, activation=name)
-    np.testing.assert_allclose(np.diag(nngp), squares, rtol=1e-14)
+    layer = Layer(samples(6, 4, spread=2.0), depth=depth, activation=name)
+    squares = np.sum(layer.x**2, axis=1)
+    np.testing.assert_allclose(np.diag(layer.ntk), (depth + 1) * squares, rtol=1e-14)
+    np.testing.assert_allclose(np.diag(layer.nngp), squares, rtol=1e-14)
+    assert layer.error == 0
 
 
 def test_linear_networks_have_l_plus_1_times_the_gram_matrix():
     """liu2023relu, Eq. (21); Corollary 3.2 prints (L+1)²."""
     x = samples(9, 4, spread=1.0)
     x[1] = x[0] + 1e-9 * x[2]
-    gram = x @ x.T
+    gram, layer = x @ x.T, Layer(x, depth=6, activation="linear")
     atol = 1e-15 * gram.max()
-    np.testing.assert_allclose(
-        infinite.ntk(x, depth=6, activation="linear"), 7 * gram, rtol=1e-14, atol=7 * atol
+    np.testing.assert_allclose(layer.ntk, 7 * gram, rtol=1e-14, atol=7 * atol)
+    np.testing.assert_allclose(layer.nngp, gram, rtol=1e-14, atol=atol)
+    linear, input_angles = (
+        infinite.gradient_angles(x, depth=depth, activation="linear") for depth in (6, 0)
     )
-    np.testing.assert_allclose(
-        infinite.nngp(x, depth=6, activation="linear"), gram, rtol=1e-14, atol=atol
-    )
-    np.testing.assert_allclose(
-        infinite.gradient_angles(x, depth=6, activation="linear"),
-        infinite.gradient_angles(x, depth=0, activation="relu"),
-        rtol=1e-14,
-    )
+    np.testing.assert_allclose(linear, input_angles, rtol=1e-14)
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize(
+LAYERS = pytest.mark.parametrize(
     ("name", "layer"), [("erf", erf_layer), ("normalized_relu", normalized_relu_layer)]
 )
-def test_unequal_norms_are_right(name, layer, depth):
+
+
+@LAYERS
+def test_unequal_norms_are_right(name, layer):
     x = samples(5, 4, spread=1.0)
     with mpmath.workdps(40):
-        expected = to_float(covariance_recursion(x, depth, layer))
-    found = infinite.ntk(x, depth=depth, activation=name)
+        expected = to_float(covariance_recursion(x, 3, layer))
+    found = infinite.ntk(x, depth=3, activation=name)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"), [("erf", erf_layer), ("normalized_relu", normalized_relu_layer)]
-)
+@LAYERS
 def test_near_duplicates_of_unequal_norm_keep_their_digits(name, layer):
     x = samples(3, 6)
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
@@ -227,14 +213,12 @@ def hermite_recursion(x: np.ndarray, depth: int, name: str) -> np.ndarray:
     return theta
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-def test_smooth_activations_are_a_product_rule(name):
-    x = samples(4, 5, spread=0.5)
-    # the singularities of tanh are nearest, and limit the product rule
-    rtol = 1e-6 if name == "tanh" else 1e-11
-    np.testing.assert_allclose(
-        infinite.ntk(x, depth=3, activation=name), hermite_recursion(x, 3, name), rtol=rtol
-    )
+@pytest.mark.parametrize(("name", "rtol"), [("tanh", 1e-6), ("gelu", 1e-11), ("softplus", 1e-11)])
+def test_smooth_activations_are_a_product_rule(name, rtol):
+    """The singularities of tanh are nearest, and limit the product rule."""
+    layer = Layer(samples(4, 5, spread=0.5), depth=3, activation=name)
+    np.testing.assert_allclose(layer.ntk, hermite_recursion(layer.x, 3, name), rtol=rtol)
+    assert 0 < layer.error < 1e-13
 
 
 def test_the_general_path_gives_the_leaky_relus_closed_form():
@@ -253,25 +237,33 @@ def test_the_general_path_gives_the_leaky_relus_closed_form():
 # --- symmetries -----------------------------------------------------------------------------------
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
-closed_forms = st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"])
 depths = st.integers(0, 6)
 
 
-@given(x=rows, name=closed_forms, depth=depths)
-def test_kernels_are_symmetric_and_positive_semidefinite(x, name, depth):
-    for kernel in (infinite.ntk, infinite.nngp):
-        k = kernel(x, depth=depth, activation=name)
+def assert_symmetries(x, depth, name, seed=0):
+    """Symmetric, positive semidefinite, in the order of the samples; angles are the kernel's."""
+    order = np.random.default_rng(seed).permutation(len(x))
+    layer, permuted = (Layer(each, depth=depth, activation=name) for each in (x, x[order]))
+    for k, other in ((layer.ntk, permuted.ntk), (layer.nngp, permuted.nngp)):
         np.testing.assert_array_equal(k, k.T)
         eigenvalues = np.linalg.eigvalsh(k)
         assert eigenvalues[0] >= -1e-14 * eigenvalues[-1]
+        np.testing.assert_allclose(other, k[np.ix_(order, order)], rtol=1e-12, atol=1e-13 * k.max())
+    angles, norms = infinite.gradient_angles(x, depth=depth, activation=name), np.diag(layer.ntk)
+    np.testing.assert_array_equal(angles, angles.T)
+    np.testing.assert_array_equal(np.diag(angles), 0)
+    cosines = layer.ntk / np.sqrt(np.outer(norms, norms))
+    np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
 
 
-@given(x=rows, name=closed_forms, depth=depths, seed=st.integers(0, 1000))
-def test_kernels_permute_with_the_samples(x, name, depth, seed):
-    order = np.random.default_rng(seed).permutation(len(x))
-    k = infinite.ntk(x, depth=depth, activation=name)
-    permuted = infinite.ntk(x[order], depth=depth, activation=name)
-    np.testing.assert_allclose(permuted, k[np.ix_(order, order)], rtol=1e-12, atol=1e-13 * k.max())
+@given(x=rows, name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]), depth=depths)
+def test_kernels_in_closed_form_have_the_symmetries(x, name, depth):
+    assert_symmetries(x, depth, name)
+
+
+@pytest.mark.parametrize("name", ["tanh", "selu"])
+def test_kernels_by_quadrature_have_the_symmetries(name):
+    assert_symmetries(samples(4, 4, spread=1.0), 2, name)
 
 
 @given(
@@ -285,91 +277,120 @@ def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, de
     scaled = infinite.ntk(c * x, depth=depth, activation=name)
     np.testing.assert_allclose(scaled, c**2 * k, rtol=1e-12, atol=1e-13 * c**2 * k.max())
     angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    scales = np.geomspace(1, c, len(x))[:, None]
-    np.testing.assert_allclose(
-        infinite.gradient_angles(scales * x, depth=depth, activation=name), angles, rtol=1e-12
-    )
+    scaled = np.geomspace(1, c, len(x))[:, None] * x
+    found = infinite.gradient_angles(scaled, depth=depth, activation=name)
+    np.testing.assert_allclose(found, angles, rtol=1e-12)
 
 
-@given(x=rows, name=closed_forms, depth=depths)
-def test_gradient_angles_are_those_of_the_kernel(x, name, depth):
-    angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    np.testing.assert_array_equal(angles, angles.T)
-    np.testing.assert_array_equal(np.diag(angles), 0)
-    k = infinite.ntk(x, depth=depth, activation=name)
-    norms = np.sqrt(np.diag(k))
-    np.testing.assert_allclose(np.cos(angles), k / np.outer(norms, norms), rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("name", ["tanh", "selu", "normalized_softplus"])
-def test_kernels_by_quadrature_have_the_symmetries(name):
-    x, order = samples(4, 4, spread=1.0), [2, 0, 3, 1]
-    k = infinite.ntk(x, depth=2, activation=name)
-    np.testing.assert_array_equal(k, k.T)
-    permuted = infinite.ntk(x[order], depth=2, activation=name)
-    np.testing.assert_allclose(permuted, k[np.ix_(order, order)], rtol=1e-12, atol=1e-13 * k.max())
-    assert np.linalg.eigvalsh(k)[0] > -1e-13 * k.max()
-    angles = infinite.gradient_angles(x, depth=2, activation=name)
-    np.testing.assert_array_equal(np.diag(angles), 0)
-
-
-@pytest.mark.parametrize("name", ["relu", "erf", "selu"])
-@pytest.mark.parametrize("kernel", [infinite.ntk, infinite.nngp, infinite.gradient_angles])
-def test_a_second_set_of_samples_gives_a_block_of_the_whole(kernel, name):
-    x = samples(9, 4, spread=0.5)
-    x[7] = x[1]
-    whole = kernel(x, depth=3, activation=name)
-    block = kernel(x[:4], x[4:], depth=3, activation=name)
-    np.testing.assert_allclose(block, whole[:4, 4:], rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["relu", "tanh"])
-def test_the_tiles_do_not_show(monkeypatch, name):
+@pytest.mark.parametrize("name", ["relu", "selu", "tanh"])
+def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x = samples(11, 4, spread=0.5)
     x[9] = x[0] * (1 + 1e-9)
-    other = samples(5, 4, seed=1)
-    whole, cross = (infinite.ntk(x, y, depth=3, activation=name) for y in (None, other))
-    monkeypatch.setattr(infinite, "TILE", 4)
-    monkeypatch.setattr(infinite, "GATHERED", 1)
-    tolerance = {"rtol": 1e-13, "atol": 1e-14 * whole.max()}
-    np.testing.assert_allclose(infinite.ntk(x, depth=3, activation=name), whole, **tolerance)
-    np.testing.assert_allclose(infinite.ntk(x, other, depth=3, activation=name), cross, **tolerance)
-
-
-def test_more_depth_conditions_better():
-    """liu2023relu, section 5: κ falls with every layer, for samples with similar pairs."""
-    x = samples(60, 5)
-    kappas = [np.linalg.cond(infinite.ntk(x, depth=d, activation="relu")) for d in range(1, 11)]
-    assert (np.diff(kappas) < 0).all()
+    x[7] = x[1]
+    whole = Layer(x, depth=2, activation=name)
+    for tile in (infinite.TILE, 4):
+        monkeypatch.setattr(infinite, "TILE", tile)
+        monkeypatch.setattr(infinite, "GATHERED", tile)
+        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:5], x[5:])))
+        for kernel in ("ntk", "nngp"):
+            expected = getattr(whole, kernel)
+            close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
+            np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
+            np.testing.assert_allclose(getattr(block, kernel), expected[:5, 5:], **close)
 
 
 # --- the smallest angle ---------------------------------------------------------------------------
 
 
-def brute_force(x: np.ndarray, depth: int, name: str) -> tuple[float, int, int]:
+def brute_force(x, depth, name):
     angles = infinite.gradient_angles(x, depth=depth, activation=name)
     pairs = itertools.combinations(range(len(x)), 2)
     return min((float(angles[i, j]), i, j) for i, j in pairs)
 
 
-@pytest.mark.parametrize("tile", [1, 7, 100])
+def assert_brute_force(x, depth, name, **options):
+    """Compare the smallest angle with that of all pairs, and return what was found."""
+    found = infinite.min_angle(x, depth=depth, activation=name, **options)
+    angle, i, j = brute_force(x, depth, name)
+    assert (found.i, found.j) == (i, j)
+    # norms that differ by rounding are taken as equal
+    assert found.angle == pytest.approx(angle, rel=1e-12, abs=1e-14)
+    return found
+
+
+def with_norms(x, spread, seed=0):
+    """Return the rows with norms e^(±spread)."""
+    norms = np.exp(np.random.default_rng(seed).uniform(-spread, spread, (len(x), 1)))
+    return x / np.linalg.norm(x, axis=1)[:, None] * norms
+
+
+SPREADS = pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
+
+
+@pytest.mark.parametrize("tile", [1, 7])
 @pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("erf", 2), ("selu", 1)])
 def test_min_angle_is_the_brute_force_minimum(name, depth, tile):
     x = samples(23, 4, seed=3, spread=0.5)
     x[17] = 2 * (x[5] + 1e-5 * x[2])
-    found = infinite.min_angle(x, depth=depth, activation=name, tile=tile)
-    angle, i, j = brute_force(x, depth, name)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-    assert (found.i, found.j, found.duplicates) == (i, j, 0)
+    assert assert_brute_force(x, depth, name, tile=tile).duplicates == 0
+
+
+@SPREADS
+@pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
+def test_every_activation_has_the_brute_force_minimum(name, spread):
+    x = with_norms(samples(24, 6, seed=4), spread)
+    assert assert_brute_force(x, 2, name, tile=16).candidates < 20
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize("name", ["relu", "erf", "selu"])
+@SPREADS
+def test_near_duplicates_are_found(name, delta, spread):
+    x = samples(50, 7, seed=6)
+    x[31], x[22] = x[8] + delta * x[40], x[8] + 2 * delta * x[41]
+    x = with_norms(x, spread, seed=3)
+    x[[22, 31]] *= np.linalg.norm(x[8]) / np.linalg.norm(x[[22, 31]], axis=1)[:, None]
+    found = assert_brute_force(x, 3, name, tile=20)
+    assert {found.i, found.j} <= {8, 22, 31}
+
+
+def many_near_duplicates():
+    """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
+    x, rng = samples(40, 7, spread=0.2), np.random.default_rng(0)
+    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=10)
+    near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
+    return np.concatenate([x, near])
+
+
+CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
+HARD = {  # samples, and how many candidates there may be
+    "many near duplicates": (many_near_duplicates(), 100),
+    "low contrast": (with_norms(CONTRAST, 0), 30),
+    "low contrast, norms": (with_norms(CONTRAST, 1e-3), 30),
+    "12 decades": (samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)), 30),
+}
+
+
+@pytest.mark.parametrize("name", ["relu", "erf"])
+@pytest.mark.parametrize("kind", HARD)
+def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(name, kind):
+    x, most = HARD[kind]
+    assert assert_brute_force(x, 2, name, tile=25).candidates < most
+
+
+@pytest.mark.parametrize("name", ["relu", "linear", "erf"])
+def test_only_angles_beyond_90_degrees(name):
+    """There the angle between gradients need not grow with that between inputs."""
+    x = np.vstack([np.eye(6) - 1 / 6, -0.2 * np.eye(6)[:1] - 0.01])[1:]
+    found = infinite.min_angle(x, depth=2, activation=name)
+    assert found.angle == pytest.approx(brute_force(x, 2, name)[0], rel=1e-12)
 
 
 def test_duplicates_are_counted_and_excluded_on_request():
-    x = samples(12, 4, spread=0.5)
-    x[[4, 9]] = x[2]
-    x[8] = x[3]
+    x, kept = samples(12, 4, spread=0.5), [0, 1, 2, 3, 5, 6, 7, 10, 11]
+    x[[4, 9]], x[8] = x[2], x[3]
     found = infinite.min_angle(x, depth=2, activation="relu")
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 2, 4, 4)
-    kept = [0, 1, 2, 3, 5, 6, 7, 10, 11]
     angle, i, j = brute_force(x[kept], 2, "relu")
     found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True, tile=4)
     assert found.angle == pytest.approx(angle, rel=1e-12)
@@ -384,25 +405,12 @@ def test_parallel_samples_are_no_duplicates_but_have_angle_0():
     assert infinite.min_angle(x, depth=2, activation="gelu").angle > 0
 
 
-@pytest.mark.parametrize("tile", [1, 2, 3, 8])
+@pytest.mark.parametrize("tile", [1, 3, 8])
 def test_of_equal_angles_the_lowest_pair_is_returned(tile):
     x = np.concatenate([np.eye(4), -np.eye(4)])  # all angles are 90° or 180°
     found = infinite.min_angle(x, depth=0, activation="relu", tile=tile)
     assert (found.i, found.j) == (0, 1)
     assert found.degrees == pytest.approx(90)
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
-@pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
-def test_every_activation_has_the_brute_force_minimum(name, spread):
-    x = samples(24, 6, seed=4)
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (24, 1)))
-    found = infinite.min_angle(x, depth=2, activation=name, tile=16)
-    angle, i, j = brute_force(x, 2, name)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-    assert (found.i, found.j) == (i, j)
-    assert found.candidates < 20
 
 
 def absolute_value(slope: float | None) -> activations.Activation:
@@ -426,70 +434,6 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     assert found.angle == pytest.approx(angles[i, j], rel=1e-12 if slope else 1e-8)
 
 
-def test_only_angles_beyond_90_degrees():
-    """There the angle between gradients need not grow with that between inputs."""
-    x = np.vstack([np.eye(6) - 1 / 6, -0.2 * np.eye(6)[:1] - 0.01])[1:]
-    for name in ("relu", "linear", "leaky_relu", "erf"):
-        found = infinite.min_angle(x, depth=2, activation=name)
-        assert found.angle == pytest.approx(brute_force(x, 2, name)[0], rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.2", "erf"])
-def test_norms_may_differ_by_12_decades(name):
-    rng = np.random.default_rng(1)
-    x = samples(60, 8) * 10 ** rng.uniform(-6, 6, (60, 1))
-    found = infinite.min_angle(x, depth=2, activation=name, tile=25)
-    angle, i, j = brute_force(x, 2, name)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-    assert (found.i, found.j) == (i, j)
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
-@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.2", "erf", "selu"])
-@pytest.mark.parametrize("spread", [0.0, 0.2], ids=["equal norms", "norms"])
-def test_near_duplicates_are_found(name, delta, spread):
-    x = samples(50, 7, seed=6)
-    x[31] = x[8] + delta * x[40]
-    x[22] = x[8] + 2 * delta * x[41]
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    x *= np.exp(np.random.default_rng(3).uniform(-spread, spread, (50, 1)))
-    x[[22, 31]] *= np.linalg.norm(x[8]) / np.linalg.norm(x[[22, 31]], axis=1)[:, None]
-    found = infinite.min_angle(x, depth=3, activation=name, tile=20)
-    angle, i, j = brute_force(x, 3, name)
-    assert {i, j} <= {8, 22, 31}
-    assert (found.i, found.j) == (i, j)
-    # norms that differ by rounding are taken as equal
-    assert found.angle == pytest.approx(angle, rel=1e-12, abs=1e-14)
-
-
-@pytest.mark.parametrize("name", ["relu", "erf"])
-def test_the_closest_of_many_near_duplicates_is_found(name):
-    """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
-    rng = np.random.default_rng(0)
-    x = samples(40, 7, spread=0.2)
-    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=10)
-    near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
-    both = np.concatenate([x, near])
-    found = infinite.min_angle(both, depth=2, activation=name, tile=16)
-    angle, i, j = brute_force(both, 2, name)
-    assert (found.i, found.j) == (i, j)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ["relu", "erf", "gelu"])
-@pytest.mark.parametrize("spread", [0.0, 1e-3], ids=["equal norms", "norms"])
-def test_low_contrast_has_few_candidates(name, spread):
-    rng = np.random.default_rng(8)
-    x = 1 + 1e-3 * rng.standard_normal((90, 40))
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    x *= np.exp(rng.uniform(-spread, spread, (90, 1)))
-    found = infinite.min_angle(x, depth=2, activation=name)
-    angle, i, j = brute_force(x, 2, name)
-    assert (found.i, found.j) == (i, j)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-    assert found.candidates < 30
-
-
 @settings(max_examples=5)
 @given(
     x=st.integers(0, 2**32 - 1).map(lambda seed: samples(9, 4, seed=seed, spread=0.5)),
@@ -500,7 +444,7 @@ def test_low_contrast_has_few_candidates(name, spread):
 def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, name, depth, seed):
     rng = np.random.default_rng(seed)
     x[1] = x[0] + 10 ** rng.uniform(-12, -1) * x[2]
-    layer = infinite.layer_at(x, depth=depth, activation=name)
+    layer = Layer(x, depth=depth, activation=name)
     everything = slice(0, len(x))
     i, j = np.triu_indices(len(x), 1)
     accurate = layer.cosine_distances(i, j)
@@ -511,7 +455,7 @@ def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, nam
 # --- the error of the smallest angle --------------------------------------------------------------
 
 
-def assert_within_its_error(found: MinAngle, angles: np.ndarray, *, error: float) -> None:
+def assert_within_its_error(found, angles, *, error):
     """Check an angle against those of all pairs in degrees, an upper triangle."""
     i, j = np.triu_indices(len(angles), 1)
     assert abs(found.degrees - angles[i, j].min()) <= found.error_degrees < error
@@ -519,25 +463,23 @@ def assert_within_its_error(found: MinAngle, angles: np.ndarray, *, error: float
     assert angles[found.i, found.j] <= angles[i, j].min() + 2 * found.error_degrees
 
 
-def exact_degrees(kernel: mpmath.matrix) -> np.ndarray:
-    n = kernel.rows
-    angles = np.zeros((n, n))
-    for i, j in itertools.combinations(range(n), 2):
+def exact_degrees(kernel):
+    angles = np.zeros((kernel.rows, kernel.rows))
+    for i, j in itertools.combinations(range(kernel.rows), 2):
         cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
         angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
     return angles
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e2, 1e4, 1e8, 1e30, 1e60])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e4, 1e60])
 def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
         erf = exact_degrees(covariance_recursion(x, 2, erf_layer))
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2))
-    found = infinite.min_angle(x, depth=2, activation="erf")
-    assert_within_its_error(found, erf, error=2e-11)
-    found = infinite.min_angle(x, depth=2, activation="relu")
-    assert_within_its_error(found, relu, error=1e-12)
+    for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
+        found = infinite.min_angle(x, depth=2, activation=name)
+        assert_within_its_error(found, angles, error=error)
 
 
 def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -571,10 +513,7 @@ def plain_degrees(x: np.ndarray, name: str) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("name", "scale", "error"),
-    [
-        *[("tanh", 1.0, 1e-10), ("tanh", 1e2, 1e-8), ("tanh", 1e3, 1e-3)],
-        *[("gelu", 1.0, 1e-10), ("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)],
-    ],
+    [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3), ("gelu", 1e2, 1e-10), ("gelu", 1e8, 1e-3)],
 )
 def test_errors_of_quadrature_hold(name, scale, error):
     x = np.random.default_rng(0).standard_normal((4, 6))
@@ -583,8 +522,8 @@ def test_errors_of_quadrature_hold(name, scale, error):
     assert_within_its_error(found, plain_degrees(x, name), error=error)
 
 
-def test_what_has_digits_is_told_for_tiny_angles():
-    """An error of 1e-14 in a deficit would be one of 1e-7 in the angle, were it not relative."""
+def test_tiny_angles_have_errors_of_their_size():
+    """An error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative."""
     x = samples(6, 7, seed=6)
     x[3] = x[2] + 1e-9 * x[1]
     found = infinite.min_angle(x, depth=2, activation="gelu")
@@ -596,58 +535,47 @@ def test_what_has_digits_is_told_for_tiny_angles():
 
 
 @pytest.mark.parametrize(
-    ("x", "x2", "depth", "message"),
+    ("x", "x2", "depth", "error", "message"),
     [
-        (np.ones(3), None, 1, r"shape \(3,\)"),
-        (np.ones((0, 3)), None, 1, r"shape \(0, 3\)"),
-        (np.array([[1.0, math.nan]]), None, 1, "not a number"),
-        (np.ones((2, 3)), np.ones((2, 4)), 1, "3 features and x2 4"),
-        (np.ones((2, 3)), None, -1, "-1 is negative"),
+        (np.ones(3), None, 1, SamplesError, r"shape \(3,\)"),
+        (np.ones((0, 3)), None, 1, SamplesError, r"shape \(0, 3\)"),
+        ([[1.0, math.nan]], None, 1, SamplesError, "not a number"),
+        (np.ones((2, 3)), np.ones((2, 4)), 1, SamplesError, "3 features and x2 4"),
+        (np.ones((2, 3)), None, -1, SamplesError, "-1 is negative"),
+        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], None, 1, ZeroRowError, "row 1"),
     ],
-    ids=["vector", "empty", "nan", "features", "depth"],
+    ids=["vector", "empty", "nan", "features", "depth", "zero"],
 )
-def test_what_is_no_sample_matrix_is_refused(x, x2, depth, message):
-    with pytest.raises(SamplesError, match=message):
+def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
+    with pytest.raises(error, match=message):
         infinite.ntk(x, x2, depth=depth, activation="relu")
+    if x2 is None and depth > 0:
+        with pytest.raises(error, match=message):
+            infinite.min_angle(x, depth=depth, activation="gelu")
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
-@pytest.mark.parametrize(
-    ("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e8, 0.0), (1e30, 0.0), (1e160, 0.5)]
-)
+@pytest.mark.parametrize(("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e30, 0.0), (1e160, 0.5)])
 def test_angles_that_are_not_resolved_are_refused(scale, spread):
-    x = samples(6, 4, seed=1)
-    x *= scale / np.linalg.norm(x, axis=1)[:, None]
-    x *= np.exp(np.random.default_rng(0).uniform(-spread, spread, (6, 1)))
+    x = scale * with_norms(samples(6, 4, seed=1), spread)
     with pytest.raises(UnresolvedKernelError, match=r"^tanh at depth 2: .*; scale the data"):
         infinite.min_angle(x, depth=2, activation="tanh")
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e100, 1e200])
+@pytest.mark.parametrize("rows", [slice(None), slice(3, 4)], ids=["all rows", "one row"])
 @pytest.mark.parametrize("call", [infinite.ntk, infinite.min_angle])
-def test_samples_beyond_the_range_are_refused(call, scale):
+def test_samples_beyond_the_range_are_refused(call, rows, scale):
+    x = samples(4, 3)
+    x[rows] *= scale
     with pytest.raises(UnresolvedKernelError, match=r"erf at depth 1: .*; scale the data"):
-        call(scale * samples(4, 3), depth=1, activation="erf")
+        call(x, depth=1, activation="erf")
 
 
-def test_one_sample_beyond_the_range_hides_no_others():
-    x = samples(6, 4)
-    x[5] *= 1e120
-    with pytest.raises(UnresolvedKernelError, match="erf at depth 2"):
-        infinite.min_angle(x, depth=2, activation="erf", tile=2)
-
-
-@pytest.mark.parametrize("call", [infinite.ntk, infinite.gradient_angles, infinite.min_angle])
-@pytest.mark.parametrize("name", ["relu", "gelu"])
-def test_zero_rows_are_refused(call, name):
-    with pytest.raises(ZeroRowError, match="row 1"):
-        call(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]), depth=1, activation=name)
-
-
-@pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((4, 3))], ids=["one", "all equal"])
-def test_one_sample_has_no_pair(x):
+@pytest.mark.parametrize("n", [1, 4])
+def test_one_sample_has_no_pair(n):
     with pytest.raises(SamplesError, match="1 different samples have no pair"):
-        infinite.min_angle(x, depth=1, activation="relu", exclude_duplicates=True)
+        infinite.min_angle(np.ones((n, 3)), depth=1, activation="relu", exclude_duplicates=True)
 
 
 def test_relu_needs_no_torch():
@@ -660,13 +588,3 @@ def test_relu_needs_no_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
-
-
-def test_a_layer_has_both_kernels_and_the_error_of_its_duals():
-    x = samples(3, 4, spread=0.5)
-    for name, depth in (("relu", 4), ("erf", 4), ("gelu", 2)):
-        layer = infinite.layer_at(x, depth=depth, activation=name)
-        for kernel, found in ((infinite.ntk, layer.ntk), (infinite.nngp, layer.nngp)):
-            np.testing.assert_array_equal(found, kernel(x, depth=depth, activation=name))
-        assert (layer.error > 0) == (name == "gelu")
-        assert layer.error < 1e-13

@@ -11,61 +11,52 @@ import torch
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
-from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
+from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel
 
-KERNELS = ("empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp")
 N = 60
+KERNELS = pytest.mark.parametrize(
+    "name", ["empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp"]
+)
 
 
-def kernel(
-    name: str,
-    *,
-    below: int = N + 1,
-    available: int = 10**10,
-    activation: str = "relu",
-    depth: int = 2,
-    dtype: torch.dtype = torch.float64,
-) -> BlockKernel:
-    budget = MemoryBudget(available, full_spectrum_below=below)
+def kernel(name, below=N + 1, available=10**10, activation="relu", depth=2, dtype=torch.float64):
+    budget = MemoryBudget(available, full_spectrum_below=below, remedy="lower kernel_size")
     sigma = activations.get(activation)
     if "empirical" not in name:
         return InfiniteKernel(sigma, depth, name, budget)
-    chance, width = np.random.default_rng(1), 150
-    mlp = init_mlp(6, depth=depth, width=width, activation=sigma, generator=chance, dtype=dtype)
+    rng = np.random.default_rng(1)
+    mlp = init_mlp(6, depth=depth, width=150, activation=sigma, generator=rng, dtype=dtype)
     return EmpiricalKernel(mlp, name, budget)
 
 
-def samples(*, equal: int = 0) -> np.ndarray:
+def samples(*, equal=0):
     """Return samples of which so many, the last, are equal to the first."""
     x = np.random.default_rng(0).standard_normal((N, 6))
     x[N - equal :] = x[:equal]
     return x
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_from_a_size_on_only_the_extremes_are_computed(name):
-    whole = kernel(name, below=N + 1).conditioning(samples())
-    extremes = kernel(name, below=N).conditioning(samples())
-    assert (whole.method, extremes.method) == ("spectrum", "extremes")
-    assert (extremes.eigenvalues, extremes.effective_rank) == (None, None)
-    assert len(whole.eigenvalues) == whole.numerical_rank == extremes.numerical_rank == N
-    assert extremes.lambda_max == pytest.approx(whole.lambda_max, abs=0, rel=1e-12)
-    assert extremes.kappa == pytest.approx(whole.kappa, abs=0, rel=1e-8)
-    assert 0 < extremes.kappa_error < 1e-6
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_with_equal_samples_has_no_smallest_eigenvalue(name):
-    x = samples(equal=10)
+@KERNELS
+@pytest.mark.parametrize("equal", [0, 10])
+def test_from_a_size_on_only_the_extremes_are_computed(name, equal):
+    x = samples(equal=equal)
     whole, extremes = (kernel(name, below=below).conditioning(x) for below in (N + 1, N))
-    assert whole.numerical_rank == extremes.numerical_rank == N - 10
-    assert whole.kappa is extremes.kappa is extremes.lambda_min is None
+    assert (whole.method, extremes.method) == ("spectrum", "extremes")
+    assert len(whole.eigenvalues) == N
+    assert (extremes.eigenvalues, extremes.effective_rank) == (None, None)
+    assert whole.numerical_rank == extremes.numerical_rank == N - equal
+    assert extremes.lambda_max == pytest.approx(whole.lambda_max, abs=0, rel=1e-12)
     assert extremes.kappa_nonzero == pytest.approx(whole.kappa_nonzero, abs=0, rel=1e-3)
+    if equal:
+        assert whole.kappa is extremes.kappa is extremes.lambda_min is None
+    else:
+        assert extremes.kappa == pytest.approx(whole.kappa, abs=0, rel=1e-8)
+        assert 0 < extremes.kappa_error < 1e-6
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@KERNELS
 @pytest.mark.parametrize("network", [{"activation": "linear"}, {"depth": 0}])
 def test_linear_networks_need_no_kernel_and_no_memory(name, network):
     linear = kernel(name, below=1, available=0, **network)
@@ -81,17 +72,37 @@ def test_float32_is_flagged():
     assert (found.method, found.dtype, found.reduced_precision) == ("extremes", "float32", True)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_error_names_the_largest_size_that_fits(name):
-    large = 20_000
-    small = kernel(name, available=2 * 10**9)
-    with pytest.raises(NotEnoughMemoryError, match="take fewer samples") as caught:
-        small.require_memory(large)
+def refusal(kernel, n):
+    with pytest.raises(NotEnoughMemoryError) as caught:
+        kernel.require_memory(n)
     text = str(caught.value)
-    assert f"a kernel of {large} samples in float64 needs" in text
-    assert ("in float32:" in text) == ("empirical" in name)
-    fits = int(re.search(r"at most (\d+) samples fit", text)[1])
+    assert "\n" not in text
+    assert text.endswith(": lower kernel_size")
+    return text, int(re.search(r"at most (\d+) samples fit", text)[1])
+
+
+@KERNELS
+@pytest.mark.parametrize("below", [1, 15_000])  # from there on one copy of the kernel is enough
+def test_the_error_names_the_largest_size_that_fits(name, below):
+    large, small = 30_000, kernel(name, available=2 * 10**9, below=below)
+    text, fits = refusal(small, large)
+    gb = small.needed(large, 8) / 1e9
+    assert f"a kernel of {large} samples in float64 needs {gb:.1f} GB and 2.0 GB are avail" in text
     assert 0 < fits < large
     small.require_memory(fits)
-    with pytest.raises(NotEnoughMemoryError):
-        small.require_memory(fits + 1)
+    refusal(small, fits + 1)
+    assert (" in float32:" in text) == ("empirical" in name)
+    if "empirical" in name:
+        single = int(re.search(r"or (\d+) in float32", text)[1])
+        assert small.needed(single, 4) <= 2 * 10**9 < small.needed(single + 1, 4)
+
+
+def test_what_does_not_fit_is_refused_by_a_byte():
+    n = 5000
+    needed = kernel("empirical_ntk", below=1).needed(n, 8)
+    kernel("empirical_ntk", below=1, available=needed).require_memory(n)
+    text, fits = refusal(kernel("empirical_ntk", below=1, available=needed - 1), n)
+    assert (fits, f"or {n} in float32" in text) == (n - 1, True)
+    single = kernel("empirical_ntk", available=10**9, dtype=torch.float32)
+    assert " in float32:" not in refusal(single, 10**5)[0]
+    assert refusal(kernel("nngp", available=1), n)[1] == 0

@@ -1,0 +1,47 @@
+"""Random networks, and what tests of their gradients watch."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.seeds import generator
+
+
+def network(d=10, *, depth=2, width=16, activation="relu", seed=1, dtype=torch.float64):
+    rng = generator(seed, "init")
+    return init_mlp(d, depth=depth, width=width, activation=activation, generator=rng, dtype=dtype)
+
+
+def inputs(n, d=10, *, seed=1):
+    return torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
+
+
+def most_alive(monkeypatch, owner, name, call):
+    """Return the most samples at once whose gradients, from a function, were alive in a call."""
+    alive, most, original = weakref.WeakKeyDictionary(), [0], getattr(owner, name)
+
+    def counting(*arguments):
+        factors = original(*arguments)
+        alive[factors] = len(factors.alphas[0])
+        most[0] = max(most[0], sum(alive.values()))
+        return factors
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, counting)
+        call()
+    return most[0]
+
+
+def precisions(monkeypatch, owner, name):
+    """Return a set that gets the precision of float32 products at every call of a function."""
+    seen, original = set(), getattr(owner, name)
+
+    def recording(*arguments):
+        seen.add(torch.get_float32_matmul_precision())
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, recording)
+    return seen
