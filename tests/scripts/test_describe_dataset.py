@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def prepared(tmp_path: Path):
         dataset = PreparedSamples("tiny", x, y, "unit_interval", (0.0, 10.0))
         save_prepared(tmp_path / "seed-3.npz", dataset)
         sheet = datasets.describe(dataset, available=50, **how)
-        datasets.save_datasheet(tmp_path / "seed-3.json", sheet)
+        (tmp_path / "seed-3.json").write_text(json.dumps(asdict(sheet)))
         return [
             f"--data={tmp_path}/seed-3.npz",
             f"--datasheet={tmp_path}/seed-3.json",
