@@ -20,9 +20,10 @@ log = cli.logger(__file__)
 HINT = ", or name a mirror that has it: --config mirror=DIR"
 
 
-def parser() -> cli.Parser:
-    arguments = cli.Parser(prog="download_file.py", description=__doc__)
-    add = arguments.add_argument
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="download_file.py", description=__doc__)
+    add = parser.add_argument
     number, policy = cli.positive_integer, downloads.RetryPolicy()
     add("--name", required=True, help="catalogue name, e.g. mnist/images.gz")
     add("--output", required=True, type=Path, metavar="FILE", help="where to put the file")
@@ -36,12 +37,8 @@ def parser() -> cli.Parser:
     silence = "how long a server may be silent (%(default)g)"
     add("--timeout", type=number, default=policy.timeout, metavar="SECONDS", help=silence)
     add("--receipt", type=Path, metavar="JSON", help="where to record that the file is in place")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
     policy = downloads.RetryPolicy(attempts=args.attempts, timeout=args.timeout)
     options = {"mirror": args.mirror, "urls": args.urls, "size": max(args.bytes, 0)}
     fetched = downloads.fetch(

@@ -29,24 +29,21 @@ from ntk_workflow.progress import progress
 log = cli.logger(__file__)
 
 
-def parser() -> cli.Parser:
-    arguments = cli.Parser(prog="extract_speech_features.py", description=__doc__)
-    add, number = arguments.add_argument, cli.positive_integer_or_all
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="extract_speech_features.py", description=__doc__)
+    add, number = parser.add_argument, cli.positive_integer_or_all
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
     add("--subset", required=True, help="e.g. train-clean-100")
     add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
     add("--frames", type=number, default="all", help="frames to draw, or all")
     add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
     add("--seed", type=cli.seed, default=0, help="seed of the draw")
-    cli.threads_argument(arguments)
+    cli.threads_argument(parser)
     add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
     add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
     values, known = cli.named_values(args.settings, option="--settings"), vars(FeatureSettings())
     if unknown := sorted(values.keys() - known.keys()):
         raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")

@@ -21,13 +21,14 @@ from ntk_workflow.catalogue import dataset_source, read_entry
 log = cli.logger(__file__)
 
 
-def parser() -> cli.Parser:
-    arguments = cli.Parser(prog="prepare_dataset.py", description=__doc__)
-    add, number = arguments.add_argument, cli.positive_integer_or_all
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="prepare_dataset.py", description=__doc__)
+    add, number = parser.add_argument, cli.positive_integer_or_all
     add("--dataset", required=True, metavar="NAME", help="its name in the catalogue")
     add("--catalogues", required=True, nargs="+", metavar="FILE", help="files that describe it")
-    parts = "its files by part: train_x, train_y, test_x, test_y, features; a path is train_x"
-    add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help=parts)
+    by_part = "its files by part: train_x, train_y, test_x, test_y, features; a path is train_x"
+    add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help=by_part)
     add("--split", choices=["train", "test"], default="train", help="which part to prepare")
     samples = "how many samples to draw, or all"
     add("--samples", type=number, default="all", metavar="N", help=samples)
@@ -35,12 +36,8 @@ def parser() -> cli.Parser:
     add("--seed", type=cli.seed, help="seed of the draw")
     add("--output", required=True, type=Path, metavar="FILE.npz", help="the archive to write")
     add("--datasheet", required=True, type=Path, metavar="FILE.json", help="its datasheet")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
     if args.balanced and args.samples == "all":
         raise cli.UsageError("--balanced draws samples, so it needs --samples N, not all")
     if (args.samples == "all") != (args.seed is None):
@@ -49,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = dict(args.parts)
     if len(parts) < len(args.parts):
         raise cli.UsageError("--parts gives a part twice; give each at most once")
-    for part in parts.keys() & source.sha256.keys():  # also files put in place by hand
+    for part in sorted(parts.keys() & source.sha256.keys()):  # also files put in place by hand
         files.require_sha256(parts[part], source.sha256[part])
     dataset = datasets.read(source, parts, split=args.split)
     drawn = {"available": len(dataset.x), "seed": args.seed, "balanced": args.balanced}

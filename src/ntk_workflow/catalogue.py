@@ -78,22 +78,12 @@ def known_image(entry: Entry) -> tuple[int, int, int] | None:
 
     >>> known_image({"reader": "sklearn_patches", "options": {"size": 32}})
     (32, 32, 3)
-    >>> known_image({"reader": "idx", "image": [28, 28, 1]})
-    (28, 28, 1)
-    >>> known_image({"reader": "gaussian"}) is None
-    True
     """
-    match entry["reader"]:
-        case "sklearn_digits":
-            return 8, 8, 1
-        case "sklearn_patches":
-            size = int(entry["options"]["size"])
-            return size, size, 3
-        case "svhn" | "cifar10":
-            return 32, 32, 3
-        case _:
-            image = entry.get("image")
-            return None if image is None else (int(image[0]), int(image[1]), int(image[2]))
+    size = entry.get("options", {}).get("size")
+    known = {"sklearn_digits": (8, 8, 1), "sklearn_patches": (size, size, 3)}
+    known |= dict.fromkeys(["svhn", "cifar10"], (32, 32, 3))
+    image = known.get(entry["reader"], entry.get("image"))
+    return None if image is None else (image[0], image[1], image[2])
 
 
 def content(entry: Entry) -> dict[str, Any]:
@@ -161,9 +151,8 @@ def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
 
 def path_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files and folders of the user's own that a dataset lacks."""
-    places = {"path": entry.get("path")}
-    places["options.alignments"] = entry.get("options", {}).get("alignments")
-    for key, path in places.items():
+    alignments = entry.get("options", {}).get("alignments")
+    for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
         if path is not None and not Path(path).exists():
             yield (
                 f"catalogue: {name}.{key}: {path} does not exist; give a path that is absolute or "

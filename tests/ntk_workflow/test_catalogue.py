@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,6 @@ GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
     [
         ("mnist", {"typo": 1}, ": 'typo' is not one of"),
         ("mnist", {"path": "x"}, ": 'path' is not one of"),
-        ("mnist", {"options": {}}, ": 'options' is not one of"),
         ("digits", {"options": {}}, ": 'options' is not one of"),
         ("mnist", {"reader": "idxx"}, ".reader: 'idxx' is not one of"),
         ("mnist", {"scaling": "unit"}, ".scaling: 'unit' is not one of"),
@@ -93,32 +91,15 @@ GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
         ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
         ("mnist", {"files": ...}, ": 'files' is a required property"),
         ("mnist", {"title": ...}, ": 'title' is a required property"),
-        ("mnist", {"reader": ...}, ": 'reader' is a required property"),
-        ("svhn", {"files": ...}, ": 'path' is a required property"),
-        ("svhn", {"path": "x"}, ": 'path' is not one of"),
         ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
         ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
         ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
-        ("cifar10", {"options": {"class": [1]}}, ".options: Additional properties"),
-        ("librispeech", {"options": ...}, ": 'options' is a required property"),
         ("librispeech", {"files": ...}, ": 'path' is a required property"),
         ("librispeech", {"options": {"labels": "speaker"}}, ".options: 'subset' is"),
         ("librispeech", {"options": SUBSET}, ".options: 'labels' is a req"),
-        (
-            "librispeech",
-            {"options": SUBSET | {"labels": "w"}},
-            ".options.labels: 'w' is not one of",
-        ),
-        (
-            "librispeech",
-            {"options": SUBSET | {"labels": "phone"}},
-            ".options: 'alignments' is a re",
-        ),
-        (
-            "librispeech",
-            {"options": SPEAKER | {"alignments": "y"}},
-            ".options: 'alignments' is not",
-        ),
+        ("librispeech", {"options": SUBSET | {"labels": "w"}}, ".options.labels: 'w' is not"),
+        ("librispeech", {"options": SUBSET | {"labels": "phone"}}, ".options: 'alignments' is a"),
+        ("librispeech", {"options": SPEAKER | {"alignments": "y"}}, ".options: 'alignments' is n"),
         ("librispeech", {"options": SPEAKER | {"frames": 9}}, ".options: 'frames' is not one of"),
         ("synthetic", {"options": ...}, ": 'options' is a required property"),
         ("synthetic", {"options": {"n": 2, "d": 5}}, ".options: 'seed' is a req"),
@@ -130,27 +111,13 @@ def test_a_mistake_is_named(name, change, expected):
     assert str(mistake({name: entry})).startswith(f"$.{name}{expected}")
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"name": "../x"}, ".name: '../x' does not match"),
-        ({"name": "/etc/x"}, ".name: '/etc/x' does not match"),
-        ({"sha256": ["abc"]}, ".sha256[0]: 'abc' does not match"),
-        ({"sha256": []}, ".sha256: [] should be non-empty"),
-        ({"urls": ["ftp://x"]}, ".urls[0]: 'ftp://x' does not match"),
-        ({"urls": ["/x"]}, ".urls[0]: '/x' does not match"),
-        ({"md5": "x"}, ": Additional properties are not allowed ('md5' was unexpected)"),
-    ],
-)
-def test_a_mistake_in_a_file_is_named(change, expected):
-    catalogue = copy.deepcopy(CATALOGUE)
-    catalogue["mnist"]["files"]["train_x"] = FILE | change
-    assert str(mistake(catalogue)).startswith(f"$.mnist.files.train_x{expected}")
-
-
 ONE, BOTH = {"train_x": FILE}, {"train_x": FILE, "test_x": FILE}
 LABELS = {"train_x": FILE, "train_y": FILE}
 OWN_SVHN = {"path": "x.mat", "sha256": "0" * 64}
+
+
+def npz(**change: Any) -> dict[str, Any]:
+    return {"files": {"train_x": FILE | change}}
 
 
 @pytest.mark.parametrize(
@@ -158,33 +125,33 @@ OWN_SVHN = {"path": "x.mat", "sha256": "0" * 64}
     [
         ("npz", {"path": "x.npz"}, "None"),
         ("npz", {"files": BOTH}, "None"),
-        ("npz", {"files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}}, "None"),
+        ("npz", npz(urls=["file:///srv/x"]), "None"),
         ("csv", {"path": "x", "options": {"labels": None}}, "None"),
         ("parquet", {"path": "x", "options": {"labels": "y"}}, "None"),
         ("svhn", OWN_SVHN | {"options": {"classes": [0, 2]}}, "None"),
-        ("svhn", {"files": ONE}, "None"),
         ("cifar10", {"path": "folder"}, "None"),
-        ("cifar10", {"files": BOTH}, "None"),
         ("librispeech", {"path": "x", "options": SPEECH}, "None"),
         ("librispeech", {"files": ONE, "options": SPEECH}, "None"),
         ("npz", {}, "$.mine: 'path' is a required property"),
         ("npz", {"path": "x", "files": ONE}, "$.mine: 'path' is not"),
         ("npz", {"files": LABELS}, "$.mine.files: 'tr"),
         ("npz", {"path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
+        ("npz", npz(name="../x"), "$.mine.files.train_x.name: '../x' does not match"),
+        ("npz", npz(name="/etc/x"), "$.mine.files.train_x.name: '/etc/x' does not match"),
+        ("npz", npz(sha256=["abc"]), "$.mine.files.train_x.sha256[0]: 'abc' does not match"),
+        ("npz", npz(sha256=[]), "$.mine.files.train_x.sha256: [] should be non-empty"),
+        ("npz", npz(urls=["ftp://x"]), "$.mine.files.train_x.urls[0]: 'ftp://x' does not match"),
+        ("npz", npz(urls=["/x"]), "$.mine.files.train_x.urls[0]: '/x' does not match"),
+        ("npz", npz(md5="x"), "$.mine.files.train_x: Additional properties are not allowed ('md5'"),
         ("csv", {"path": "x"}, "$.mine: 'options' is a required property"),
         ("csv", {"path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
         ("svhn", {"path": "x.mat"}, "$.mine: 'sha256' is a required property"),
         ("svhn", OWN_SVHN | {"sha256": "00"}, "$.mine.sha256: '00' does not match"),
         ("npz", OWN_SVHN, "$.mine: 'sha256' is not one of"),
-        ("svhn", {"files": ONE, "sha256": "0" * 64}, "$.mine: 'sha256' is"),
         ("svhn", {"files": LABELS}, "$.mine.files: 'train_y"),
         ("librispeech", {"files": BOTH, "options": SPEECH}, "$.mine.files: 'test_x' is not one of"),
         ("idx", {"files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
-        (
-            "idx",
-            {"files": ONE | {"test_y": FILE}},
-            "$.mine.files: 'test_x' is a dependency of 'tes",
-        ),
+        ("idx", {"files": ONE | {"test_y": FILE}}, "$.mine.files: 'test_x' is a dependency of 'te"),
     ],
 )
 def test_ones_own_entries(reader, entry, expected):

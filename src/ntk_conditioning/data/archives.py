@@ -37,10 +37,7 @@ class ContentError(UserError):
 
 
 def unpacked(path: Path) -> bytes:
-    """Return a file's bytes, unpacked if they start as gzip's do.
-
-    Raises `MissingFileError`, or `FormatError` if the packed data are damaged.
-    """
+    """Return a file's bytes, unpacked if they start as gzip's do; `FormatError` if damaged."""
     require_file(path)
     data = path.read_bytes()
     try:

@@ -9,14 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.prepared import (
-    PreparedSamples,
-    Scaling,
-    content_digest,
-    require_scaling,
-    scaled,
-)
+from ntk_conditioning.data.prepared import PreparedSamples, Scaling
 from ntk_conditioning.data.readers import READERS
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.data.subsets import SubsetError, draw
@@ -27,11 +22,10 @@ Split = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Source:
-    """What reads a dataset: a reader of `data.readers` with its options, and the files' checksums.
+    """What reads a dataset: a reader of `data.readers` with its options.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
-    file in place of those; its checksum is train_x's. ``shape`` is what the training part must
-    have, if it is given.
+    file in place of those; its checksum is train_x's. ``shape`` is the training part's, if known.
     """
 
     name: str
@@ -79,13 +73,15 @@ def read(
     Raises `UserError` for files that are missing or not used, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.
     """
-    require_scaling(source.name, source.scaling, source.value_range)  # before a value is compared
+    prepared.require_scaling(
+        source.name, source.scaling, source.value_range
+    )  # before a value is compared
     samples = _samples(source, parts or {}, split)
     x, y = samples.features(source.value_range), samples.labels()
-    if split == "train" and source.shape not in (None, x.shape):
+    if split == "train" and source.shape and source.shape != x.shape:
         raise ContentError(
             f"{source.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
-            f"{list(source.shape or ())} that is expected; correct the shape or the file"
+            f"{list(source.shape)} that is expected; correct the shape or the file"
         )
     return PreparedSamples(source.name, x, y, source.scaling, source.value_range)
 
@@ -114,10 +110,9 @@ def describe(
 ) -> Datasheet:
     """Return the datasheet of a dataset; it scales the samples, so all checks are made.
 
-    ``available``, ``seed`` and ``balanced`` say how the samples were drawn, see `Datasheet`.
     Raises `ContentError` as `prepared.scaled`.
     """
-    scaled(dataset)
+    prepared.scaled(dataset)
     x, y = dataset.x, dataset.y
     return Datasheet(
         name=dataset.name,
@@ -131,7 +126,7 @@ def describe(
         available=available,
         seed=seed,
         balanced=balanced,
-        sha256=content_digest(dataset),
+        sha256=prepared.content_digest(dataset),
     )
 
 

@@ -25,12 +25,9 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 class PreparedSamples:
     """Checked samples of a dataset.
 
-    Attributes:
-        name: of the dataset.
-        x: (n, d) features, in their source's type until they are scaled, then float64.
-        y: (n,) int64 labels; None without labels.
-        scaling: what remains to be done to ``x``; ``"none"`` once it is scaled.
-        value_range: lowest and highest value that ``x`` can have, for scalings that need it.
+    ``x`` (n, d) has its source's type until it is scaled, then float64; ``y`` (n,) are labels.
+    ``scaling`` is what remains to be done to ``x``, ``"none"`` once it is scaled; ``value_range``
+    is the lowest and highest value that ``x`` can have, for scalings that need it.
     """
 
     name: str
@@ -116,8 +113,8 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
 def save_prepared(path: Path, samples: PreparedSamples) -> None:
     """Write a dataset as a NumPy archive, atomically; equal datasets give equal bytes.
 
-    Arrays ``x``, in the source's type, ``y`` if there are labels, and ``about``, a JSON text with
-    name, scaling and value range. Not compressed: zlib's versions differ in their bytes.
+    It has ``x``, ``y`` if there are labels, and ``about``. zlib's versions differ in their bytes,
+    so it is not compressed.
     """
     labels = {} if samples.y is None else {"y": samples.y}
     with atomic(path) as temporary, temporary.open("xb") as stream:
@@ -130,10 +127,8 @@ def load_prepared(
     """Return the samples that `save_prepared` wrote, scaled in float64.
 
     ``like`` is the training part of a test part, see `scaled`; ``hint`` tells the user of a
-    program how to make such a file.
-
-    Raises `MissingFileError`, `FormatError` if the file is damaged, and `ContentError` if it is
-    another NumPy archive, has other features than ``like``, or as `scaled`.
+    program how to make such a file. Raises `MissingFileError`, `FormatError` if the file is damaged
+    and `ContentError` if it is another archive, has other features than ``like``, or as `scaled`.
     """
     samples = _load(path, hint)
     known = None if like is None else _load(like, hint)

@@ -14,13 +14,10 @@ from ntk_conditioning.data.archives import ContentError
 
 @dataclass(frozen=True)
 class RawSamples:
-    """Features and labels as a reader gives them; errors count rows and columns from 0.
+    """Features (n, ...) and labels, to be (n,), as a reader gives them, of any type.
 
-    Attributes:
-        x: (n, ...) features of any type; samples along the first axis.
-        y: labels, whole numbers or texts, to be (n,); None without labels.
-        x_source, y_source: what errors call the features and the labels, a file for instance.
-        columns: names of a table's feature columns.
+    Errors count rows and columns from 0; they call the features ``x_source`` and the labels
+    ``y_source``, files for instance, and a table's features by the names of their ``columns``.
     """
 
     x: NDArray[Any]

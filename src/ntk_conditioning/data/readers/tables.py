@@ -20,16 +20,14 @@ from ntk_conditioning.files import require_file
 if TYPE_CHECKING:
     import pyarrow
 
+_Names = Sequence[str] | None
 IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
 # What pandas writes for a row index, in Parquet and in CSV.
 _INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
 
 
 def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -> RawSamples:
-    """Return the named arrays of a NumPy archive; ``labels=None`` reads none.
-
-    Raises `UserError` as `load_arrays`.
-    """
+    """Return the named arrays of a NumPy archive; ``labels=None`` reads none."""
     if labels == IF_PRESENT:
         arrays, labels = load_arrays(x, required=[features], optional=["y"]), "y"
     else:
@@ -38,9 +36,7 @@ def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -
     return RawSamples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
 
 
-def read_parquet(
-    x: Path, *, labels: str | None, features: Sequence[str] | None = None
-) -> RawSamples:
+def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
     """Return columns of a Parquet file; ``features=None`` takes all but ``labels``.
 
     Raises `MissingFileError`, `FormatError` if the file is no Parquet file or is damaged, and
@@ -61,7 +57,7 @@ def read_parquet(
     return _from_table(table, names, x, labels, features)
 
 
-def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> RawSamples:
+def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
     """Return columns of a CSV file with a header line, plain or packed with gzip.
 
     Raises as `read_parquet`, and `ContentError` if there is no header.
@@ -87,9 +83,7 @@ def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, in
     return n, math.prod(sample)
 
 
-def table_shape(
-    x: Path, *, labels: str | None, features: Sequence[str] | None = None
-) -> tuple[int, int]:
+def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
     """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
     import pyarrow.parquet
     from pyarrow import csv
@@ -109,11 +103,7 @@ def table_shape(
 
 
 def _from_table(
-    table: pyarrow.Table,
-    names: list[str],
-    path: Path,
-    labels: str | None,
-    features: Sequence[str] | None,
+    table: pyarrow.Table, names: list[str], path: Path, labels: str | None, features: _Names
 ) -> RawSamples:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

@@ -36,10 +36,9 @@ class Survey:
 
 @dataclass(frozen=True)
 class Frames:
-    """Vectors (n, d) in single precision and labels (n,), with the place of each in the corpus.
+    """Vectors (n, d) in single precision and labels (n,); ``names`` says what these mean.
 
-    ``index`` (n, 4) has the numbers of speaker, chapter, utterance and frame, in which the rows
-    are ordered; ``names`` says what the labels 0, 1, … mean.
+    ``index`` (n, 4) has the numbers of speaker, chapter, utterance and frame, in ascending order.
     """
 
     x: NDArray[np.float32]

@@ -68,7 +68,7 @@ class FeatureSettings:
 
     @property
     def shift(self) -> int:
-        """Samples from the start of a frame to the start of the next one."""
+        """Samples from a frame's start to the next one's."""
         return int(self.sample_rate * self.frame_shift_ms / 1000)
 
     @property
@@ -83,13 +83,7 @@ class FeatureSettings:
 
 
 def frame_count(samples: int, settings: FeatureSettings) -> int:
-    """Return how many whole frames a waveform has (Kaldi's ``snip_edges``).
-
-    >>> frame_count(16000, FeatureSettings())  # one second: 1 + (16000 - 400) // 160
-    98
-    >>> frame_count(399, FeatureSettings())
-    0
-    """
+    """Return how many whole frames a waveform has (Kaldi's ``snip_edges``)."""
     return max(0, 1 + (samples - settings.length) // settings.shift)
 
 
@@ -102,16 +96,13 @@ def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArra
     """
     options = kaldi_native_fbank.FbankOptions()
     frame, mel = options.frame_opts, options.mel_opts
-    frame.samp_freq = settings.sample_rate
+    frame.samp_freq, frame.dither = settings.sample_rate, settings.dither
     frame.frame_length_ms = settings.frame_length_ms
     frame.frame_shift_ms = settings.frame_shift_ms
-    frame.dither = settings.dither
-    frame.preemph_coeff = settings.preemphasis
-    frame.window_type = settings.window
+    frame.preemph_coeff, frame.window_type = settings.preemphasis, settings.window
     frame.snip_edges = True
     mel.num_bins = settings.num_mel_bins
-    mel.low_freq = settings.low_freq
-    mel.high_freq = settings.high_freq
+    mel.low_freq, mel.high_freq = settings.low_freq, settings.high_freq
     computer = kaldi_native_fbank.OnlineFbank(options)
     computer.accept_waveform(settings.sample_rate, waveform.astype(np.float32))
     computer.input_finished()
@@ -120,13 +111,7 @@ def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArra
 
 
 def normalized(features: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return features (T, bins) with mean 0 and variance 1 in each bin over the utterance.
-
-    A bin that is constant becomes 0.
-
-    >>> normalized(np.array([[1.0, 7.0], [3.0, 7.0]])).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
-    """
+    """Return features (T, bins) with mean 0 and variance 1 in each bin; a constant bin is 0."""
     x = features.astype(np.float64)
     constant = x.min(axis=0) == x.max(axis=0)  # exactly: the rounded mean differs from the value
     x -= x.mean(axis=0)
