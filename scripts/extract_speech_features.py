@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ntk_conditioning import files, tables
-from ntk_conditioning.data.speech.alignments import Alignments
+from ntk_conditioning.data.speech.alignments import find_alignments
 from ntk_conditioning.data.speech.draw import draw_frames
 from ntk_conditioning.data.speech.extraction import extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := sorted(values.keys() - known.keys()):
         raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
     settings = FeatureSettings(**values)
-    alignments = None if args.alignments is None else Alignments(args.alignments)
+    alignments = None if args.alignments is None else find_alignments(args.alignments)
     log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
 
     shown = partial(progress, unit="utterance", log=log)

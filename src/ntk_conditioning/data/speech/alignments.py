@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,39 +126,23 @@ def read_ctm(path: Path) -> dict[str, Alignment]:
     }
 
 
-class Alignments(Mapping[str, Alignment]):
-    """The alignments in a folder, by utterance: ``*.TextGrid``, or ``*.ctm``, at any depth.
+def find_alignments(folder: Path) -> dict[str, Alignment | Path]:
+    """Return the alignments in a folder, at any depth, by utterance; TextGrids are paths to read.
 
-    TextGrids are found here and read when they are asked for. Raises `ContentError` if there is no
-    such folder, it has neither, or has an utterance twice.
+    Raises `ContentError` if there is no such folder, it has no ``*.TextGrid`` and no ``*.ctm``, or
+    has an utterance twice.
     """
-
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise ContentError(
-                f"alignments {folder}: no such folder; make it, or use labels: speaker"
-            )
-        self._alignments: dict[str, Alignment | Path] = {}
-        for path in sorted(folder.rglob("*.TextGrid")) + sorted(folder.rglob("*.ctm")):
-            added = read_ctm(path) if path.suffix == ".ctm" else {path.stem: path}
-            if repeated := sorted(added.keys() & self._alignments.keys()):
-                raise ContentError(f"{path}: {repeated[0]} has another alignment in {folder}")
-            self._alignments.update(added)
-        if not self._alignments:
-            raise ContentError(f"alignments {folder}: it has no .TextGrid and no .ctm file")
-
-    def __contains__(self, utterance: object) -> bool:
-        return utterance in self._alignments  # without reading it
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._alignments)
-
-    def __len__(self) -> int:
-        return len(self._alignments)
-
-    def __getitem__(self, utterance: str) -> Alignment:
-        alignment = self._alignments[utterance]
-        return read_textgrid(alignment) if isinstance(alignment, Path) else alignment
+    if not folder.is_dir():
+        raise ContentError(f"alignments {folder}: no such folder; make it, or use labels: speaker")
+    alignments: dict[str, Alignment | Path] = {}
+    for path in sorted(folder.rglob("*.TextGrid")) + sorted(folder.rglob("*.ctm")):
+        added = read_ctm(path) if path.suffix == ".ctm" else {path.stem: path}
+        if repeated := sorted(added.keys() & alignments.keys()):
+            raise ContentError(f"{path}: {repeated[0]} has another alignment in {folder}")
+        alignments.update(added)
+    if not alignments:
+        raise ContentError(f"alignments {folder}: it has no .TextGrid and no .ctm file")
+    return alignments
 
 
 def _alignment(source: str, intervals: Sequence[tuple[float, float, str]]) -> Alignment:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.speech.alignments import PHONES, Alignments
+from ntk_conditioning.data.speech.alignments import PHONES, Alignment, read_textgrid
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count, vectors
 from ntk_conditioning.errors import UserError
 
+Alignments = Mapping[str, Alignment | Path]
 Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
@@ -122,6 +123,8 @@ def extract(
         else:
             positions, rate = settings.label_positions(frames), settings.sample_rate
             alignment = alignments[utterance.name]
+            if isinstance(alignment, Path):
+                alignment = read_textgrid(alignment)
             y[rows] = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
         index[rows, 3] = frames

@@ -12,7 +12,7 @@ from praatio import textgrid
 from ntk_conditioning.data.speech.alignments import (
     PHONES,
     Alignment,
-    Alignments,
+    find_alignments,
     phone_class,
     read_ctm,
     read_textgrid,
@@ -87,9 +87,8 @@ def test_a_gap_is_silence(write_ctm):
 
 def test_textgrids_of_both_forms_and_speaker_tiers_are_read(write_textgrid):
     for tier, form in (("phones", "long_textgrid"), ("speaker 1 - phones", "short_textgrid")):
-        assert phones(read_textgrid(write_textgrid(tier=tier, form=form))) == [
-            *("SIL", "HH", "AH", "SPN")
-        ]
+        alignment = read_textgrid(write_textgrid(tier=tier, form=form))
+        assert phones(alignment) == ["SIL", "HH", "AH", "SPN"]
     with pytest.raises(UserError, match="no tier 'phones'; its tiers: 'words', 'segments'"):
         read_textgrid(write_textgrid(tier="segments"))
     with pytest.raises(UserError, match=r"a\.TextGrid: 'tʃ' is no phone of ARPAbet"):
@@ -140,15 +139,15 @@ def test_a_folder_has_textgrids_and_ctm_files_at_any_depth_and_no_utterance_twic
     tmp_path, write_textgrid, write_ctm
 ):
     with pytest.raises(UserError, match="absent: no such folder; make it, or use labels"):
-        Alignments(tmp_path / "absent")
+        find_alignments(tmp_path / "absent")
     with pytest.raises(UserError, match=r"it has no \.TextGrid and no \.ctm file"):
-        Alignments(tmp_path)
+        find_alignments(tmp_path)
     write_textgrid(name="1/2/1-2-3")
     write_ctm("1-2-4 1 0 1 sil\n")
-    alignments = Alignments(tmp_path)
+    alignments = find_alignments(tmp_path)
     assert set(alignments) == {"1-2-3", "1-2-4"}
-    assert phones(alignments["1-2-3"]) == ["SIL", "HH", "AH", "SPN"]
+    assert phones(read_textgrid(alignments["1-2-3"])) == ["SIL", "HH", "AH", "SPN"]
     assert phones(alignments["1-2-4"]) == ["SIL"]
     write_ctm("1-2-3 1 0 1 sil\n")
     with pytest.raises(UserError, match=r"all\.ctm: 1-2-3 has another alignment in"):
-        Alignments(tmp_path)
+        find_alignments(tmp_path)
