@@ -46,8 +46,7 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
     the search there screens close pairs by the rounding errors of their cosines, and images of low
     contrast have too many to compute every one accurately.
 
-    Raises `ZeroGradientError` if a sample is zero and `NonFiniteGradientError` if an entry is not
-    finite, or a norm overflows.
+    Raises `UserError` if a sample is zero or not finite, or a norm overflows.
 
     >>> sheet = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
     >>> sheet.norm_min, sheet.norm_median, sheet.norm_max, sheet.gram_rank

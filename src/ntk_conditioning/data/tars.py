@@ -36,12 +36,9 @@ def tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Yield the regular files of a tar archive in their order; folders are passed over.
 
     A file is its name and a function that reads it, before the next one is asked for.
-    The archive is read to its end, which must be the two blocks of zeros that the format asks for,
-    and gzip's checksum is compared: only an iteration that ends by itself has read an archive that
-    is whole.
-
-    Raises `MissingFileError`, or `FormatError` if the archive is damaged or cut off, or if a member
-    is a link or a device, has a name outside of the archive's folder, or is there twice.
+    Only an iteration that ends by itself has read an archive that is whole: two blocks of zeros
+    must end it, and gzip's checksum is compared. Raises `FormatError` if it is damaged or cut off,
+    or if a member is a link or a device, has a name outside of its folder, or is there twice.
     """
     require_file(path)
     seen: set[PurePosixPath] = set()

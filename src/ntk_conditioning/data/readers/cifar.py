@@ -36,9 +36,8 @@ def read_cifar10(
     the dataset's page): a byte for the label, then 1024 bytes each of red, green and blue, row by
     row; how many records is not prescribed. ``classes`` keeps only these.
 
-    Raises `MissingFileError`, `FormatError` if the archive is damaged, a batch is empty, ends
-    inside a record or has a label above 9, or this is another version of CIFAR-10, and
-    `ContentError` if a batch is missing, or a class has no image.
+    Raises `FormatError` if the archive or a batch is damaged or this is another version of
+    CIFAR-10, and `ContentError` if a batch is missing, or a class has no image.
     """
     batches: dict[str, bytes] = {}
     for name, source, load in (_in_folder if path.is_dir() else _in_archive)(path):

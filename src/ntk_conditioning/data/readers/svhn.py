@@ -25,12 +25,9 @@ def read_svhn(
     as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
     writes the digit 0 as label 10 (Netzer et al. 2011). ``classes`` keeps only these digits.
 
-    The file must have one of the checksums ``sha256``: SciPy takes a damaged tag at its word, and
-    some flipped bits end the process with a segmentation fault.
-
-    Raises `MissingFileError`, `ChecksumError` if no checksum is given or the file has another one,
-    `FormatError` if SciPy cannot read it, and `ContentError` if it does not hold these arrays, or a
-    label is not 1 to 10.
+    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for SciPy takes a
+    damaged tag at its word, and some flipped bits end the process with a segmentation fault;
+    `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
     from scipy.io import loadmat, whosmat
     from scipy.io.matlab import MatReadError

@@ -63,9 +63,7 @@ class Alignment:
 
 
 def phone_class(label: str) -> int | None:
-    """Return the class of a phone's label, whatever its stress and its place in the word.
-
-    None if it is no phone of ARPAbet and no name of silence or noise.
+    """Return the class of a phone's label, whatever its stress and place in the word, or None.
 
     >>> PHONES[phone_class("AH0")], PHONES[phone_class("t_B")], PHONES[phone_class("sp")]
     ('AH', 'T', 'SIL')
@@ -79,8 +77,7 @@ def phone_class(label: str) -> int | None:
 def read_textgrid(path: Path) -> Alignment:
     """Return the intervals of a TextGrid's tier ``phones``.
 
-    Raises `FormatError` if the file cannot be read, `ContentError` if it has no such tier or other
-    labels than phones.
+    Raises `FormatError`, or `ContentError` if it has no such tier or other labels than phones.
     """
     from praatio import textgrid
     from praatio.utilities import errors
