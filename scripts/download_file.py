@@ -20,11 +20,11 @@ log = cli.logger(__file__)
 HINT = ", or name a mirror that has it: --config mirror=DIR"
 
 
-def parser() -> cli.Parser:
-    default = downloads.RetryPolicy()
-    arguments = cli.Parser(prog="download_file.py", description=__doc__)
-    add = arguments.add_argument
-    number = cli.positive_integer
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="download_file.py", description=__doc__)
+    add = parser.add_argument
+    number, policy = cli.positive_integer, downloads.RetryPolicy()
     add("--name", required=True, help="catalogue name, e.g. mnist/images.gz")
     add("--output", required=True, type=Path, metavar="FILE", help="where to put the file")
     accepted = "accepted checksums, the official file's first"
@@ -33,33 +33,23 @@ def parser() -> cli.Parser:
     add("--mirror", default="", metavar="BASE", help="folder or address that holds NAME")
     add("--urls", nargs="*", default=[], metavar="URL", help="addresses of the file itself")
     attempts = "attempts in a row without progress before a source is given up (%(default)s)"
-    add("--attempts", type=number, default=default.attempts, metavar="N", help=attempts)
+    add("--attempts", type=number, default=policy.attempts, metavar="N", help=attempts)
     silence = "how long a server may be silent (%(default)g)"
-    add("--timeout", type=number, default=default.timeout, metavar="SECONDS", help=silence)
+    add("--timeout", type=number, default=policy.timeout, metavar="SECONDS", help=silence)
     add("--receipt", type=Path, metavar="JSON", help="where to record that the file is in place")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    policy = downloads.RetryPolicy(attempts=args.attempts, timeout=args.timeout)
+    options = {"mirror": args.mirror, "urls": args.urls, "size": max(args.bytes, 0)}
     fetched = downloads.fetch(
-        args.output,
-        name=args.name,
-        sha256=args.sha256,
-        mirror=args.mirror,
-        urls=args.urls,
-        size=args.bytes if args.bytes > 0 else None,
-        policy=downloads.RetryPolicy(attempts=args.attempts, timeout=args.timeout),
-        hint=HINT,
+        args.output, name=args.name, sha256=args.sha256, **options, policy=policy, hint=HINT
     )
     if fetched.source is None:
         log.info("%s: %s is in place with the right sha256, nothing to do", args.name, args.output)
     else:
         result = (args.name, fetched.size, fetched.source, fetched.sha256)
         log.info("%s: %d bytes from %s, sha256 %s", *result)
-    if args.receipt:
-        # Without the source, which cannot change the content.
+    if args.receipt:  # without the source, which cannot change the content
         receipt = {"name": args.name, "bytes": fetched.size, "sha256": fetched.sha256}
         files.write_text(args.receipt, json.dumps(receipt) + "\n")
     return 0

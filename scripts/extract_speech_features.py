@@ -17,55 +17,42 @@ import numpy as np
 import pyarrow as pa
 
 from ntk_conditioning import files, tables
-from ntk_conditioning.data.speech.alignments import Alignments
+from ntk_conditioning.data.speech.alignments import find_alignments
 from ntk_conditioning.data.speech.draw import draw_frames
-from ntk_conditioning.data.speech.extraction import Frames, extract, survey
+from ntk_conditioning.data.speech.extraction import extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.frames import FRAMES
-from ntk_workflow.cli import (
-    Parser,
-    logger,
-    named_values,
-    positive_integer_or_all,
-    run_main,
-    threads_argument,
-)
-from ntk_workflow.cli import seed as seed_type
+from ntk_workflow import cli
 from ntk_workflow.progress import progress
 
-log = logger(__file__)
+log = cli.logger(__file__)
 
 
-def parser() -> Parser:
-    arguments = Parser(prog="extract_speech_features.py", description=__doc__)
-    add = arguments.add_argument
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="extract_speech_features.py", description=__doc__)
+    add, number = parser.add_argument, cli.positive_integer_or_all
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
     add("--subset", required=True, help="e.g. train-clean-100")
     add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
-    add("--frames", type=positive_integer_or_all, default="all", help="frames to draw, or all")
+    add("--frames", type=number, default="all", help="frames to draw, or all")
     add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
-    add("--seed", type=seed_type, default=0, help="seed of the draw")
-    threads_argument(arguments)
+    add("--seed", type=cli.seed, default=0, help="seed of the draw")
+    cli.threads_argument(parser)
     add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
     add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
-    settings = FeatureSettings.from_mapping(named_values(args.settings, option="--settings"))
-    alignments = None if args.alignments is None else Alignments(args.alignments)
+    values, known = cli.named_values(args.settings, option="--settings"), vars(FeatureSettings())
+    if unknown := sorted(values.keys() - known.keys()):
+        raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
+    settings = FeatureSettings(**values)
+    alignments = None if args.alignments is None else find_alignments(args.alignments)
     log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
 
-    corpus = survey(
-        args.source,
-        args.subset,
-        settings,
-        alignments=alignments,
-        progress=partial(progress, unit="utterance", log=log),
-    )
+    shown = partial(progress, unit="utterance", log=log)
+    corpus = survey(args.source, args.subset, settings, alignments=alignments, progress=shown)
     total = len(corpus.frames) + corpus.short + corpus.unaligned
     available = sum(corpus.frames.values())
     n = available if args.frames == "all" else args.frames
@@ -76,36 +63,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     start = time.perf_counter()
     frames = extract(
-        args.source,
-        args.subset,
-        settings,
-        drawn,
+        *(args.source, args.subset, settings, drawn),
         alignments=alignments,
         threads=args.threads,
-        progress=partial(progress, unit="utterance", log=log, total=total),
+        progress=partial(shown, total=total),
     )
     seconds = time.perf_counter() - start
+    rate = frames.seconds / seconds
+    numbers = (*frames.x.shape, len(np.unique(frames.y)), frames.seconds / 60, seconds, rate)
     log.info(
         "%d vectors of %d numbers, %d classes; %.1f minutes of speech in %.1f s, %.0f x real time",
-        *frames.x.shape,
-        len(np.unique(frames.y)),
-        frames.seconds / 60,
-        seconds,
-        frames.seconds / seconds,
+        *numbers,
     )
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
         np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
-    tables.write(args.index, FRAMES, index_table(frames))
+    columns = [*frames.index.T, frames.y, np.array(frames.names)[frames.y]]
+    index = pa.table([pa.array(column) for column in columns], names=FRAMES.schema.names)
+    tables.write(args.index, FRAMES, index.cast(FRAMES.schema))
     return 0
-
-
-def index_table(frames: Frames) -> pa.Table:
-    """Return the place of every vector in the corpus."""
-    names = np.array(frames.names)[frames.y]
-    columns = [*frames.index.T, frames.y, names]
-    return pa.table(
-        [pa.array(column) for column in columns], names=[column.name for column in FRAMES.columns]
-    ).cast(FRAMES.schema)
 
 
 if __name__ == "__main__":

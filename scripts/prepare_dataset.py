@@ -6,8 +6,10 @@ datasheet in JSON. The same arguments and files give the same bytes.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ntk_conditioning import files
@@ -19,69 +21,44 @@ from ntk_workflow.catalogue import dataset_source, read_entry
 log = cli.logger(__file__)
 
 
-def parser() -> cli.Parser:
-    arguments = cli.Parser(prog="prepare_dataset.py", description=__doc__)
-    add = arguments.add_argument
+@cli.run_main
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.Parser(prog="prepare_dataset.py", description=__doc__)
+    add, number = parser.add_argument, cli.positive_integer_or_all
     add("--dataset", required=True, metavar="NAME", help="its name in the catalogue")
     add("--catalogues", required=True, nargs="+", metavar="FILE", help="files that describe it")
-    add(
-        "--parts",
-        nargs="*",
-        default=[],
-        type=cli.named_path,
-        metavar="PART=FILE",
-        help=f"its files by part: {', '.join(datasets.PARTS)}; an entry's path is train_x",
-    )
+    by_part = "its files by part: train_x, train_y, test_x, test_y, features; a path is train_x"
+    add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help=by_part)
     add("--split", choices=["train", "test"], default="train", help="which part to prepare")
-    add(
-        "--samples",
-        type=cli.positive_integer_or_all,
-        default="all",
-        metavar="N",
-        help="how many samples to draw, or all",
-    )
+    samples = "how many samples to draw, or all"
+    add("--samples", type=number, default="all", metavar="N", help=samples)
     add("--balanced", action="store_true", help="draw equally many samples of each class")
     add("--seed", type=cli.seed, help="seed of the draw")
     add("--output", required=True, type=Path, metavar="FILE.npz", help="the archive to write")
     add("--datasheet", required=True, type=Path, metavar="FILE.json", help="its datasheet")
-    return arguments
+    args = parser.parse_args(argv)
 
-
-@cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
     if args.balanced and args.samples == "all":
         raise cli.UsageError("--balanced draws samples, so it needs --samples N, not all")
     if (args.samples == "all") != (args.seed is None):
-        raise cli.UsageError(
-            "a draw needs both --samples N and --seed S, the whole dataset neither"
-        )
+        raise cli.UsageError("a draw needs --samples N and --seed S, the whole dataset neither")
     source = dataset_source(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
     if len(parts) < len(args.parts):
         raise cli.UsageError("--parts gives a part twice; give each at most once")
-    for part, path in parts.items():
-        if part in source.sha256:  # also files put in place by hand
-            files.require_sha256(path, source.sha256[part])
+    for part in sorted(parts.keys() & source.sha256.keys()):  # also files put in place by hand
+        files.require_sha256(parts[part], source.sha256[part])
     dataset = datasets.read(source, parts, split=args.split)
-    available = len(dataset.x)
+    drawn = {"available": len(dataset.x), "seed": args.seed, "balanced": args.balanced}
     if args.samples != "all":
-        stream = seed_stream(args.seed)
-        dataset = datasets.subset(dataset, args.samples, generator=stream, balanced=args.balanced)
-    sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
-    log.info(
-        "%s, %s: %d of %d samples, %d features of type %s, %s, scaling %s",
-        source.name,
-        args.split,
-        sheet.n,
-        sheet.available,
-        sheet.d,
-        sheet.dtype,
-        "no labels" if sheet.classes is None else f"{sheet.classes} classes",
-        sheet.scaling,
-    )
+        rng = seed_stream(args.seed)
+        dataset = datasets.subset(dataset, args.samples, generator=rng, balanced=args.balanced)
+    sheet = datasets.describe(dataset, **drawn)
+    found = f"{sheet.n} of {sheet.available} samples, {sheet.d} features of type {sheet.dtype}"
+    classes = "no labels" if sheet.classes is None else f"{sheet.classes} classes"
+    log.info("%s, %s: %s, %s, scaling %s", source.name, args.split, found, classes, sheet.scaling)
     prepared.save_prepared(args.output, dataset)
-    datasets.save_datasheet(args.datasheet, sheet)
+    files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
     return 0
 
 

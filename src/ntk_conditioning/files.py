@@ -28,22 +28,14 @@ def require_file(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes in hexadecimal.
-
-    Raises:
-        MissingFileError: if there is no such file.
-    """
+    """Return the sha256 of a file's bytes in hexadecimal, or raise `MissingFileError`."""
     require_file(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def require_sha256(path: Path, accepted: Collection[str]) -> None:
-    """Raise `ChecksumError` unless the sha256 of a file is one of those ``accepted``.
-
-    Raises:
-        MissingFileError: if there is no such file.
-    """
+    """Raise `ChecksumError` unless the sha256 of a file is one of those ``accepted``."""
     checksum = sha256(path)
     if checksum not in accepted:
         raise ChecksumError(
@@ -68,12 +60,12 @@ def atomic(target: Path) -> Iterator[Path]:
     ('n,kappa', ['table.csv'])
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The name is only reserved by chance: creating the file here would fix its permissions,
-    # which the writer and the user's umask decide.
+    # A random name, and not a file made here: its permissions are the writer's and the umask's.
     temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
     try:
         yield temporary
-        _flush(temporary)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())  # on the disk before the name points to it
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -84,12 +76,3 @@ def write_text(target: Path, text: str) -> None:
     """Write a text in UTF-8, whole or not at all, see `atomic`."""
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def _flush(path: Path) -> None:
-    """Have the content on the disk before the name points to it, in case the machine stops."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,35 +41,21 @@ def load_catalogues(
     return entries, problems
 
 
-class CatalogueError(UserError):
-    """The catalogues have mistakes, or no such dataset."""
-
-
 def read_entry(paths: Iterable[str], name: str) -> Entry:
-    """Return a dataset's entry from catalogues that fit their schema.
-
-    Raises:
-        CatalogueError: if one does not, or has no such dataset.
-    """
+    """Return a dataset's entry from catalogues; `UserError` if one does not fit its schema."""
     schema = read_yaml(Path(__file__).resolve().parents[2] / "schemas" / "datasets.schema.yaml")
     entries, problems = load_catalogues(paths, schema)
     if problems:
-        raise CatalogueError("; ".join(problems))
+        raise UserError("; ".join(problems))
     if name not in entries:
-        raise CatalogueError(
-            f"no dataset {name!r} in {', '.join(paths)}; {did_you_mean(name, entries)}"
-        )
+        raise UserError(f"no dataset {name!r} in {', '.join(paths)}; {did_you_mean(name, entries)}")
     entry: Entry = entries[name]
     return entry
 
 
 def dataset_source(name: str, entry: Entry) -> datasets.Source:
-    """Return what reads the dataset ``name`` by an entry that fits the catalogue's schema.
-
-    Raises:
-        ScalingError: if the value range is empty.
-    """
-    limits = entry.get("value_range")
+    """Return what reads the dataset ``name`` by an entry that fits the catalogue's schema."""
+    limits, shape = entry.get("value_range"), entry.get("shape")
     sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
     if "sha256" in entry:
         sha256["train_x"] = (entry["sha256"],)
@@ -75,34 +64,11 @@ def dataset_source(name: str, entry: Entry) -> datasets.Source:
         reader=entry["reader"],
         scaling=entry["scaling"],
         value_range=None if limits is None else (float(limits[0]), float(limits[1])),
-        shape=known_shape(entry),
+        shape=None if shape is None else (shape[0], shape[1]),
         options=dict(entry.get("options", {})),
         sha256=sha256,
         path=Path(entry["path"]) if "path" in entry else None,
     )
-
-
-def known_shape(entry: Entry) -> tuple[int, int] | None:
-    """Return samples and features of an entry, if they are known without its files.
-
-    >>> known_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}})
-    (2000, 5)
-    >>> known_shape({"reader": "npz", "path": "mine.npz"}) is None
-    True
-    >>> known_shape({"reader": "npz", "path": "mine.npz", "shape": [300, 7]})
-    (300, 7)
-    """
-    options = entry.get("options", {})
-    match entry["reader"]:
-        case "gaussian":
-            return int(options["n"]), int(options["d"])
-        case "sklearn_patches":
-            return int(options["samples"]), 3 * int(options["size"]) ** 2
-        case "sklearn_digits":
-            return readers.DIGITS
-        case _:
-            shape = entry.get("shape")
-            return None if shape is None else (int(shape[0]), int(shape[1]))
 
 
 def known_image(entry: Entry) -> tuple[int, int, int] | None:
@@ -112,22 +78,12 @@ def known_image(entry: Entry) -> tuple[int, int, int] | None:
 
     >>> known_image({"reader": "sklearn_patches", "options": {"size": 32}})
     (32, 32, 3)
-    >>> known_image({"reader": "idx", "image": [28, 28, 1]})
-    (28, 28, 1)
-    >>> known_image({"reader": "gaussian"}) is None
-    True
     """
-    match entry["reader"]:
-        case "sklearn_digits":
-            return 8, 8, 1
-        case "sklearn_patches":
-            size = int(entry["options"]["size"])
-            return size, size, 3
-        case "svhn" | "cifar10":
-            return 32, 32, 3
-        case _:
-            image = entry.get("image")
-            return None if image is None else (int(image[0]), int(image[1]), int(image[2]))
+    size = entry.get("options", {}).get("size")
+    known = {"sklearn_digits": (8, 8, 1), "sklearn_patches": (size, size, 3)}
+    known |= dict.fromkeys(["svhn", "cifar10"], (32, 32, 3))
+    image = known.get(entry["reader"], entry.get("image"))
+    return None if image is None else (image[0], image[1], image[2])
 
 
 def content(entry: Entry) -> dict[str, Any]:
@@ -143,32 +99,39 @@ def files_of(entry: Entry, split: str) -> dict[str, Any]:
 
 
 def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return samples and features of a dataset; None for what only its files tell.
+    """Return samples and features of a dataset; None for what only reading its files tells.
 
-    ``speech`` is the config's, with the number of frames as it holds for this dataset.
+    ``speech`` is the config's, with the number of frames as it holds for this dataset. Of a user's
+    CSV, Parquet and npz files the samples are counted.
+
+    >>> shape_of({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}}, {})
+    (2000, 5)
+    >>> shape_of({"reader": "npz", "path": "mine.npz", "shape": [300, 7]}, {})
+    (300, 7)
     """
-    if entry["reader"] != SPEECH:
-        return known_shape(entry) or _local_shape(entry)
-    frames = speech["frames"]
-    stacked = speech["stack_left"] + 1 + speech["stack_right"]
-    return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
+    options = entry.get("options", {})
+    match entry["reader"]:
+        case "gaussian":
+            return options["n"], options["d"]
+        case "sklearn_patches":
+            return options["samples"], 3 * options["size"] ** 2
+        case "sklearn_digits":
+            return readers.DIGITS
+        case "librispeech":
+            frames, stacked = speech["frames"], speech["stack_left"] + 1 + speech["stack_right"]
+            return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
+    if "shape" in entry:
+        return entry["shape"][0], entry["shape"][1]
+    return _local_shape(entry["reader"], entry.get("path", ""), json.dumps(options))
 
 
-def _local_shape(entry: Entry) -> tuple[int | None, int | None]:
-    """Return the shape of a user's own Parquet file, whose end tells it, or nothing."""
-    path = entry.get("path")
-    if path is None or entry["reader"] != "parquet":
-        return None, None
-    import pyarrow
-    import pyarrow.parquet
-
+@cache
+def _local_shape(reader: str, path: str, options: str) -> tuple[int | None, int | None]:
+    count = readers.READERS[reader].shape
     try:
-        known = pyarrow.parquet.read_metadata(path)
-    except (OSError, pyarrow.ArrowException):
+        return count(Path(path), **json.loads(options)) if path and count else (None, None)
+    except (OSError, ValueError, LookupError, zipfile.BadZipFile):
         return None, None  # the job that reads it says why
-    labels = entry.get("options", {}).get("labels") is not None
-    features = entry.get("options", {}).get("features")
-    return known.num_rows, len(features) if features else known.num_columns - labels
 
 
 def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
@@ -188,9 +151,8 @@ def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
 
 def path_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files and folders of the user's own that a dataset lacks."""
-    places = {"path": entry.get("path")}
-    places["options.alignments"] = entry.get("options", {}).get("alignments")
-    for key, path in places.items():
+    alignments = entry.get("options", {}).get("alignments")
+    for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
         if path is not None and not Path(path).exists():
             yield (
                 f"catalogue: {name}.{key}: {path} does not exist; give a path that is absolute or "

@@ -13,14 +13,12 @@ import os
 import random
 import re
 import shutil
-import ssl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import quote, unquote
 
 import filelock
 import requests
@@ -28,33 +26,20 @@ import urllib3
 
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
+from ntk_workflow.progress import progress
 
 log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 20
-# Fewer bytes in an attempt, or in the time of a timeout, count as nothing: otherwise a server that
-# drips would be waited for without end.
-_LEAST = 1024
+_LEAST = 1024  # fewer bytes are no progress: a dripping server would never be given up
 
 
-class NotAvailableError(UserError):
-    """No source has the file."""
+class _SourceError(Exception):
+    """Why a source did not give the file; ``again`` are seconds after which it may, if ever."""
 
-
-class PlaceError(UserError):
-    """The file cannot be written, or read, where it is to be."""
-
-
-class _RefusedError(Exception):
-    """This source does not have the file; asking again will not help."""
-
-
-class _AgainError(Exception):
-    """This source may have the file if asked again, after so many seconds."""
-
-    def __init__(self, message: str, *, after: float = 0.0) -> None:
+    def __init__(self, message: str, again: float | None = None) -> None:
         super().__init__(message)
-        self.after = after
+        self.again = again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +50,6 @@ class RetryPolicy:
     timeout: float = 30.0  # of a server's silence
     first_wait: float = 1.0  # after a failure; doubles with each further one
     longest_wait: float = 120.0  # even if the server asks for more
-    report: float = 60.0  # between progress lines in the log
     unknown_size_limit: int = 20_000_000_000  # bytes of a download whose size is not catalogued
 
 
@@ -85,266 +69,218 @@ def fetch(
     sha256: Sequence[str],
     mirror: str = "",
     urls: Sequence[str] = (),
-    size: int | None = None,
+    size: int = 0,
     policy: RetryPolicy | None = None,
     hint: str = "",
 ) -> Fetched:
     """Return what is at ``target``, after fetching it from the first source that has it.
 
+    ``name`` is the file's in the catalogue and below the ``mirror``, a folder, file:// or http(s)
+    base address that is tried before the ``urls``. ``sha256`` are accepted checksums, the official
+    file's first; ``size`` is that file's, if known: more than twice as many bytes are refused.
     Concurrent calls for one target, also in other processes, share one download. An existing file
     is replaced only by one with an accepted checksum.
 
-    Args:
-        name: the file's name in the catalogue, below a mirror and in messages.
-        sha256: accepted checksums, the official file's first.
-        mirror: folder, file:// or http(s) base address that is tried first; "" for none.
-        urls: addresses of the file itself, tried in this order.
-        size: bytes of the official file, if known; more than twice as many are refused.
-        hint: a further remedy, added to the message if no source has the file.
-
-    Raises:
-        NotAvailableError: if no source has the file.
-        PlaceError: if the file cannot be written.
+    Raises `UserError` if no source has the file, with ``hint`` as a further remedy, or if it cannot
+    be written.
     """
-    policy = policy or RetryPolicy()
     accepted = [digest.lower() for digest in sha256]
-    sources = list(dict.fromkeys([*_in_mirror(mirror, name), *urls]))
-    part = target.with_name(f".{target.name}.part")
+    base = f"{mirror.rstrip('/')}/{quote(name) if '://' in mirror else name}"
+    sources = dict.fromkeys([base, *urls] if mirror else urls)
     failures = []
-    if (here := _in_place(target, accepted)) is not None:
+    if here := _in_place(target, accepted):
         return here
-    if sources:
-        with _lock(target, name):
-            if (here := _in_place(target, accepted)) is not None:
-                return here
-            for source in sources:
-                download = ResumingDownloader(name, source, part, accepted, size, policy)
-                try:
-                    digest = download.complete()
-                except _RefusedError as refusal:
-                    failures.append(f"{_without_passwords(source)}: {refusal}")
-                    log.info("%s: %s", name, failures[-1])
-                    continue
-                with _place_errors(target, size):
-                    os.replace(part, target)
-                shown, size = _without_passwords(source), target.stat().st_size
-                return Fetched(source=shown, sha256=digest, size=size)
+    with _lock(target, name) if sources else nullcontext():
+        if here := _in_place(target, accepted):
+            return here
+        for source in sources:
+            download = _Download(name, source, target, accepted, size, policy or RetryPolicy())
+            try:
+                digest = download.complete()
+            except _SourceError as error:
+                failures.append(_without_passwords(f"{source}: {error}"))
+                log.info("%s: %s", name, failures[-1])
+                continue
+            with _place_errors(target):
+                os.replace(download.part, target)
+            shown, size = _without_passwords(source), target.stat().st_size
+            return Fetched(source=shown, sha256=digest, size=size)
     wrong = f", {target} has another sha256" if target.exists() else ""
-    raise NotAvailableError(
-        f"{name} cannot be fetched{wrong}: "
-        f"{'; '.join(failures) or 'no mirror is given and no address is known'}; "
+    reasons = "; ".join(failures) or "no mirror is given and no address is known"
+    raise UserError(
+        f"{name} cannot be fetched{wrong}: {reasons}; "
         f"get the file with sha256 {accepted[0]} by hand and save it as {target}{hint}"
     )
 
 
 @dataclass
-class ResumingDownloader:
-    """Completes ``part`` from one source, whatever is there of it already."""
+class _Download:
+    """Makes ``part`` the whole file from one source, whatever is there of it already."""
 
     name: str
     source: str
-    part: Path
+    target: Path
     accepted: Sequence[str]
-    size: int | None
+    size: int
     policy: RetryPolicy
-    validator: str = field(default="", init=False)  # ETag or date of the last answer, for If-Range
-    total: int | None = field(default=None, init=False)  # bytes, as the last answer said
-    page: bool = field(default=False, init=False)  # whether it was HTML
+    validator: str = ""  # ETag or date of the last whole answer, for If-Range
+
+    @property
+    def part(self) -> Path:
+        return self.target.with_name(f".{self.target.name}.part")
 
     @property
     def have(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
 
-    @property
-    def limit(self) -> int:
-        # Twice: a repackaged file, which may be accepted too, can be larger than the official one.
-        return 2 * self.size if self.size else self.policy.unknown_size_limit
-
     def complete(self) -> str:
-        """Make ``part`` the whole file and return its sha256, which is an accepted one."""
-        local = _local_path(self.source)
-        return self._download() if local is None else self._copy(local)
+        """Return the whole file's sha256, which is an accepted one."""
+        local, attempts, failures, farthest = _local_path(self.source), 0, 0, self.have
+        first, longest = self.policy.first_wait, self.policy.longest_wait
+        while True:
+            attempts += 1
+            try:
+                with _network_errors(self.policy.timeout):
+                    return self._attempt() if local is None else self._copy(local)
+            except _SourceError as error:
+                if error.again is None:
+                    raise
+                failures = 0 if self.have >= farthest + _LEAST else failures + 1
+                farthest = max(farthest, self.have)
+                if failures >= self.policy.attempts:
+                    raise _SourceError(f"{error} (attempts: {attempts})") from None
+                wait = min(max(first * 2.0 ** (failures - 1), error.again), longest)
+                shown = _without_passwords(f"{self.name}: {self.source}: {error}")
+                log.info("%s; attempt %d in %.0f s", shown, attempts + 1, wait)
+                time.sleep(wait + random.uniform(0, first))
 
     def _copy(self, source: Path) -> str:
         if not source.is_file():  # a pipe could block for ever
-            raise _RefusedError("no such file")
-        with _network_errors(self.policy):
-            # Before anything is written: a damaged mirror must not cost what was downloaded.
-            digest = self._accept(source)
-        log.info("%s: %d bytes from %s", self.name, source.stat().st_size, source)
+            raise _SourceError("no such file")
+        digest = self._accepted(source)  # first: a damaged mirror must not cost what is here
         with _place_errors(self.part, source.stat().st_size):
             shutil.copyfile(source, self.part)
         return digest
 
-    def _download(self) -> str:
-        attempts, failures, farthest = 0, 0, self.have
-        with requests.Session() as session:
-            while True:
-                attempts += 1
-                try:
-                    with _network_errors(self.policy):
-                        return self._attempt(session)
-                except _AgainError as failure:
-                    failures = 0 if self.have >= farthest + _LEAST else failures + 1
-                    farthest = max(farthest, self.have)
-                    if failures >= self.policy.attempts:
-                        raise _RefusedError(f"{failure} (attempts: {attempts})") from None
-                    self._pause(failure, failures)
-
-    def _pause(self, failure: _AgainError, failures: int) -> None:
-        first, longest = self.policy.first_wait, self.policy.longest_wait
-        wait = max(first * 2.0 ** (failures - 1), failure.after)
-        wait = min(wait, longest) + random.uniform(0, first)
-        log.info(
-            "%s: %s: %s; attempt %d of %d in %.0f s",
-            *(self.name, _without_passwords(self.source), failure),
-            *(failures + 1, self.policy.attempts, wait),
-        )
-        time.sleep(wait)
-
-    def _attempt(self, session: requests.Session) -> str:
+    def _attempt(self) -> str:
         """Return the sha256 of the whole file after one request for what is missing."""
-        headers = {"Accept-Encoding": "identity"}
-        if have := self.have:
-            headers["Range"] = f"bytes={have}-"
-            if self.validator:
-                headers["If-Range"] = self.validator
+        headers, have = {"Accept-Encoding": "identity"}, self.have
+        if have:
+            headers |= {"Range": f"bytes={have}-"}
+            headers |= {"If-Range": self.validator} if self.validator else {}
         timeout = self.policy.timeout
-        with session.get(self.source, headers=headers, timeout=timeout, stream=True) as response:
-            status = response.status_code
+        with requests.get(self.source, headers=headers, timeout=timeout, stream=True) as response:
+            status, kind = response.status_code, response.headers.get("Content-Type", "")
             if status in (408, 429) or status >= 500:
-                after = 0.0
-                with suppress(urllib3.exceptions.InvalidHeader):
-                    header = response.headers.get("Retry-After", "0")
-                    after = urllib3.Retry().parse_retry_after(header)
-                raise _AgainError(f"{status} {response.reason}", after=after)
-            resumed = bool(have) and status in (206, 416)
-            if status == 200:
-                self._begin(response)
-            elif not resumed:
-                raise _RefusedError(f"{status} {response.reason}")
-            if status == 206:
-                self._continue(response)
+                raise _SourceError(f"{status} {response.reason}", _retry_after(response))
+            if status != 200 and not (have and status in (206, 416)):
+                raise _SourceError(f"{status} {response.reason}")
+            if have and status == 200 and kind.startswith("text/html"):
+                # Most likely a proxy's or log-in page, which must not cost what is here.
+                raise _SourceError("sent text/html, not the rest of the file", again=0)
             if status != 416:  # nothing is missing, if the sha256 is right
-                self._receive(response)
+                self._receive(response, have if status == 206 else 0)
         try:
-            return self._accept(self.part)
-        except _RefusedError as refusal:
+            return self._accepted(self.part, kind)
+        except _SourceError as error:
             self.part.unlink()
-            if not resumed:
+            if status == 200:
                 raise
-            raise _AgainError(f"{refusal}, in pieces that may not fit together") from None
+            raise _SourceError(f"{error}, in pieces that may not fit together", again=0) from None
 
-    def _begin(self, response: requests.Response) -> None:
-        """Empty ``part`` for the whole file that a response brings."""
-        headers = response.headers
+    def _receive(self, response: requests.Response, have: int) -> None:
+        """Write the body of a response to ``part``, from byte ``have`` on."""
+        headers, span = response.headers, response.headers.get("Content-Range", "")
+        if have and not span.startswith(f"bytes {have}-"):
+            self.part.unlink()
+            raise _SourceError(f"sent {span or 'some part'}, not the rest of the file", again=0)
+        if not have:
+            etag = headers.get("ETag", "W/")  # a weak one is not allowed in If-Range
+            self.validator = headers.get("Last-Modified", "") if etag.startswith("W/") else etag
         length = headers.get("Content-Length", "")
         # Next to a Transfer-Encoding, a length means nothing (RFC 9112, section 6.3).
         known = length.isdecimal() and "Transfer-Encoding" not in headers
-        self.total = int(length) if known else None
-        self.page = headers.get("Content-Type", "").startswith("text/html")
-        if self.page and self.have:
-            # Most likely a proxy's or log-in page, which must not cost what is here.
-            raise _AgainError("sent text/html, not the rest of the file")
-        if (self.total or 0) > self.limit:
-            raise self._too_large("announces", self.total)
-        etag = headers.get("ETag", "W/")  # a weak one is not allowed in If-Range
-        self.validator = headers.get("Last-Modified", "") if etag.startswith("W/") else etag
-        with _place_errors(self.part, self.total or self.size):
-            self.part.write_bytes(b"")
-
-    def _continue(self, response: requests.Response) -> None:
-        span = response.headers.get("Content-Range", "")
-        match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", span.strip())
-        if match is None or int(match[1]) != self.have:
-            self.part.unlink()
-            raise _AgainError(f"sent {span or 'an unknown part'}, not the rest of the file")
-        self.total = None if match[2] == "*" else int(match[2])
-
-    def _receive(self, response: requests.Response) -> None:
-        have, total, seconds = self.have, self.total, self.policy.timeout
-        log.info(
-            *("%s: %s bytes from %s%s", self.name, "unknown" if total is None else total),
-            *(_without_passwords(self.source), f", continued at byte {have}" if have else ""),
-        )
-        start = window = report = time.monotonic()
-        begun = before = have
+        total = have + int(length) if known else None
+        # Twice: a repackaged file, which may be accepted too, can be larger than the official one.
+        limit = 2 * self.size or self.policy.unknown_size_limit
+        advice = "" if self.size else "; name the file's `bytes` in the catalogue"
+        limited = f"the limit is {limit}{advice}"
+        if (total or 0) > limit:
+            raise _SourceError(f"announces {total} bytes, {limited}")
+        continued = f", continued at byte {have}" if have else ""
+        source = _without_passwords(self.source)
+        log.info("%s: %s bytes from %s%s", self.name, total or "unknown", source, continued)
+        start, before, seconds = time.monotonic(), have, self.policy.timeout
         response.raw.enforce_content_length = False  # reported below, in words
         # Unbuffered: what has arrived survives a kill, and closing has nothing left to write.
-        with _place_errors(self.part, total or self.size), self.part.open("ab", 0) as stream:
+        with (
+            _place_errors(self.part, total or self.size),
+            self.part.open("ab" if have else "wb", 0) as stream,
+            progress(total=total, done=have, unit="byte", log=log) as bar,
+        ):
             # `read` would wait for a whole chunk, and lose it if the connection breaks. The bytes
             # stay as they were sent, whatever Content-Encoding a server gives to a .gz file.
             while chunk := memoryview(response.raw.read1(_CHUNK, decode_content=False)):
                 have += len(chunk)
+                bar.update(len(chunk))
                 while chunk:
                     chunk = chunk[stream.write(chunk) :]
-                if have > self.limit:
+                if have > limit:
                     self.part.unlink()
-                    raise self._too_large("does not stop after", have)
-                now = time.monotonic()
-                if now - window >= seconds:
+                    raise _SourceError(f"does not stop after {have} bytes, {limited}")
+                if (now := time.monotonic()) - start >= seconds:
                     if have - before < _LEAST:
-                        raise _AgainError(f"only {have - before} bytes within {seconds:g} s")
-                    window, before = now, have
-                if now - report >= self.policy.report:
-                    report, rate = now, (have - begun) / (now - start) / 1e6
-                    log.info("%s: %d of %s bytes, %.2f MB/s", self.name, have, total or "?", rate)
+                        raise _SourceError(f"only {have - before} bytes within {seconds:g} s", 0)
+                    start, before = now, have
             os.fsync(stream.fileno())
-        if total is not None and have < total:
-            raise _AgainError(f"ended after {have} of {total} bytes")
+        if have < (total or 0):
+            raise _SourceError(f"ended after {have} of {total} bytes", again=0)
 
-    def _too_large(self, what: str, size: int | None) -> _RefusedError:
-        remedy = "" if self.size else "; name the file's `bytes` in the catalogue"
-        return _RefusedError(f"{what} {size} bytes, the limit is {self.limit}{remedy}")
-
-    def _accept(self, path: Path) -> str:
-        if (digest := files.sha256(path)) in self.accepted:
-            return digest
-        size = path.stat().st_size
-        instead = f" instead of {self.size}" if self.size not in (None, size) else ""
-        other = "sent a web page" if self.page else "has another file"
-        raise _RefusedError(f"{other}, of {size} bytes{instead} and sha256 {digest}")
+    def _accepted(self, path: Path, kind: str = "") -> str:
+        digest, size = files.sha256(path), path.stat().st_size
+        if digest not in self.accepted:
+            instead = f" instead of {self.size}" if self.size not in (0, size) else ""
+            what = "sent a web page" if kind.startswith("text/html") else "has another file"
+            raise _SourceError(f"{what}, of {size} bytes{instead} and sha256 {digest}")
+        return digest
 
 
 @contextmanager
-def _network_errors(policy: RetryPolicy) -> Iterator[None]:
+def _network_errors(timeout: float) -> Iterator[None]:
     """Sort errors of the network into those that may pass and those that will not."""
     try:
         yield
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
-        raise _AgainError(f"no answer within {policy.timeout:g} s") from None
+        raise _SourceError(f"no answer within {timeout:g} s", again=0) from None
     except (requests.ConnectionError, urllib3.exceptions.HTTPError) as error:
         root: BaseException = error
         while (cause := root.__cause__ or root.__context__) is not None:
             root = cause
         words = getattr(root, "strerror", None) or one_line(root) or type(root).__name__
-        final = isinstance(root, ssl.SSLCertVerificationError)
-        raise (_RefusedError if final else _AgainError)(words) from None
+        raise _SourceError(words, again=0) from None
     except OSError as error:  # no valid address, endless redirects, missing certificates
-        raise _RefusedError(_without_passwords(error.strerror or one_line(error))) from None
+        raise _SourceError(error.strerror or one_line(error)) from None
+
+
+def _retry_after(response: requests.Response) -> float:
+    try:
+        return urllib3.Retry().parse_retry_after(response.headers.get("Retry-After", "0"))
+    except urllib3.exceptions.InvalidHeader:
+        return 0.0
 
 
 def _in_place(target: Path, accepted: Sequence[str]) -> Fetched | None:
     if not target.is_file():
         return None
     with _place_errors(target, action="read"):
-        digest = files.sha256(target)
-    size = target.stat().st_size
+        digest, size = files.sha256(target), target.stat().st_size
     return Fetched(source=None, sha256=digest, size=size) if digest in accepted else None
 
 
-def _in_mirror(mirror: str, name: str) -> list[str]:
-    if not mirror:
-        return []
-    folder = _local_path(mirror)
-    return [f"{mirror.rstrip('/')}/{quote(name)}" if folder is None else str(folder / name)]
-
-
 def _local_path(source: str) -> Path | None:
-    if "://" not in source:
-        return Path(source)
-    local = re.fullmatch(r"file://(?:localhost)?(/.*)", source, re.DOTALL | re.IGNORECASE)
-    return Path(url2pathname(urlsplit(local[1]).path)) if local else None
+    """Return the path of a source without scheme, or with file:// and no other host."""
+    local = re.fullmatch(r"(?:file://(?:localhost)?)(/.*)", source, re.DOTALL | re.IGNORECASE)
+    return Path(unquote(local[1])) if local else None if "://" in source else Path(source)
 
 
 def _without_passwords(text: str) -> str:
@@ -357,20 +293,19 @@ def _without_passwords(text: str) -> str:
 
 
 @contextmanager
-def _place_errors(path: Path, size: int | None = None, action: str = "write") -> Iterator[None]:
+def _place_errors(path: Path, size: int = 0, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
         needed = f"; the file needs {size} bytes there" if size else ""
-        raise PlaceError(f"cannot {action} {path}: {error.strerror or error}{needed}") from error
+        raise UserError(f"cannot {action} {path}: {error.strerror or error}{needed}") from error
 
 
 @contextmanager
 def _lock(target: Path, name: str) -> Iterator[None]:
     """Hold the lock beside the target; the system frees it whatever becomes of the process."""
-    path = target.with_name(f".{target.name}.lock")
-    lock = filelock.FileLock(path, mode=0o666)  # for the other users of a shared folder, too
-    with _place_errors(path):
+    lock = filelock.FileLock(target.with_name(f".{target.name}.lock"), mode=0o666)  # for all users
+    with _place_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from jsonschema.exceptions import best_match
 
 from ntk_conditioning.data import datasets, readers
 from ntk_conditioning.data.prepared import SCALINGS
-from ntk_workflow.catalogue import dataset_source, known_shape
+from ntk_workflow.catalogue import dataset_source, shape_of
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
 SUBSETS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/catalogue.yaml").read_text())
+OWN: dict[str, Any] = yaml.safe_load((ROOT / "examples/own_catalogue.yaml").read_text())
 SCHEMA: dict[str, Any] = yaml.safe_load((ROOT / "schemas/datasets.schema.yaml").read_text())
 
 
@@ -29,11 +29,7 @@ def mistake(catalogue: object) -> str | None:
     return None if error is None else f"{error.json_path}: {error.message}"
 
 
-def test_the_schema_is_one():
-    Draft202012Validator.check_schema(SCHEMA)
-
-
-def test_every_key_of_the_schema_is_described():
+def test_the_schema_is_one_and_describes_every_key():
     def properties(node: object, inside_if: bool = False) -> Iterator[tuple[str, Any]]:
         if isinstance(node, dict):
             if not inside_if and isinstance(node.get("properties"), dict):
@@ -45,17 +41,17 @@ def test_every_key_of_the_schema_is_described():
             for value in node:
                 yield from properties(value, inside_if)
 
-    found = dict(properties(SCHEMA))
-    assert {"title", "path", "sha256", "stride", "labels"} <= found.keys()
-    assert [name for name, spec in found.items() if "description" not in spec] == []
+    Draft202012Validator.check_schema(SCHEMA)
+    specs = dict(properties(SCHEMA))
+    assert {"title", "path", "sha256", "stride", "labels"} <= specs.keys()
+    assert [name for name, spec in specs.items() if "description" not in spec] == []
+    keys = SCHEMA["$defs"]["entry"]["properties"]
+    assert tuple(keys["scaling"]["enum"]) == SCALINGS
+    assert set(keys["reader"]["enum"]) == readers.READERS.keys()
 
 
-def test_the_catalogue_fits_its_schema():
-    assert mistake(CATALOGUE) is None
-
-
-def test_the_subsets_stack_on_the_catalogue():
-    assert mistake(SUBSETS) is None
+def test_the_catalogues_fit_the_schema_and_the_subsets_stack_on_the_official_one():
+    assert [mistake(catalogue) for catalogue in (CATALOGUE, SUBSETS, OWN)] == [None] * 3
     assert not SUBSETS.keys() & CATALOGUE.keys()
     for name, entry in SUBSETS.items():
         official = CATALOGUE[name.removesuffix("_subset")]
@@ -66,168 +62,101 @@ def test_the_subsets_stack_on_the_catalogue():
             assert not set(file["sha256"]) & set(official["files"][part]["sha256"])
 
 
-def test_a_name_stands_for_one_file():
-    """The rules know a download by its name, so two entries of one name must be the same file."""
-    for catalogue in (CATALOGUE, SUBSETS):
-        known: dict[str, Any] = {}
-        for entry in catalogue.values():
-            for file in entry.get("files", {}).values():
-                assert known.setdefault(file["name"], file) == file
-
-
-def test_downloads_have_an_address_a_size_and_a_citation():
+def test_downloads_have_an_address_a_size_and_a_citation_and_a_name_stands_for_one_file():
+    known: dict[str, Any] = {}
     for name, entry in CATALOGUE.items():
         assert entry.get("citation"), name
         for file in entry.get("files", {}).values():
             assert file["urls"], name
             assert file["bytes"] > 0
             assert all(url.endswith(Path(file["name"]).name) for url in file["urls"])
+            assert known.setdefault(file["name"], file) == file  # rules know it by its name
 
 
-def test_scalings_and_readers_are_those_of_the_code():
-    keys = SCHEMA["$defs"]["entry"]["properties"]
-    assert tuple(keys["scaling"]["enum"]) == SCALINGS
-    families = (
-        readers.GENERATED,
-        readers.FROM_ONE_FILE,
-        readers.FROM_KNOWN_FILE,
-        readers.FROM_TWO_FILES,
-        readers.FROM_ARCHIVE,
-        readers.FROM_FEATURES,
-    )
-    known = [reader for family in families for reader in family]
-    assert sorted(keys["reader"]["enum"]) == sorted(known)
+FILE = CATALOGUE["mnist"]["files"]["train_x"]
+SUBSET, SPEAKER = {"subset": "x"}, {"subset": "x", "labels": "speaker"}
+SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
+GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
 
 
 @pytest.mark.parametrize(
     ("name", "change", "expected"),
     [
-        ("mnist", {"typo": 1}, "$.mnist: 'typo' is not one of"),
-        ("mnist", {"path": "x"}, "$.mnist: 'path' is not one of"),
-        ("mnist", {"options": {}}, "$.mnist: 'options' is not one of"),
-        ("digits", {"options": {}}, "$.digits: 'options' is not one of"),
-        ("mnist", {"reader": "idxx"}, "$.mnist.reader: 'idxx' is not one of"),
-        ("mnist", {"scaling": "unit"}, "$.mnist.scaling: 'unit' is not one of"),
-        ("mnist", {"value_range": None}, "$.mnist.value_range: None is not of type"),
-        ("mnist", {"value_range": ...}, "$.mnist: 'value_range' is a required property"),
-        ("mnist", {"files": ...}, "$.mnist: 'files' is a required property"),
-        ("mnist", {"title": ...}, "$.mnist: 'title' is a required property"),
-        ("mnist", {"reader": ...}, "$.mnist: 'reader' is a required property"),
-        ("svhn", {"files": ...}, "$.svhn: 'path' is a required property"),
-        ("svhn", {"path": "x"}, "$.svhn: 'path' is not one of"),
-        ("svhn", {"options": {"classes": []}}, "$.svhn.options.classes: [] should be non-empty"),
-        ("cifar10", {"options": {"classes": [10]}}, "$.cifar10.options.classes[0]: 10 is greater"),
-        ("cifar10", {"options": {"classes": [1, 1]}}, "$.cifar10.options.classes: [1, 1] has non-"),
-        ("cifar10", {"options": {"class": [1]}}, "$.cifar10.options: Additional properties"),
-        ("librispeech", {"options": ...}, "$.librispeech: 'options' is a required property"),
-        ("librispeech", {"files": ...}, "$.librispeech: 'path' is a required property"),
-        ("librispeech", {"options": {"labels": "speaker"}}, "$.librispeech.options: 'subset' is"),
-        ("librispeech", {"options": {"subset": "x"}}, "$.librispeech.options: 'labels' is a req"),
-        (
-            "librispeech",
-            {"options": {"subset": "x", "labels": "word"}},
-            "$.librispeech.options.labels: 'word' is not one of",
-        ),
-        (
-            "librispeech",
-            {"options": {"subset": "x", "labels": "phone"}},
-            "$.librispeech.options: 'alignments' is a required property",
-        ),
-        (
-            "librispeech",
-            {"options": {"subset": "x", "labels": "speaker", "alignments": "y"}},
-            "$.librispeech.options: 'alignments' is not one of",
-        ),
-        (
-            "librispeech",
-            {"options": {"subset": "x", "labels": "speaker", "frames": 9}},
-            "$.librispeech.options: 'frames' is not one of",
-        ),
-        ("synthetic", {"options": ...}, "$.synthetic: 'options' is a required property"),
-        ("synthetic", {"options": {"n": 2, "d": 5}}, "$.synthetic.options: 'seed' is a req"),
-        (
-            "synthetic",
-            {"options": {"n": 1, "d": 5, "seed": 0}},
-            "$.synthetic.options.n: 1 is less than the minimum of 2",
-        ),
+        ("mnist", {"typo": 1}, ": 'typo' is not one of"),
+        ("mnist", {"path": "x"}, ": 'path' is not one of"),
+        ("digits", {"options": {}}, ": 'options' is not one of"),
+        ("mnist", {"reader": "idxx"}, ".reader: 'idxx' is not one of"),
+        ("mnist", {"scaling": "unit"}, ".scaling: 'unit' is not one of"),
+        ("mnist", {"value_range": None}, ".value_range: None is not of type"),
+        ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
+        ("mnist", {"files": ...}, ": 'files' is a required property"),
+        ("mnist", {"title": ...}, ": 'title' is a required property"),
+        ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
+        ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
+        ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
+        ("librispeech", {"files": ...}, ": 'path' is a required property"),
+        ("librispeech", {"options": {"labels": "speaker"}}, ".options: 'subset' is"),
+        ("librispeech", {"options": SUBSET}, ".options: 'labels' is a req"),
+        ("librispeech", {"options": SUBSET | {"labels": "w"}}, ".options.labels: 'w' is not"),
+        ("librispeech", {"options": SUBSET | {"labels": "phone"}}, ".options: 'alignments' is a"),
+        ("librispeech", {"options": SPEAKER | {"alignments": "y"}}, ".options: 'alignments' is n"),
+        ("librispeech", {"options": SPEAKER | {"frames": 9}}, ".options: 'frames' is not one of"),
+        ("synthetic", {"options": ...}, ": 'options' is a required property"),
+        ("synthetic", {"options": {"n": 2, "d": 5}}, ".options: 'seed' is a req"),
+        ("synthetic", {"options": GAUSSIAN | {"n": 1}}, ".options.n: 1 is less than the minimum"),
     ],
 )
 def test_a_mistake_is_named(name, change, expected):
-    catalogue = copy.deepcopy(CATALOGUE)
-    for key, value in change.items():
-        if value is ...:
-            del catalogue[name][key]
-        else:
-            catalogue[name][key] = value
-    assert str(mistake(catalogue)).startswith(expected)
+    entry = {key: value for key, value in (CATALOGUE[name] | change).items() if value is not ...}
+    assert str(mistake({name: entry})).startswith(f"$.{name}{expected}")
 
 
-FILE = CATALOGUE["mnist"]["files"]["train_x"]
-OWN_SVHN = {"reader": "svhn", "path": "x.mat", "sha256": "0" * 64}
-SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
+ONE, BOTH = {"train_x": FILE}, {"train_x": FILE, "test_x": FILE}
+LABELS = {"train_x": FILE, "train_y": FILE}
+OWN_SVHN = {"path": "x.mat", "sha256": "0" * 64}
 
 
-@pytest.mark.parametrize(
-    ("file", "expected"),
-    [
-        (FILE | {"name": "../x"}, ".name: '../x' does not match"),
-        (FILE | {"name": "/etc/x"}, ".name: '/etc/x' does not match"),
-        (FILE | {"sha256": ["abc"]}, ".sha256[0]: 'abc' does not match"),
-        (FILE | {"sha256": []}, ".sha256: [] should be non-empty"),
-        (FILE | {"urls": ["ftp://x"]}, ".urls[0]: 'ftp://x' does not match"),
-        (FILE | {"urls": ["/x"]}, ".urls[0]: '/x' does not match"),
-        (FILE | {"md5": "x"}, ": Additional properties are not allowed ('md5' was unexpected)"),
-    ],
-)
-def test_a_mistake_in_a_file_is_named(file, expected):
-    catalogue = copy.deepcopy(CATALOGUE)
-    catalogue["mnist"]["files"]["train_x"] = file
-    assert str(mistake(catalogue)).startswith(f"$.mnist.files.train_x{expected}")
+def npz(**change: Any) -> dict[str, Any]:
+    return {"files": {"train_x": FILE | change}}
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    ("reader", "entry", "expected"),
     [
-        ({"reader": "npz", "path": "x.npz"}, None),
-        ({"reader": "npz", "files": {"train_x": FILE, "test_x": FILE}}, None),
-        ({"reader": "csv", "path": "x", "options": {"labels": None}}, None),
-        ({"reader": "parquet", "path": "x", "options": {"labels": "y"}}, None),
-        ({"reader": "npz"}, "$.mine: 'path' is a required property"),
-        ({"reader": "npz", "path": "x", "files": {"train_x": FILE}}, "$.mine: 'path' is not"),
-        ({"reader": "npz", "files": {"train_x": FILE, "train_y": FILE}}, "$.mine.files: 'tr"),
-        ({"reader": "npz", "path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
-        ({"reader": "csv", "path": "x"}, "$.mine: 'options' is a required property"),
-        ({"reader": "csv", "path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
-        (OWN_SVHN | {"options": {"classes": [0, 2]}}, None),
-        ({"reader": "svhn", "path": "x.mat"}, "$.mine: 'sha256' is a required property"),
-        (OWN_SVHN | {"sha256": "00"}, "$.mine.sha256: '00' does not match"),
-        (OWN_SVHN | {"reader": "npz"}, "$.mine: 'sha256' is not one of"),
-        ({"reader": "svhn", "files": {"train_x": FILE}, "sha256": "0" * 64}, "$.mine: 'sha256' is"),
-        ({"reader": "svhn", "files": {"train_x": FILE}}, None),
-        ({"reader": "svhn", "files": {"train_x": FILE, "train_y": FILE}}, "$.mine.files: 'train_y"),
-        ({"reader": "cifar10", "path": "folder"}, None),
-        ({"reader": "cifar10", "files": {"train_x": FILE, "test_x": FILE}}, None),
-        ({"reader": "librispeech", "path": "x", "options": SPEECH}, None),
-        ({"reader": "librispeech", "files": {"train_x": FILE}, "options": SPEECH}, None),
-        (
-            {"reader": "librispeech", "files": dict.fromkeys(["train_x", "test_x"], FILE)}
-            | {"options": SPEECH},
-            "$.mine.files: 'test_x' is not one of",
-        ),
-        (
-            {"reader": "npz", "files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}},
-            None,
-        ),
-        ({"reader": "idx", "files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
-        (
-            {"reader": "idx", "files": {"train_x": FILE, "test_y": FILE}},
-            "$.mine.files: 'test_x' is a dependency of 'test_y'",
-        ),
+        ("npz", {"path": "x.npz"}, "None"),
+        ("npz", {"files": BOTH}, "None"),
+        ("npz", npz(urls=["file:///srv/x"]), "None"),
+        ("csv", {"path": "x", "options": {"labels": None}}, "None"),
+        ("parquet", {"path": "x", "options": {"labels": "y"}}, "None"),
+        ("svhn", OWN_SVHN | {"options": {"classes": [0, 2]}}, "None"),
+        ("cifar10", {"path": "folder"}, "None"),
+        ("librispeech", {"path": "x", "options": SPEECH}, "None"),
+        ("librispeech", {"files": ONE, "options": SPEECH}, "None"),
+        ("npz", {}, "$.mine: 'path' is a required property"),
+        ("npz", {"path": "x", "files": ONE}, "$.mine: 'path' is not"),
+        ("npz", {"files": LABELS}, "$.mine.files: 'tr"),
+        ("npz", {"path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
+        ("npz", npz(name="../x"), "$.mine.files.train_x.name: '../x' does not match"),
+        ("npz", npz(name="/etc/x"), "$.mine.files.train_x.name: '/etc/x' does not match"),
+        ("npz", npz(sha256=["abc"]), "$.mine.files.train_x.sha256[0]: 'abc' does not match"),
+        ("npz", npz(sha256=[]), "$.mine.files.train_x.sha256: [] should be non-empty"),
+        ("npz", npz(urls=["ftp://x"]), "$.mine.files.train_x.urls[0]: 'ftp://x' does not match"),
+        ("npz", npz(urls=["/x"]), "$.mine.files.train_x.urls[0]: '/x' does not match"),
+        ("npz", npz(md5="x"), "$.mine.files.train_x: Additional properties are not allowed ('md5'"),
+        ("csv", {"path": "x"}, "$.mine: 'options' is a required property"),
+        ("csv", {"path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
+        ("svhn", {"path": "x.mat"}, "$.mine: 'sha256' is a required property"),
+        ("svhn", OWN_SVHN | {"sha256": "00"}, "$.mine.sha256: '00' does not match"),
+        ("npz", OWN_SVHN, "$.mine: 'sha256' is not one of"),
+        ("svhn", {"files": LABELS}, "$.mine.files: 'train_y"),
+        ("librispeech", {"files": BOTH, "options": SPEECH}, "$.mine.files: 'test_x' is not one of"),
+        ("idx", {"files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
+        ("idx", {"files": ONE | {"test_y": FILE}}, "$.mine.files: 'test_x' is a dependency of 'te"),
     ],
 )
-def test_ones_own_entries(entry, expected):
-    found = mistake({"mine": {"title": "Mine", "scaling": "none"} | entry})
-    assert found is None if expected is None else str(found).startswith(expected)
+def test_ones_own_entries(reader, entry, expected):
+    whole = {"title": "Mine", "reader": reader, "scaling": "none"} | entry
+    assert str(mistake({"mine": whole})).startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["Mine", "my-data", "a/b", "", 7])
@@ -235,19 +164,21 @@ def test_names_are_plain_words(name):
     assert mistake({name: CATALOGUE["digits"]}) is not None
 
 
-def test_sizes_are_known_without_files():
-    shapes = {name: known_shape(entry) for name, entry in CATALOGUE.items()}
-    assert shapes["mnist"] == (60000, 784)
-    assert shapes["librispeech"] is None
-    for name in ("synthetic", "synthetic10", "digits", "patches"):
-        entry = dataset_source(name, CATALOGUE[name])
-        assert datasets.read(entry).x.shape == shapes[name]
+FRAMES = {"frames": 300, "stack_left": 5, "stack_right": 6, "num_mel_bins": 64}
 
 
-def test_another_shape_than_the_catalogue_gives_is_told(tmp_path):
-    path = tmp_path / "mine.npz"
-    np.savez(path, x=np.arange(12.0).reshape(4, 3))
-    own = {"title": "Mine", "reader": "npz", "path": str(path), "scaling": "none"}
-    assert datasets.read(dataset_source("mine", own | {"shape": [4, 3]})).x.shape == (4, 3)
-    with pytest.raises(datasets.ShapeError, match=r"4 samples of 3 features .* \[5, 3\]"):
-        datasets.read(dataset_source("mine", own | {"shape": [5, 3]}))
+def test_sizes_are_known_before_a_job_has_read_the_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for name in ("synthetic", "digits", "patches", "wine"):
+        entry = (CATALOGUE | OWN)[name]
+        assert shape_of(entry, {}) == datasets.read(dataset_source(name, entry)).x.shape
+    assert shape_of(CATALOGUE["mnist"], {}) == (60000, 784)
+    assert shape_of(CATALOGUE["librispeech"], FRAMES) == (300, 768)
+    assert shape_of(CATALOGUE["librispeech"], FRAMES | {"frames": "all"}) == (None, 768)
+    np.savez(tmp_path / "mine.npz", x=np.zeros((4, 3, 2)))
+    assert shape_of({"reader": "npz", "path": f"{tmp_path}/mine.npz"}, {}) == (4, 6)
+    (tmp_path / "damaged").write_bytes(b"\xff\0,\n")
+    for path in ("absent", "damaged"):  # the job that reads it says what is wrong
+        for reader in ("npz", "csv", "parquet"):
+            entry = {"reader": reader, "path": f"{tmp_path}/{path}", "options": {"labels": "y"}}
+            assert shape_of(entry, {}) == (None, None)

@@ -14,15 +14,8 @@ import pandas as pd
 import pytest
 
 from ntk_conditioning.data.speech.features import FeatureSettings, vectors
-from tests.ntk_conditioning.data.speech.corpora import (
-    SAMPLE,
-    SUBSET,
-    UTTERANCES,
-    flac,
-    make_tar,
-    make_tree,
-    read_waveform,
-)
+from tests.ntk_conditioning.data.speech import corpora
+from tests.ntk_conditioning.data.speech.corpora import SAMPLE, SUBSET, UTTERANCES, make_tar
 
 ROOT = Path(__file__).parents[2]
 FRAMES = 195 + 229 + 188  # of the utterances of make_tree
@@ -44,7 +37,7 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
+    return corpora.make_tree(tmp_path / "tree")
 
 
 def test_every_row_is_the_vector_of_its_frame(tmp_path):
@@ -61,9 +54,8 @@ def test_every_row_is_the_vector_of_its_frame(tmp_path):
     for path in UTTERANCES:
         rows = (index.speaker == int(path.stem.split("-")[0])).to_numpy()
         frames = index.frame[rows].to_numpy()
-        np.testing.assert_array_equal(
-            x[rows], vectors(read_waveform(path), frames, FeatureSettings())
-        )
+        expected = vectors(corpora.read_waveform(path), frames, FeatureSettings())
+        np.testing.assert_array_equal(x[rows], expected)
 
 
 def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
@@ -148,7 +140,7 @@ for source in sys.argv[1:4]:
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
     """Eight times the speech, the same frames: the peak must not follow the utterances."""
-    one_minute = flac(np.tile(read_waveform(), 16))
+    one_minute = corpora.flac(np.tile(corpora.read_waveform(), 16))
     archives = []
     for count in (5, 40):
         for speaker in range(count):

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import platform
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +22,9 @@ import yaml
 from ntk_conditioning import seeds
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_workflow import cli
+from tests.sources import idx_bytes
 
 ROOT = Path(__file__).parents[2]
-CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
-REAL_DATA = ROOT.parent / "shared" / "data"
 
 
 class Program:
@@ -47,9 +45,6 @@ class Program:
     def __call__(self, name: str, entry: object, *options: str) -> int:
         return prepare_dataset.main(self.arguments(name, entry, *options))
 
-    def sheet(self) -> dict[str, Any]:
-        return json.loads(self.datasheet.read_text())
-
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
@@ -66,12 +61,8 @@ def one_error(capsys: pytest.CaptureFixture[str], program: Program) -> str:
     return line
 
 
-GAUSSIAN = {
-    "title": "Small",
-    "reader": "gaussian",
-    "options": {"n": 30, "d": 4, "seed": 7},
-    "scaling": "none",
-}
+OPTIONS = {"n": 30, "d": 4, "seed": 7}
+GAUSSIAN = {"title": "Small", "reader": "gaussian", "options": OPTIONS, "scaling": "none"}
 
 
 @pytest.fixture
@@ -80,44 +71,40 @@ def tiny(tmp_path: Path) -> tuple[dict[str, Any], list[str]]:
     files, parts = {}, []
     images = np.arange(40 * 9).reshape(40, 3, 3) ** 2 % 251
     for part, values in (("train_x", images), ("train_y", np.arange(40) % 4)):
-        header = struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
-        content = gzip.compress(header + values.astype(np.uint8).tobytes(), mtime=0)
-        path = tmp_path / f"{part}.gz"
-        path.write_bytes(content)
+        content = gzip.compress(idx_bytes(values), mtime=0)
+        (tmp_path / f"{part}.gz").write_bytes(content)
         sha256 = hashlib.sha256(content).hexdigest()
         files[part] = {"name": f"tiny/{part}.gz", "urls": [], "sha256": ["0" * 64, sha256]}
-        parts.append(f"{part}={path}")
-    entry = {
-        "title": "Tiny",
-        "reader": "idx",
-        "files": files,
-        "scaling": "symmetric",
-        "value_range": [0, 255],
-    }
-    return entry, ["--parts", *parts]
+        parts.append(f"{part}={tmp_path}/{part}.gz")
+    entry = {"title": "Tiny", "reader": "idx", "scaling": "symmetric", "value_range": [0, 255]}
+    return entry | {"files": files}, ["--parts", *parts]
 
 
 class TestResult:
-    def test_a_draw(self, program, capsys):
+    def test_the_whole_dataset_and_its_light_datasheet(self, program, capsys):
         assert program("small", GAUSSIAN) == 0
-        found = load_prepared(program.data)
-        np.testing.assert_array_equal(found.x, seeds.generator(7, "data").standard_normal((30, 4)))
-        assert found.name == "small"
+        data = load_prepared(program.data)
+        np.testing.assert_array_equal(data.x, seeds.generator(7, "data").standard_normal((30, 4)))
+        assert data.name == "small"
         captured = capsys.readouterr()
         assert captured.out == ""
         (line,) = captured.err.splitlines()
         assert line.endswith(
             "small, train: 30 of 30 samples, 4 features of type float64, no labels, scaling none"
         )
+        sheet = json.loads(program.datasheet.read_text())
+        assert (sheet["n"], sheet["available"], sheet["classes"]) == (30, 30, None)
+        assert (sheet["seed"], sheet["balanced"]) == (None, False)
+        assert not {"duplicates", "norm_min", "min_angle"} & set(sheet)
 
     def test_files_with_a_balanced_draw(self, program, tiny, capsys):
         entry, parts = tiny
         assert program("tiny", entry, *parts, "--samples", "10", "--balanced", "--seed", "3") == 0
-        found = load_prepared(program.data)
-        assert found.x.shape == (10, 9)
-        assert (np.abs(found.x) <= 1).all()
-        assert np.bincount(found.y).tolist() == [3, 3, 2, 2]
-        sheet = program.sheet()
+        data = load_prepared(program.data)
+        assert data.x.shape == (10, 9)
+        assert (np.abs(data.x) <= 1).all()
+        assert np.bincount(data.y).tolist() == [3, 3, 2, 2]
+        sheet = json.loads(program.datasheet.read_text())
         assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (10, 9, 4, "uint8")
         assert (sheet["available"], sheet["seed"], sheet["balanced"]) == (40, 3, True)
         assert "10 of 40 samples" in capsys.readouterr().err
@@ -133,67 +120,27 @@ class TestResult:
         names = {path.name for path in program.data.parent.iterdir()}
         assert names == {"data.npz", "data.json"}
 
-    def test_the_draw_shares_no_stream_with_the_samples(self, program):
-        assert program("small", GAUSSIAN, "--samples", "10", "--seed", "7") == 0
-        every = seeds.generator(7, "data").standard_normal((30, 4))
-        shared = np.sort(seeds.generator(7, "data").choice(30, size=10, replace=False))
-        assert not np.array_equal(load_prepared(program.data).x, every[shared])
-
     def test_ones_own_table(self, program, tmp_path, monkeypatch):
         (tmp_path / "t.csv").write_text("a,b,kind\n1,2,u\n3,4,v\n6,5,u\n")
-        entry = {
-            "title": "Table",
-            "reader": "csv",
-            "path": "t.csv",
-            "options": {"labels": "kind"},
-            "scaling": "standardize",
-        }
+        entry = {"title": "T", "reader": "csv", "path": "t.csv", "options": {"labels": "kind"}}
         monkeypatch.chdir(tmp_path)  # a path is relative to the working directory
         for parts in ([], ["--parts", "train_x=t.csv"]):
-            assert program("table", entry, *parts) == 0
-            found = load_prepared(program.data)
-            assert found.y.tolist() == [0, 1, 0]
-            np.testing.assert_allclose(found.x.mean(axis=0), 0, atol=1e-15)
-
-    def test_the_datasheet_is_light(self, program):
-        assert program("small", GAUSSIAN) == 0
-        sheet = program.sheet()
-        assert (sheet["n"], sheet["available"], sheet["seed"], sheet["balanced"]) == (
-            30,
-            30,
-            None,
-            False,
-        )
-        assert not {"duplicates", "norm_min", "min_angle"} & set(sheet)
+            assert program("table", entry | {"scaling": "standardize"}, *parts) == 0
+            data = load_prepared(program.data)
+            assert data.y.tolist() == [0, 1, 0]
+            np.testing.assert_allclose(data.x.mean(axis=0), 0, atol=1e-15)
 
     def test_it_runs_from_a_shell_like_this(self, program):
-        done = subprocess.run(
-            [
-                sys.executable,
-                str(ROOT / "scripts" / "prepare_dataset.py"),
-                *program.arguments("small", GAUSSIAN, "--samples", "5", "--seed", "1"),
-            ],
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-            text=True,
-            capture_output=True,
-            check=True,
-        )
+        options = program.arguments("small", GAUSSIAN, "--samples", "5", "--seed", "1")
+        command = [sys.executable, str(ROOT / "scripts" / "prepare_dataset.py"), *options]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(command, env=environment, text=True, capture_output=True, check=True)
         assert done.stdout == ""
         assert "5 of 30 samples" in done.stderr
         assert len(load_prepared(program.data).x) == 5
 
-    @pytest.mark.skipif(
-        not (REAL_DATA / "mnist").exists(),
-        reason="the full MNIST files are not beside the repository",
-    )
-    def test_full_mnist(self, program):
-        entry = CATALOGUE["mnist"]
-        parts = [f"{part}={REAL_DATA / file['name']}" for part, file in entry["files"].items()]
-        options = ["--split", "test", "--samples", "1000", "--balanced", "--seed", "1"]
-        assert program("mnist", entry, "--parts", *parts, *options) == 0
-        found = load_prepared(program.data)
-        assert found.x.shape == (1000, 784)
-        assert np.bincount(found.y).tolist() == [100] * 10
+
+ABSENT = {"title": "M", "reader": "npz", "path": "absent.npz", "scaling": "none"}
 
 
 class TestRefusal:
@@ -209,52 +156,33 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("name", "entry", "options", "problem"),
         [
-            ("small", "{not YAML", [], "catalogue.yaml: line 2 not valid YAML: "),
-            ("small", "[]", [], "catalogue.yaml: the file: [] is not a mapping"),
-            ("small", {}, [], "catalogue.yaml: small: missing title, reader, scaling"),
-            ("small", GAUSSIAN | {"colour": 1}, [], "small: 'colour' is not one of"),
-            ("Small", GAUSSIAN, [], "catalogue.yaml: the file: 'Small' does not fit; did you mean"),
-            ("small", yaml.safe_dump({"smal": GAUSSIAN}), [], "; did you mean 'smal'?"),
-            ("small", GAUSSIAN, ["--catalogues", "absent.yaml"], "absent.yaml: no such file"),
-            (
-                "small",
-                GAUSSIAN,
-                ["--samples", "31", "--seed", "1"],
-                "small: 31 samples asked for; it must be 2",
-            ),
-            ("small", GAUSSIAN, ["--samples", "9"], "a draw needs both --samples N and --seed S"),
-            ("small", GAUSSIAN, ["--seed", "1"], "a draw needs both --samples N and --seed S"),
-            ("small", GAUSSIAN, ["--samples", "0"], "argument --samples: 0 is not above zero"),
-            ("small", GAUSSIAN, ["--samples", "x"], "argument --samples: 'x' is not a whole numb"),
-            ("small", GAUSSIAN, ["--seed", "-1"], "argument --seed: -1 is negative"),
-            (
-                "small",
-                GAUSSIAN,
-                ["--balanced"],
-                "--balanced draws samples, so it needs --samples N",
-            ),
-            (
-                "small",
-                GAUSSIAN,
-                ["--samples", "9", "--balanced", "--seed", "1"],
-                "small has no labels",
-            ),
-            ("small", GAUSSIAN, ["--split", "test"], "has only a training part"),
-            ("small", GAUSSIAN, ["--parts", "x"], "argument --parts: 'x' is not of the form NAME="),
-            ("small", GAUSSIAN, ["--parts", "train_x=a", "train_x=b"], "gives a part twice"),
-            (
-                "mine",
-                {"title": "M", "reader": "npz", "path": "absent.npz", "scaling": "none"},
-                [],
-                "absent.npz does not exist",
-            ),
+            ("small", "{not YAML", "", "catalogue.yaml: line 2 not valid YAML: "),
+            ("small", "[]", "", "catalogue.yaml: the file: [] is not a mapping"),
+            ("small", {}, "", "catalogue.yaml: small: missing title, reader, scaling"),
+            ("small", GAUSSIAN | {"colour": 1}, "", "small: 'colour' is not one of"),
+            ("Small", GAUSSIAN, "", "catalogue.yaml: the file: 'Small' does not fit; did you mean"),
+            ("small", yaml.safe_dump({"smal": GAUSSIAN}), "", "; did you mean 'smal'?"),
+            ("small", GAUSSIAN, "--catalogues absent.yaml", "absent.yaml: no such file"),
+            ("small", GAUSSIAN, "--samples 31 --seed 1", "31 samples asked for; it must be 2"),
+            ("small", GAUSSIAN, "--samples 9", "a draw needs --samples N and --seed S"),
+            ("small", GAUSSIAN, "--seed 1", "a draw needs --samples N and --seed S"),
+            ("small", GAUSSIAN, "--samples 0", "argument --samples: 0 is not above zero"),
+            ("small", GAUSSIAN, "--samples x", "argument --samples: 'x' is not a whole numb"),
+            ("small", GAUSSIAN, "--seed -1", "argument --seed: -1 is negative"),
+            ("small", GAUSSIAN, "--balanced", "--balanced draws samples, so it needs --samples N"),
+            ("small", GAUSSIAN, "--samples 9 --balanced --seed 1", "small has no labels"),
+            ("small", GAUSSIAN, "--split test", "has only a training part"),
+            ("small", GAUSSIAN, "--parts x", "argument --parts: 'x' is not of the form NAME="),
+            ("small", GAUSSIAN, "--parts train_x=a train_x=b", "gives a part twice"),
+            ("mine", ABSENT, "", "absent.npz does not exist"),
         ],
     )
     def test_each_mistake_is_one_line(self, program, capsys, name, entry, options, problem):
-        assert program(name, entry, *options) == 2
-        line = one_error(capsys, program)
-        assert line.count(problem) == 1
+        assert program(name, entry, *options.split()) == 2
+        assert one_error(capsys, program).count(problem) == 1
 
+
+class TestEveryProgram:
     def test_a_message_of_several_lines_becomes_one(self, capsys):
         @cli.run_main
         def main(argv=None):
@@ -263,35 +191,23 @@ class TestRefusal:
         assert main([]) == 2
         assert capsys.readouterr().err == "test_prepare_dataset: error: first second\n"
 
-    def test_the_lines_of_both_packages_are_shown_during_the_call_only(self, capsys):
-        def speak() -> None:
+    def test_the_lines_of_both_packages_are_shown_during_the_call_only(self, capsys, monkeypatch):
+        @cli.run_main
+        def main(argv=None):
             for package in ("ntk_conditioning", "ntk_workflow"):
                 logging.getLogger(f"{package}.module").info("%s speaks", package)
-
-        @cli.run_main
-        def main(argv=None):
-            speak()
             return 0
 
-        assert main([]) == 0
-        speak()
+        for _ in range(2):
+            assert main([]) == 0
+        logging.getLogger("ntk_workflow.module").info("after the call")
         lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-        assert lines == ["ntk_conditioning speaks", "ntk_workflow speaks"]
-
-    def test_a_job_says_on_what_kind_of_machine_it_runs(self, capsys, monkeypatch):
-        @cli.run_main
-        def main(argv=None):
-            return 0
-
+        assert lines == ["ntk_conditioning speaks", "ntk_workflow speaks"] * 2
+        monkeypatch.setenv("NTK_JOB", "1")  # a job says on what kind of machine it runs
         assert main([]) == 0
-        assert capsys.readouterr().err == ""
-        monkeypatch.setenv("NTK_JOB", "1")
-        assert main([]) == 0
-        kind = f"host {platform.system()} {platform.machine()}"
-        assert capsys.readouterr().err.splitlines()[-1].endswith(kind)
+        first = capsys.readouterr().err.splitlines()[0]
+        assert first.endswith(f"host {platform.system()} {platform.machine()}")
 
-
-class TestThreads:
     def test_the_loaded_libraries_are_limited(self):
         with threadpoolctl.threadpool_limits():  # restores what this test changes
             for threads in (2, 1):

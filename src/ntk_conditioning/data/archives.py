@@ -1,7 +1,8 @@
-"""NumPy archives (npz), read without unpickling anything."""
+"""NumPy archives (npz), read without unpickling anything, and files packed with gzip."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import struct
 import tokenize
@@ -18,20 +19,13 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
-_NPY = b"\x93NUMPY"
+REFETCH = "it is damaged or another file: fetch it again"
+
+_NPY, _GZIP = b"\x93NUMPY", b"\x1f\x8b"
 _NUMBER_OF_MEMBERS = -12  # its place before the end of a zip file
+_DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error)
 # A damaged header of an array can ask for any amount of memory, or be no Python at all.
-_DAMAGED = (
-    OSError,
-    EOFError,
-    ValueError,
-    RuntimeError,
-    TypeError,
-    MemoryError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_DAMAGED_ARRAY = (*_DAMAGED, MemoryError, TypeError, tokenize.TokenError)
 
 
 class FormatError(UserError):
@@ -39,7 +33,17 @@ class FormatError(UserError):
 
 
 class ContentError(UserError):
-    """A file is sound but lacks the named array or column, or has it in another type."""
+    """A source is sound, but what it holds is not what a dataset needs."""
+
+
+def unpacked(path: Path) -> bytes:
+    """Return a file's bytes, unpacked if they start as gzip's do; `FormatError` if damaged."""
+    require_file(path)
+    data = path.read_bytes()
+    try:
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except _DAMAGED as error:
+        raise FormatError(f"{path}: damaged gzip data ({error}); {REFETCH}") from None
 
 
 def load_arrays(
@@ -47,10 +51,8 @@ def load_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return arrays of a NumPy archive by name; only the named ones are read.
 
-    Raises:
-        MissingFileError: if there is no such file.
-        FormatError: if the file is no NumPy archive, is damaged or holds Python objects.
-        ContentError: if a required array is not there.
+    Raises `MissingFileError`, `FormatError` if the file is no NumPy archive, is damaged or holds
+    Python objects, and `ContentError` if a required array is not there.
     """
     require_file(path)
     arrays = {}
@@ -59,25 +61,25 @@ def load_arrays(
             if stream.read(len(_NPY)) == _NPY:
                 raise FormatError(f"{path} holds one array; save it with numpy.savez(file, x=x)")
             with zipfile.ZipFile(stream) as archive:
-                known = _members(archive, stream)
+                members = _members(archive, stream)
                 for name in (*required, *optional):
-                    if name in known:
-                        arrays[name] = _array(archive, known[name])
+                    if name in members:
+                        arrays[name] = _array(archive, members[name])
                     elif name in required:
-                        names = ", ".join(map(repr, known)) or "none"
+                        names = ", ".join(map(repr, members)) or "none"
                         raise ContentError(f"{path} has no array {name!r}; its arrays: {names}")
     except UserError:
         raise
-    except _DAMAGED as error:
+    except _DAMAGED_ARRAY as error:
         raise FormatError(f"{path} cannot be read as a NumPy archive: {one_line(error)}") from None
     return arrays
 
 
 def _members(archive: zipfile.ZipFile, stream: IO[bytes]) -> dict[str, str]:
-    """Return the members by their arrays' names, after a look at each one's own header.
+    """Return the members by their arrays' names.
 
-    A damaged list would make an optional array seem not to be there, so its names are compared
-    with those in the members' headers and its length with the number at the file's end.
+    In a damaged list an optional array may seem not to be there: its names must be those in the
+    members' own headers, and its length the number at the file's end.
     """
     for member in archive.infolist():
         archive.open(member).close()

@@ -24,12 +24,9 @@ def draw_blocks(
     """Return the sample indices of ``count`` disjoint random blocks of ``size`` out of ``n``.
 
     ``size="all"`` makes one block of the whole dataset in its own order, and ``count="all"`` as
-    many whole blocks as fit: the ``n % size`` samples left over are in none.
+    many whole blocks as fit: the ``n % size`` samples left over are in none. Raises `BlockError`
+    for more than fit.
 
-    Raises:
-        BlockError: if a block is larger than the dataset or the blocks are more than fit.
-
-    >>> import numpy as np
     >>> blocks = draw_blocks(7, size=3, count="all", generator=np.random.default_rng(0))
     >>> len(blocks), len(set(np.concatenate(blocks).tolist()))
     (2, 6)

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ntk_conditioning.data import readers
-from ntk_conditioning.data.prepared import (
-    PreparedSamples,
-    Scaling,
-    content_digest,
-    require_scaling,
-    scaled,
-)
+from ntk_conditioning.data import prepared
+from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.prepared import PreparedSamples, Scaling
+from ntk_conditioning.data.readers import READERS
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.data.subsets import SubsetError, draw
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import write_text
 
 Split = Literal["train", "test"]
-PARTS = ("train_x", "train_y", "test_x", "test_y", "features")
-
-
-class ShapeError(UserError):
-    """A dataset has not the shape that is expected."""
-
-
-class PartError(UserError):
-    """A dataset's file is not given, or is given but not used."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What reads a dataset: a reader of `data.readers` with its options, and the files' checksums.
+    """What reads a dataset: a reader of `data.readers` with its options.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
-    own file in place of those; its checksum is train_x's. ``shape`` is what the training part
-    must have, if it is given.
+    file in place of those; its checksum is train_x's. ``shape`` is the training part's, if known.
     """
 
     name: str
@@ -52,9 +36,6 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
     sha256: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     path: Path | None = None
-
-    def __post_init__(self) -> None:
-        require_scaling(self.name, self.scaling, self.value_range)
 
 
 @dataclass(frozen=True)
@@ -84,21 +65,21 @@ class Datasheet:
 def read(
     source: Source, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
 ) -> PreparedSamples:
-    """Return the training or the test part of a dataset, checked.
+    """Return the training or the test part of a dataset, checked; images are flattened.
 
-    ``parts`` says where the source's files are, by the names in `PARTS`; a source with a path
-    of its own may leave ``train_x`` out. Samples of more than one axis, such as images, are
-    flattened. The error names the file, the place and what would mend it.
+    ``parts`` says where the source's files are, by the names that its reader takes; a source with
+    a path may leave ``train_x`` out.
 
-    Raises:
-        PartError: if a file is not given, or there is no such part.
-        ShapeError: if the training part has not the source's shape.
-        UserError: any error that `readers` and `samples` name.
+    Raises `UserError` for files that are missing or not used, and `ContentError` or `FormatError`
+    for what they hold; the message names the file, the place and what would mend it.
     """
-    samples = _samples(source, dict(parts or {}), split)
+    prepared.require_scaling(
+        source.name, source.scaling, source.value_range
+    )  # before a value is compared
+    samples = _samples(source, parts or {}, split)
     x, y = samples.features(source.value_range), samples.labels()
-    if split == "train" and source.shape is not None and source.shape != x.shape:
-        raise ShapeError(
+    if split == "train" and source.shape and source.shape != x.shape:
+        raise ContentError(
             f"{source.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
             f"{list(source.shape)} that is expected; correct the shape or the file"
         )
@@ -111,26 +92,17 @@ def subset(
     """Return ``n`` samples drawn without replacement, in the dataset's own order.
 
     ``balanced`` takes ``n // c`` of each of the c classes, and one more of the first ``n % c`` in
-    the order of the labels.
+    the order of the labels. Raises `SubsetError` as `subsets.draw`, or if there are no labels.
 
-    Raises:
-        SubsetError: if there are not so many samples, in the dataset or in a class, or if a
-            balanced draw has no labels or fewer samples than classes.
-
-    >>> import numpy as np
     >>> labels = np.array([0, 0, 0, 0, 1, 1])
     >>> dataset = PreparedSamples("six", np.arange(6).reshape(6, 1), labels, "none")
-    >>> drawn = subset(dataset, 3, generator=np.random.default_rng(0), balanced=True)
-    >>> drawn.y.tolist()
+    >>> subset(dataset, 3, generator=np.random.default_rng(0), balanced=True).y.tolist()
     [0, 0, 1]
     """
-    name, classes = dataset.name, None
-    if balanced:
-        if dataset.y is None:
-            raise SubsetError(f"{name} has no labels, so a balanced draw has no classes")
-        classes = dataset.y
-    chosen = draw(name, len(dataset.x), n, generator=generator, classes=classes)
-    return dataset.rows(chosen)
+    if balanced and dataset.y is None:
+        raise SubsetError(f"{dataset.name} has no labels, so a balanced draw has no classes")
+    classes = dataset.y if balanced else None
+    return dataset.rows(draw(dataset.name, len(dataset.x), n, generator=generator, classes=classes))
 
 
 def describe(
@@ -138,12 +110,9 @@ def describe(
 ) -> Datasheet:
     """Return the datasheet of a dataset; it scales the samples, so all checks are made.
 
-    ``available``, ``seed`` and ``balanced`` say how the samples were drawn, see `Datasheet`.
-
-    Raises:
-        UserError: as `prepared.scaled`.
+    Raises `ContentError` as `prepared.scaled`.
     """
-    scaled(dataset)
+    prepared.scaled(dataset)
     x, y = dataset.x, dataset.y
     return Datasheet(
         name=dataset.name,
@@ -157,48 +126,25 @@ def describe(
         available=available,
         seed=seed,
         balanced=balanced,
-        sha256=content_digest(dataset),
+        sha256=prepared.content_digest(dataset),
     )
 
 
-def save_datasheet(path: Path, sheet: Datasheet) -> None:
-    """Write a datasheet as JSON, atomically; equal datasheets give equal bytes."""
-    write_text(path, json.dumps(asdict(sheet), indent=2) + "\n")
-
-
-def _samples(source: Source, parts: dict[str, Path], split: Split) -> RawSamples:
+def _samples(source: Source, parts: Mapping[str, Path], split: Split) -> RawSamples:
     """Return what the source's reader gives for one part, from the right files."""
-    name, x_part, y_part = source.name, f"{split}_x", f"{split}_y"
-    unknown = sorted(parts.keys() - set(PARTS))
-    if unknown:
-        raise PartError(f"{name}: no part is called {unknown[0]}; parts are {', '.join(PARTS)}")
-    if source.reader in readers.GENERATED:
-        if split == "test" or parts:
-            raise PartError(f"{name} needs no file and has only a training part")
-        return readers.GENERATED[source.reader](**source.options)
-    if source.reader in readers.FROM_FEATURES:
-        if split == "test" or parts.keys() != {"features"}:
-            raise PartError(
-                f"{name} has only a training part, of extracted features; give features=PATH alone"
-            )
-        return readers.FROM_FEATURES[source.reader](parts["features"])
-    if "features" in parts:
-        raise PartError(f"{name}: reader {source.reader} extracts no features; give {x_part}=PATH")
-    if source.path is not None:
-        parts.setdefault("train_x", source.path)
-        if source.reader in readers.FROM_ARCHIVE:
-            parts.setdefault("test_x", source.path)
-    for part in (x_part, y_part):
-        if part not in parts and (part == x_part or part in source.sha256):
-            raise PartError(f"{name}: no file is given for its part {part}; give {part}=PATH")
-    if source.reader in readers.FROM_TWO_FILES:
-        reader = readers.FROM_TWO_FILES[source.reader]
-        return reader(parts[x_part], parts.get(y_part), **source.options)
-    if y_part in parts:
-        raise PartError(f"{name}: reader {source.reader} has the labels in {x_part}, not {y_part}")
-    if source.reader in readers.FROM_ARCHIVE:
-        return readers.FROM_ARCHIVE[source.reader](parts[x_part], split=split, **source.options)
-    if source.reader in readers.FROM_KNOWN_FILE:
-        reader = readers.FROM_KNOWN_FILE[source.reader]
-        return reader(parts[x_part], sha256=source.sha256.get(x_part, ()), **source.options)
-    return readers.FROM_ONE_FILE[source.reader](parts[x_part], **source.options)
+    name, reader, path = source.name, READERS[source.reader], source.path
+    if split == "test" and "test_x" not in reader.parts:
+        raise UserError(f"{name} has only a training part")
+    if unused := sorted(parts.keys() - set(reader.parts)):
+        takes = ", ".join(reader.parts) or "no files"
+        raise UserError(f"{name}: reader {source.reader} takes {takes}, not {unused[0]}")
+    if path is not None:
+        parts = {"train_x": path, **({"test_x": path} if reader.also == "split" else {}), **parts}
+    needed = [p for p in ("features", f"{split}_x", f"{split}_y") if p in reader.parts]
+    for part in needed:
+        if part not in parts and (not part.endswith("_y") or part in source.sha256):
+            raise UserError(f"{name}: no file is given for its part {part}; give {part}=PATH")
+    options = {} if needed == ["features"] else dict(source.options)  # the extraction's
+    if reader.also:
+        options[reader.also] = split if reader.also == "split" else source.sha256.get(needed[0], ())
+    return reader.read(*(parts.get(part) for part in needed), **options)

@@ -42,15 +42,12 @@ class Geometry:
 def geometry(x: NDArray[np.float64]) -> Geometry:
     """Return the numbers of samples ``x`` (n, d); no n × n matrix is formed.
 
-    The angles are those of the gradients of the linear model of depth 0, which are the samples.
-    They are searched there because close pairs are screened by the rounding errors of their
-    cosines: images of low contrast have too many to compute every one accurately.
+    The angles are those of the gradients of the linear model of depth 0, which are the samples:
+    the search there screens close pairs by the rounding errors of their cosines, and images of low
+    contrast have too many to compute every one accurately.
 
-    Raises:
-        ZeroGradientError: if a sample is zero.
-        NonFiniteGradientError: if an entry is not finite, or a norm overflows.
+    Raises `UserError` if a sample is zero or not finite, or a norm overflows.
 
-    >>> import numpy as np
     >>> sheet = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
     >>> sheet.norm_min, sheet.norm_median, sheet.norm_max, sheet.gram_rank
     (1.0, 3.5, 5.0, 2)
@@ -76,13 +73,3 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
         i=i,
         j=j,
     )
-
-
-def class_sizes(y: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """Return how many samples each class has, by ascending label; None without labels.
-
-    >>> import numpy as np
-    >>> class_sizes(np.array([7, 1, 1])).tolist(), class_sizes(None)
-    ([2, 1], None)
-    """
-    return None if y is None else np.unique(y, return_counts=True)[1]

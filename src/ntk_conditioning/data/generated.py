@@ -12,10 +12,6 @@ from ntk_conditioning.seeds import generator
 DIGITS = (1797, 64)
 
 
-class PatchError(UserError):
-    """The photographs do not have that many patches."""
-
-
 def draw_gaussian(*, n: int, d: int, seed: int) -> RawSamples:
     """Return ``n`` independent samples of the standard normal distribution in ``d`` dimensions."""
     x = generator(seed, "data").standard_normal((n, d))
@@ -35,10 +31,7 @@ def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
 
     Of the grid positions in reading order, ``stride`` pixels apart, each photograph gives half
     the samples (the first one more if odd), evenly spread: position ``floor(i p / k)`` for the
-    i-th of k out of p.
-
-    Raises:
-        PatchError: if a photograph has fewer positions than that.
+    i-th of k out of p. Raises `UserError` if a photograph has fewer positions than that.
     """
     from sklearn.datasets import load_sample_images
 
@@ -50,7 +43,7 @@ def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
         grid = windows[::stride, ::stride]  # (rows, columns, colour, size, size)
         positions = grid.shape[0] * grid.shape[1]
         if share > positions:
-            raise PatchError(
+            raise UserError(
                 f"{share} patches of {size} pixels at stride {stride} do not fit into a photograph "
                 f"of {photograph.shape[0]} × {photograph.shape[1]} pixels, {positions} do; "
                 "lower samples or stride"

@@ -1,8 +1,6 @@
 """Checked samples: stored as their source has them, and scaled when they are loaded.
 
-Apart from `datasets`, so that a computation depends on this module but on no reader. The values
-stay as their source has them, bytes for images, until they are loaded; only then are they scaled,
-in float64.
+Apart from `datasets`, so that a computation depends on this module but on no reader.
 """
 
 from __future__ import annotations
@@ -17,35 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, load_arrays
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 
 Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 
-class ScalingError(UserError):
-    """A scaling is unknown, lacks its value range, or takes a value out of float64's range."""
-
-
-class ZeroSampleError(UserError):
-    """A sample is zero after scaling: it has no direction and its kernel row is zero."""
-
-
-class PreparedError(UserError):
-    """A file is not one that `save_prepared` wrote."""
-
-
 @dataclass(frozen=True)
 class PreparedSamples:
     """Checked samples of a dataset.
 
-    Attributes:
-        name: of the dataset.
-        x: (n, d) features, in their source's type until they are scaled, then float64.
-        y: (n,) int64 labels; None without labels.
-        scaling: what remains to be done to ``x``; ``"none"`` once it is scaled.
-        value_range: lowest and highest value that ``x`` can have, for scalings that need it.
+    ``x`` (n, d) has its source's type until it is scaled, then float64; ``y`` (n,) are labels.
+    ``scaling`` is what remains to be done to ``x``, ``"none"`` once it is scaled; ``value_range``
+    is the lowest and highest value that ``x`` can have, for scalings that need it.
     """
 
     name: str
@@ -61,6 +43,23 @@ class PreparedSamples:
         """Return some of the samples, by their rows or by a mask (n,)."""
         return replace(self, x=self.x[chosen], y=None if self.y is None else self.y[chosen])
 
+    @property
+    def about(self) -> str:
+        """Name, scaling and value range in JSON."""
+        facts = {"name": self.name, "scaling": self.scaling, "value_range": self.value_range}
+        return json.dumps(facts)
+
+
+def require_scaling(name: str, scaling: str, limits: tuple[float, float] | None) -> None:
+    """Raise `ContentError` unless a scaling is known and has the value range that it needs."""
+    if scaling not in SCALINGS:
+        known = ", ".join(SCALINGS)
+        raise ContentError(f"{name}: no scaling is called {scaling}; they are {known}")
+    if limits is None and scaling in ("unit_interval", "symmetric"):
+        raise ContentError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
+    if limits is not None and not limits[0] < limits[1]:
+        raise ContentError(f"{name}: value_range {list(limits)} is empty or not in order")
+
 
 def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> NDArray[np.float64]:
     """Return the scaled features (n, d) in float64.
@@ -70,11 +69,9 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     ``standardize`` gives each column mean 0 and variance 1 over the rows at hand, or over those of
     ``like``, the training part of a test part; a constant column becomes 0.
 
-    Raises:
-        ZeroSampleError: if a row is zero after (for ``unit_norm`` before) scaling.
-        ScalingError: if a value is too large to be scaled in float64.
+    Raises `ContentError` if a row is zero after (for ``unit_norm`` before) scaling, or a value is
+    too large to be scaled in float64.
 
-    >>> import numpy as np
     >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
     >>> scaled(PreparedSamples("two", x, None, "symmetric", (0.0, 255.0))).tolist()
     [[-1.0, 1.0], [1.0, -0.6]]
@@ -82,14 +79,12 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     x = samples.x.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # found below, with the place
         match samples.scaling, samples.value_range:
-            case "unit_interval", (low, high):
+            case ("unit_interval" | "symmetric") as scaling, (low, high):
                 x -= low
                 x /= high - low
-            case "symmetric", (low, high):
-                x -= low
-                x /= high - low
-                x *= 2
-                x -= 1
+                if scaling == "symmetric":
+                    x *= 2
+                    x -= 1
             case "unit_norm", _:
                 _require_nonzero(x, samples, "before")
                 x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
@@ -107,7 +102,7 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
                 x /= np.where(constant, 1, spread)
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
-        raise ScalingError(
+        raise ContentError(
             f"{samples.name}: row {row}, column {column} is {x[row, column]} after scaling "
             f"{samples.scaling}; bring the values into a smaller range"
         )
@@ -118,14 +113,12 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
 def save_prepared(path: Path, samples: PreparedSamples) -> None:
     """Write a dataset as a NumPy archive, atomically; equal datasets give equal bytes.
 
-    Arrays ``x``, in the source's type, ``y`` if there are labels, and ``about``, a JSON text with
-    name, scaling and value range. Not compressed: zlib's versions differ in their bytes.
+    It has ``x``, ``y`` if there are labels, and ``about``. zlib's versions differ in their bytes,
+    so it is not compressed.
     """
-    arrays: dict[str, NDArray[Any]] = {"about": np.array(_about(samples)), "x": samples.x}
-    if samples.y is not None:
-        arrays["y"] = samples.y
+    labels = {} if samples.y is None else {"y": samples.y}
     with atomic(path) as temporary, temporary.open("xb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+        np.savez(stream, allow_pickle=False, about=np.array(samples.about), x=samples.x, **labels)
 
 
 def load_prepared(
@@ -134,18 +127,13 @@ def load_prepared(
     """Return the samples that `save_prepared` wrote, scaled in float64.
 
     ``like`` is the training part of a test part, see `scaled`; ``hint`` tells the user of a
-    program how to make such a file.
-
-    Raises:
-        MissingFileError: if there is no such file.
-        FormatError: if the file is damaged.
-        PreparedError: if it is another NumPy archive, or has other features than ``like``.
-        ZeroSampleError, ScalingError: as `scaled`.
+    program how to make such a file. Raises `MissingFileError`, `FormatError` if the file is damaged
+    and `ContentError` if it is another archive, has other features than ``like``, or as `scaled`.
     """
     samples = _load(path, hint)
     known = None if like is None else _load(like, hint)
     if known is not None and known.x.shape[1] != samples.x.shape[1]:
-        raise PreparedError(
+        raise ContentError(
             f"{path} has {samples.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
             "both from the same dataset"
         )
@@ -157,20 +145,16 @@ def _load(path: Path, hint: str) -> PreparedSamples:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
         limits = about["value_range"]
-        return PreparedSamples(
-            name=about["name"],
-            x=arrays["x"],
-            y=arrays.get("y"),
-            scaling=about["scaling"],
-            value_range=None if limits is None else (limits[0], limits[1]),
-        )
+        limits = None if limits is None else (limits[0], limits[1])
+        x, y = arrays["x"], arrays.get("y")
+        return PreparedSamples(about["name"], x, y, about["scaling"], limits)
     except (ContentError, json.JSONDecodeError, LookupError, TypeError):
-        raise PreparedError(f"{path} is no prepared dataset; {hint}") from None
+        raise ContentError(f"{path} is no prepared dataset; {hint}") from None
 
 
 def content_digest(samples: PreparedSamples) -> str:
     """Return the sha256 of the arrays, with their types and shapes, and of what scales them."""
-    digest = hashlib.sha256(_about(samples).encode())
+    digest = hashlib.sha256(samples.about.encode())
     for array in (samples.x, samples.y):
         if array is None:
             digest.update(b"none")
@@ -181,33 +165,10 @@ def content_digest(samples: PreparedSamples) -> str:
     return digest.hexdigest()
 
 
-def require_scaling(name: str, scaling: str, value_range: tuple[float, float] | None) -> None:
-    """Raise `ScalingError` unless a scaling is known and has the value range that it needs."""
-    if scaling not in SCALINGS:
-        raise ScalingError(
-            f"{name}: no scaling is called {scaling}; they are {', '.join(SCALINGS)}"
-        )
-    if value_range is None:
-        if scaling in ("unit_interval", "symmetric"):
-            raise ScalingError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
-    elif not value_range[0] < value_range[1]:
-        raise ScalingError(f"{name}: value_range {list(value_range)} is empty or not in order")
-
-
 def _require_nonzero(x: NDArray[np.float64], samples: PreparedSamples, when: str) -> None:
     zero = np.flatnonzero(~x.any(axis=1))
     if len(zero):
-        raise ZeroSampleError(
+        raise ContentError(
             f"{samples.name}: {len(zero)} samples are zero {when} scaling {samples.scaling}, the "
             f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
         )
-
-
-def _about(samples: PreparedSamples) -> str:
-    return json.dumps(
-        {
-            "name": samples.name,
-            "scaling": samples.scaling,
-            "value_range": samples.value_range,
-        }
-    )

@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.errors import UserError
-
-
-class DimensionError(UserError):
-    """The features are not an array of samples by features."""
-
-
-class NotNumericError(UserError):
-    """The features are of a type that cannot be computed with."""
-
-
-class TooFewSamplesError(UserError):
-    """A dataset needs at least two samples."""
-
-
-class NotFiniteError(UserError):
-    """A feature is not a number, infinite, or becomes so by scaling."""
-
-
-class ValueRangeError(UserError):
-    """A feature lies outside the range that it is said to have."""
-
-
-class LabelError(UserError):
-    """The labels are not one whole number or text per sample."""
+from ntk_conditioning.data.archives import ContentError
 
 
 @dataclass(frozen=True)
 class RawSamples:
-    """Features and labels as a reader found them, before any check.
+    """Features (n, ...) and labels, to be (n,), as a reader gives them, of any type.
 
-    Errors count rows and columns from 0.
-
-    Attributes:
-        x: (n, ...) features of any type; samples along the first axis.
-        y: labels, whole numbers or texts, to be (n,); None without labels.
-        x_source: what errors call the features, a file for instance.
-        y_source: what errors call the labels.
-        columns: names of a table's feature columns.
+    Errors count rows and columns from 0; they call the features ``x_source`` and the labels
+    ``y_source``, files for instance, and a table's features by the names of their ``columns``.
     """
 
     x: NDArray[Any]
@@ -56,76 +26,76 @@ class RawSamples:
     y_source: str
     columns: Sequence[str] | None = None
 
+    def of_classes(self, classes: Sequence[int] | None) -> RawSamples:
+        """Return the samples of some classes, in their order; None keeps all.
+
+        Raises `ContentError` if a class has no sample.
+
+        >>> four = RawSamples(np.eye(4), np.array([2, 0, 1, 2]), "four", "four")
+        >>> four.of_classes([1, 2]).y.tolist()
+        [2, 1, 2]
+        """
+        if classes is None or self.y is None:
+            return self
+        missing = sorted(set(classes) - set(np.unique(self.y).tolist()))
+        if missing:
+            raise ContentError(f"{self.y_source}: no sample is of class {missing[0]}")
+        chosen = np.isin(self.y, classes)
+        return replace(self, x=self.x[chosen], y=self.y[chosen])
+
     def features(self, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
         """Return the features as (n, d), in their own type; samples with more axes are flattened.
 
-        Raises:
-            NotNumericError: if they are not real numbers of at most 64 bits.
-            DimensionError: if they have fewer than two axes, or no feature.
-            TooFewSamplesError: if there are fewer than two samples.
-            NotFiniteError: if a value is not finite.
-            ValueRangeError: if a value is outside ``value_range``.
+        Raises `ContentError` unless they are two or more samples of finite integers or floats of
+        at most 64 bits, none of them outside ``value_range``.
         """
         x, source = self.x, self.x_source
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
-            raise NotNumericError(f"{source} holds {x.dtype}; features must be integers or floats")
+            raise ContentError(f"{source} holds {x.dtype}; features must be integers or floats")
         if x.ndim < 2 or 0 in x.shape[1:]:
-            raise DimensionError(
+            raise ContentError(
                 f"{source} has shape {x.shape}; it must be (samples, features), or images"
             )
         if len(x) < 2:
-            raise TooFewSamplesError(f"{source} has {len(x)} samples; a dataset needs 2 or more")
+            raise ContentError(f"{source} has {len(x)} samples; a dataset needs 2 or more")
         dtype = np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype.newbyteorder("=")
         x = np.ascontiguousarray(x.reshape(len(x), -1), dtype=dtype)
-        self._require_finite(x)
-        if value_range is not None:
-            self._require_range(x, *value_range)
+        if x.dtype.kind == "f" and (wrong := ~np.isfinite(x)).any():
+            raise ContentError(
+                f"{self._first(x, wrong)}, one of {wrong.sum()} values that are not finite; "
+                "correct them or remove their rows"
+            )
+        low, high = value_range or (-np.inf, np.inf)
+        # Compared in the type of x, so that 0.3 in single precision is not above 0.3.
+        with np.errstate(over="ignore"):
+            if x.min() < low or x.max() > high:
+                raise ContentError(
+                    f"{self._first(x, (x < low) | (x > high))}, outside value_range [{low:g}, "
+                    f"{high:g}]; the values lie in [{float(x.min()):g}, {float(x.max()):g}]: "
+                    "correct either"
+                )
         return x
 
     def labels(self) -> NDArray[np.int64] | None:
         """Return the labels (n,), if there are any; texts are numbered in sorted order.
 
-        Raises:
-            LabelError: if they are neither integers nor texts, have several axes, or are not as
-                many as the samples.
+        Raises `ContentError` unless there is one integer or text for each sample.
         """
         y, source = self.y, self.y_source
         if y is None:
             return None
         if y.dtype.kind not in "biuU":
-            raise LabelError(f"{source} holds {y.dtype}; labels must be integers or texts")
+            raise ContentError(f"{source} holds {y.dtype}; labels must be integers or texts")
         if y.ndim != 1:
-            raise LabelError(f"{source} has shape {y.shape}; labels must be (samples,)")
+            raise ContentError(f"{source} has shape {y.shape}; labels must be (samples,)")
         if len(y) != len(self.x):
-            raise LabelError(
+            raise ContentError(
                 f"{source} has {len(y)} labels, but {self.x_source} has {len(self.x)} samples; "
                 "take both from the same dataset"
             )
         if y.dtype.kind == "U":
             y = np.unique(y, return_inverse=True)[1]
         return y.astype(np.int64)
-
-    def _require_finite(self, x: NDArray[Any]) -> None:
-        if x.dtype.kind != "f":
-            return
-        wrong = ~np.isfinite(x)
-        if wrong.any():
-            raise NotFiniteError(
-                f"{self._first(x, wrong)}, one of {wrong.sum()} values that are not finite; "
-                "correct them or remove their rows"
-            )
-
-    def _require_range(self, x: NDArray[Any], low: float, high: float) -> None:
-        # Compared in the type of x, so that 0.3 in single precision is not above 0.3.
-        with np.errstate(over="ignore"):
-            if not (x.min() < low or x.max() > high):
-                return  # without a mask of the size of x
-            outside = (x < low) | (x > high)
-        if outside.any():
-            raise ValueRangeError(
-                f"{self._first(x, outside)}, outside value_range [{low:g}, {high:g}]; the values "
-                f"lie in [{float(x.min()):g}, {float(x.max()):g}]: correct either"
-            )
 
     def _first(self, x: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
         row, column = np.argwhere(wrong)[0]

@@ -12,14 +12,14 @@ from ntk_conditioning.errors import UserError
 
 
 class SubsetError(UserError):
-    """The dataset has not the samples that are asked for."""
+    """A dataset lacks the samples to be drawn."""
 
 
 def seed_stream(seed: int) -> np.random.Generator:
     """Return the generator of a seed's draws.
 
-    It is a stream of its own: a Gaussian dataset of the same seed is drawn from its parent, and
-    from one stream the choice of samples would depend on their values.
+    It is a child of the stream from which a Gaussian dataset of the same seed is drawn: from one
+    stream the choice of samples would depend on their values.
     """
     (stream,) = seeds.generator(seed, "data").spawn(1)
     return stream
@@ -33,19 +33,11 @@ def draw(
     generator: np.random.Generator,
     classes: NDArray[np.int64] | None = None,
 ) -> NDArray[np.intp]:
-    """Return ``n`` of ``total`` samples of the dataset ``name``, drawn without replacement.
+    """Return the rows of ``n`` of ``total`` samples, ascending, drawn without replacement.
 
-    The samples are numbers in ascending order. With the samples' ``classes`` (total,) the draw is
-    balanced: ``n // c`` of each of the c classes, and one more of the first ``n % c`` of them.
-
-    Raises:
-        SubsetError: if there are not so many samples, in the dataset or in a class, or fewer
-            samples than classes.
-
-    >>> labels = np.array([0, 0, 0, 0, 1, 1])
-    >>> rows = draw("six", 6, 3, generator=np.random.default_rng(0), classes=labels)
-    >>> labels[rows].tolist()
-    [0, 0, 1]
+    With the samples' ``classes`` (total,) the draw is balanced: ``n // c`` of each of the c
+    classes, and one more of the first ``n % c`` of them. Raises `SubsetError`, with the dataset's
+    ``name``, if the dataset or a class has too few samples, or n is below c.
     """
     if not 2 <= n <= total:
         raise SubsetError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
@@ -77,16 +69,14 @@ def draw_two_classes(
     generator: np.random.Generator,
     classes: Sequence[int] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return ``n`` samples of the dataset ``name``, half of each of two classes, and their signs.
+    """Return the rows of ``n`` samples, ascending, half of each of two classes, and their signs.
 
-    The samples are numbers in ascending order; the signs are -1 for the first of the ``classes``
+    The signs are -1 for the first of the ``classes``
     and 1 for the second, by default the lowest two of the ``labels`` (total,).
+    Raises `SubsetError` as `draw`, or if the labels are missing or are not of these classes.
 
-    Raises:
-        SubsetError: if the labels are missing or are not of these classes, or as `draw`.
-
-    >>> generator = np.random.default_rng(0)
-    >>> draw_two_classes("four", np.array([2, 0, 1, 0]), 2, generator=generator, classes=[2, 1])
+    >>> rng = np.random.default_rng(0)
+    >>> draw_two_classes("four", np.array([2, 0, 1, 0]), 2, generator=rng, classes=[2, 1])
     (array([0, 2]), array([-1.,  1.]))
     """
     if labels is None:

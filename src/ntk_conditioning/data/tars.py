@@ -5,48 +5,18 @@ from __future__ import annotations
 import gzip
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from ntk_conditioning.data.archives import FormatError
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 
-_GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20
 _DAMAGED = (tarfile.TarError, OSError, EOFError, ValueError, zlib.error)
-
-
-class TarError(FormatError):
-    """A tar archive is damaged, cut off, or has a member that no dataset needs."""
-
-
-@dataclass(frozen=True)
-class TarMember:
-    """A regular file of an archive; `read` it before the next one is asked for."""
-
-    name: str
-    size: int
-    _archive: Path = field(repr=False)
-    _stream: IO[bytes] = field(repr=False)
-
-    def read(self) -> bytes:
-        """Return the file's content.
-
-        Raises:
-            TarError: if the archive ends inside it or is damaged there.
-        """
-        with _faults_named(self._archive, f"in member {self.name!r}: "):
-            content = self._stream.read()
-        if len(content) != self.size:
-            raise TarError(
-                f"{self._archive}: ends inside {self.name}, after {len(content)} of its "
-                f"{self.size} bytes; fetch it again"
-            )
-        return content
 
 
 class _StrictHeader(tarfile.TarInfo):
@@ -62,22 +32,18 @@ class _StrictHeader(tarfile.TarInfo):
             raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from None
 
 
-def tar_members(path: Path) -> Iterator[TarMember]:
+def tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Yield the regular files of a tar archive in their order; folders are passed over.
 
-    Nothing is written anywhere. The archive is read to its end, which must be the two blocks of
-    zeros that the format asks for, and gzip's checksum is compared: only an iteration that ends
-    by itself has read an archive that is whole.
-
-    Raises:
-        MissingFileError: if there is no such file.
-        TarError: if the archive is damaged or cut off, or if a member is a link or a device, has
-            an absolute name or one that climbs out of its folder, or stands there twice.
+    A file is its name and a function that reads it, before the next one is asked for.
+    Only an iteration that ends by itself has read an archive that is whole: two blocks of zeros
+    must end it, and gzip's checksum is compared. Raises `FormatError` if it is damaged or cut off,
+    or if a member is a link or a device, has a name outside of its folder, or is there twice.
     """
     require_file(path)
     seen: set[PurePosixPath] = set()
     with path.open("rb") as plain:
-        packed = plain.read(len(_GZIP)) == _GZIP
+        packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
         stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
         with (
@@ -87,11 +53,22 @@ def tar_members(path: Path) -> Iterator[TarMember]:
         ):
             while (header := archive.next()) is not None:
                 _require_harmless(header, path, seen)
-                content = archive.extractfile(header) if header.isfile() else None
-                if content is not None:
-                    yield TarMember(header.name, header.size, path, content)
+                if header.isfile():
+                    yield header.name, partial(_content, archive, header, path)
                 archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
             _require_end(archive, path)
+
+
+def _content(archive: tarfile.TarFile, header: tarfile.TarInfo, path: Path) -> bytes:
+    with _faults_named(path, f"in member {header.name!r}: "):
+        stream = archive.extractfile(header)
+        content = stream.read() if stream else b""
+    if len(content) != header.size:
+        raise FormatError(
+            f"{path}: ends inside {header.name}, after {len(content)} of its {header.size} bytes; "
+            "fetch it again"
+        )
+    return content
 
 
 def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPath]) -> None:
@@ -100,13 +77,12 @@ def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPa
         problem = "climbs out of the archive's folder"
     elif header.issparse() or not (header.isfile() or header.isdir()):
         problem = "is neither a plain file nor a folder, but a link, a device or sparse"
-    elif header.isfile() and name in seen:
+    elif name in seen:
         problem = "stands in the archive twice"
     else:
-        if header.isfile():
-            seen.add(name)
+        seen |= {name} if header.isfile() else set()
         return
-    raise TarError(f"{path}: member {header.name!r} {problem}; this is not the original archive")
+    raise FormatError(f"{path}: member {header.name!r} {problem}; this is not the original archive")
 
 
 def _require_end(archive: tarfile.TarFile, path: Path) -> None:
@@ -115,21 +91,21 @@ def _require_end(archive: tarfile.TarFile, path: Path) -> None:
     end = stream.tell()
     while chunk := stream.read(_CHUNK):
         if chunk.strip(b"\0"):
-            raise TarError(
+            raise FormatError(
                 f"{path}: data follow the archive's end at byte {end}; it is damaged or not the "
                 "original archive: fetch it again"
             )
     if stream.tell() < end + tarfile.BLOCKSIZE:
-        raise TarError(f"{path}: cut off inside the zeros that end an archive; fetch it again")
+        raise FormatError(f"{path}: cut off inside the zeros that end an archive; fetch it again")
 
 
 @contextmanager
 def _faults_named(path: Path, where: str = "") -> Iterator[None]:
     try:
         yield
-    except TarError:
+    except FormatError:
         raise
     except _DAMAGED as error:
-        raise TarError(
+        raise FormatError(
             f"{path}: {where}no tar archive, damaged or cut off ({one_line(error)}); fetch it again"
         ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,80 +12,80 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import files, seeds
-from ntk_conditioning.data import datasets, samples
-from ntk_conditioning.data.datasets import PartError, Source, SubsetError, describe, read, subset
-from ntk_conditioning.data.prepared import (
-    PreparedSamples,
-    ScalingError,
-    ZeroSampleError,
-    content_digest,
-)
-from tests.sources import idx_bytes, svhn_bytes
+from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.datasets import Source, describe, read, subset
+from ntk_conditioning.data.prepared import PreparedSamples, content_digest
+from ntk_conditioning.data.subsets import SubsetError, draw_two_classes, seed_stream
+from ntk_conditioning.errors import UserError
+from tests.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
 IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
 LABELS = np.array([3, 1, 4, 1, 5])
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
-
-
-def tiny_parts(folder: Path, images: bytes, labels: bytes) -> dict[str, Path]:
-    (folder / "images").write_bytes(images)
-    (folder / "labels").write_bytes(labels)
-    return {"train_x": folder / "images", "train_y": folder / "labels"}
-
-
-class TestRead:
-    def test_images_are_flattened_and_stay_bytes(self, tmp_path):
-        parts = tiny_parts(tmp_path, idx_bytes(IMAGES), gzip.compress(idx_bytes(LABELS)))
-        test = {"test_x": parts["train_x"], "test_y": parts["train_y"]}
-        for found in (read(TINY, parts), read(TINY, test, split="test")):
-            assert (found.x.dtype, found.y.dtype) == (np.uint8, np.int64)
-            np.testing.assert_array_equal(found.x, IMAGES.reshape(5, 12))
-            np.testing.assert_array_equal(found.y, LABELS)
-        with pytest.raises(PartError, match="no file is given for its part train_x; give train_x="):
-            read(TINY, test)
-
-    def test_files_must_be_given_and_used(self, tmp_path):
-        parts = tiny_parts(tmp_path, idx_bytes(IMAGES), idx_bytes(LABELS))
-        with pytest.raises(PartError, match="tiny: no file is given for its part train_y"):
-            read(TINY, {"train_x": parts["train_x"]})
-        with pytest.raises(PartError, match="no part is called train; parts are train_x"):
-            read(TINY, {"train": parts["train_x"]})
-        with pytest.raises(PartError, match="synthetic needs no file and has only a training part"):
-            read(SYNTHETIC, {"train_x": parts["train_x"]})
-        with pytest.raises(PartError, match="only a training part"):
-            read(SYNTHETIC, split="test")
-        with pytest.raises(PartError, match="has the labels in train_x, not train_y"):
-            read(Source("mine", "npz", "none"), parts)
-
-    def test_synthetic_data_are_drawn_with_the_role_data(self):
-        expected = seeds.generator(0, "data").standard_normal((2000, 5))
-        np.testing.assert_array_equal(read(SYNTHETIC).x, expected)
-
-
-def mine(
-    folder: Path, scaling: Any = "none", value_range: Any = None, **arrays: Any
-) -> PreparedSamples:
-    """Return what `read` makes of a user's own archive of these arrays."""
-    path = folder / "mine.npz"
-    np.savez(path, **arrays)
-    return read(Source("mine", "npz", scaling, value_range, path=path))
-
-
+SPEECH = Source(
+    *("speech", "librispeech", "none"),
+    options={"subset": "dev-clean", "labels": "speaker"},
+    # checksum and path are the corpus', not the features'
+    sha256={"train_x": ("0",)},
+    path=Path("corpus"),
+)
+MINE = Source("mine", "npz", "none")
 X = np.arange(6.0).reshape(3, 2) + 1
 
 
-class TestOwnData:
-    def test_npz_parquet_and_csv_agree(self, tmp_path):
-        y = np.array([0, 1, 0])
-        archive = mine(tmp_path, x=X, y=y)
-        pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": y}), tmp_path / "t.parquet")
-        (tmp_path / "t.csv").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
-        for reader in ("parquet", "csv"):
-            path = tmp_path / f"t.{reader}"
-            found = read(Source("mine", reader, "none", options={"labels": "c"}, path=path))
-            np.testing.assert_array_equal(found.x, archive.x)
-            np.testing.assert_array_equal(found.y, archive.y)
+class TestFiles:
+    def test_images_are_flattened_and_stay_bytes(self, tmp_path):
+        parts = {"train_x": tmp_path / "images", "train_y": tmp_path / "labels"}
+        parts["train_x"].write_bytes(idx_bytes(IMAGES))
+        parts["train_y"].write_bytes(gzip.compress(idx_bytes(LABELS)))
+        test = {"test_x": parts["train_x"], "test_y": parts["train_y"]}
+        for dataset in (read(TINY, parts), read(TINY, test, split="test")):
+            assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
+            np.testing.assert_array_equal(dataset.x, IMAGES.reshape(5, 12))
+            np.testing.assert_array_equal(dataset.y, LABELS)
+
+    @pytest.mark.parametrize(
+        ("source", "parts", "split", "problem"),
+        [
+            (
+                TINY,
+                ["test_x", "test_y"],
+                "train",
+                "no file is given for its part train_x; give tr",
+            ),
+            (TINY, ["train_x"], "train", "tiny: no file is given for its part train_y"),
+            (TINY, ["train"], "train", "tiny: reader idx takes train_x, train_y, .*, not train"),
+            (SYNTHETIC, ["train_x"], "train", "synthetic: reader gaussian takes no files, not tr"),
+            (SYNTHETIC, [], "test", "synthetic has only a training part"),
+            (MINE, ["train_x", "train_y"], "train", "npz takes train_x, test_x, not train_y"),
+            (MINE, ["features"], "train", "npz takes train_x, test_x, not features"),
+            (SPEECH, [], "train", "no file is given for its part features; give features=PATH"),
+            (SPEECH, ["features", "train_x"], "train", "librispeech takes features, not train_x"),
+            (SPEECH, ["features"], "test", "speech has only a training part"),
+        ],
+    )
+    def test_files_must_be_given_and_used(self, source, parts, split, problem):
+        with pytest.raises(UserError, match=problem):
+            read(source, {part: Path("file") for part in parts}, split=split)
+
+    def test_a_dataset_of_speech_is_its_extracted_features(self, tmp_path):
+        x = np.eye(3, dtype=np.float32)
+        np.savez(tmp_path / "features.npz", x=x, y=np.arange(3))
+        dataset = read(SPEECH, {"features": tmp_path / "features.npz"})
+        np.testing.assert_array_equal(dataset.x, x)
+        assert dataset.y.tolist() == [0, 1, 2]
+        np.savez(tmp_path / "features.npz", x=x)
+        with pytest.raises(ContentError, match="has no array 'y'"):
+            read(SPEECH, {"features": tmp_path / "features.npz"})
+
+    def test_both_parts_of_cifar10_come_from_one_path(self, tmp_path):
+        path = tmp_path / "cifar.tar"
+        path.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
+        source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
+        for parts in ({}, {"train_x": path, "test_x": path}):
+            assert read(source, parts).x.shape == (8, 3072)
+            assert read(source, parts, split="test").x.shape == (2, 3072)
 
     def test_svhn_needs_a_checksum(self, tmp_path):
         path = tmp_path / "own.mat"
@@ -96,107 +95,170 @@ class TestOwnData:
         known = Source("own", "svhn", "none", path=path, sha256={"train_x": (files.sha256(path),)})
         assert read(known).x.shape == (3, 3072)
 
-    def test_a_given_file_comes_before_the_entrys_path(self, tmp_path):
-        np.savez(tmp_path / "a.npz", x=X)
-        entry = Source("mine", "npz", "none", path=tmp_path / "absent.npz")
-        assert len(read(entry, {"train_x": tmp_path / "a.npz"}).x) == 3
+    def test_synthetic_data_are_drawn_with_the_role_data(self):
+        expected = seeds.generator(0, "data").standard_normal((2000, 5))
+        np.testing.assert_array_equal(read(SYNTHETIC).x, expected)
 
+    def test_npz_parquet_and_csv_agree(self, tmp_path):
+        y = np.array([0, 1, 0])
+        np.savez(tmp_path / "t.npz", x=X, c=y)
+        pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": y}), tmp_path / "t.parquet")
+        (tmp_path / "t.csv").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
+        for reader in ("npz", "parquet", "csv"):
+            path = tmp_path / f"t.{reader}"
+            source = Source("mine", reader, "none", options={"labels": "c"}, path=Path("absent"))
+            dataset = read(source, {"train_x": path})  # a given file comes before the entry's path
+            np.testing.assert_array_equal(dataset.x, X)
+            np.testing.assert_array_equal(dataset.y, y)
+
+
+def mine(folder: Path, scaling: Any = "none", limits: Any = None, **arrays: Any) -> PreparedSamples:
+    """Return what `read` makes of a user's own archive of these arrays."""
+    path = folder / "mine.npz"
+    np.savez(path, **arrays)
+    return read(Source("mine", "npz", scaling, limits, path=path))
+
+
+WITH_GAPS = np.array([[1, 2], [3, np.nan], [np.inf, 4]])
+
+
+class TestContent:
     @pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
     def test_number_types_are_kept_in_the_machines_byte_order(self, tmp_path, dtype):
         x = np.array([[1, 0], [0, 1]], dtype=dtype)
-        found = mine(tmp_path, x=x).x
-        assert found.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
-        np.testing.assert_array_equal(found, x)
+        dataset = mine(tmp_path, x=x)
+        assert dataset.x.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
+        np.testing.assert_array_equal(dataset.x, x)
 
     def test_texts_are_numbered_in_sorted_order(self, tmp_path):
-        found = mine(tmp_path, x=X, y=np.array(["pear", "apple", "pear"]))
-        assert found.y.tolist() == [1, 0, 1]
+        assert mine(tmp_path, x=X, y=np.array(["pear", "apple", "pear"])).y.tolist() == [1, 0, 1]
 
     @pytest.mark.parametrize(
-        ("arrays", "error", "problem"),
+        ("arrays", "problem"),
         [
-            ({"x": X.astype(complex)}, samples.NotNumericError, r"\(x\) holds complex128"),
-            ({"x": X.astype(str)}, samples.NotNumericError, r"\(x\) holds <U"),
-            ({"x": X.astype(np.longdouble)}, samples.NotNumericError, "holds .*128|holds .*96"),
-            ({"x": X[:, 0]}, samples.DimensionError, r"\(x\) has shape \(3,\)"),
-            ({"x": np.float64(3)}, samples.DimensionError, r"has shape \(\)"),
-            ({"x": X[:, :0]}, samples.DimensionError, r"has shape \(3, 0\)"),
-            ({"x": X[:0]}, samples.TooFewSamplesError, "has 0 samples; a dataset needs 2 or more"),
-            ({"x": X[:1]}, samples.TooFewSamplesError, "has 1 samples; a dataset needs 2 or more"),
-            ({"x": X, "y": np.arange(2)}, samples.LabelError, r"\(y\) has 2 labels, but .* 3 sam"),
-            ({"x": X, "y": np.eye(3, dtype=int)}, samples.LabelError, r"has shape \(3, 3\)"),
-            ({"x": X, "y": np.arange(3.0)}, samples.LabelError, r"\(y\) holds float64; .* integ"),
+            ({"x": X.astype(complex)}, r"\(x\) holds complex128"),
+            ({"x": X.astype(str)}, r"\(x\) holds <U"),
+            ({"x": X.astype(np.longdouble)}, "holds .*128|holds .*96"),
+            ({"x": X[:, 0]}, r"\(x\) has shape \(3,\)"),
+            ({"x": np.float64(3)}, r"has shape \(\)"),
+            ({"x": X[:, :0]}, r"has shape \(3, 0\)"),
+            ({"x": X[:0]}, "has 0 samples; a dataset needs 2 or more"),
+            ({"x": X[:1]}, "has 1 samples; a dataset needs 2 or more"),
+            ({"x": WITH_GAPS}, r"\(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
+            ({"x": X, "y": np.arange(2)}, r"\(y\) has 2 labels, but .* 3 sam"),
+            ({"x": X, "y": np.eye(3, dtype=int)}, r"has shape \(3, 3\)"),
+            ({"x": X, "y": np.arange(3.0)}, r"\(y\) holds float64; .* integ"),
         ],
     )
-    def test_each_fault_is_named(self, tmp_path, arrays, error, problem):
-        with pytest.raises(error, match=f"mine.npz.*{problem}") as caught:
+    def test_each_fault_is_named(self, tmp_path, arrays, problem):
+        with pytest.raises(ContentError, match=f"mine.npz.*{problem}") as caught:
             mine(tmp_path, **arrays)
         assert len(str(caught.value).splitlines()) == 1
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-    def test_a_value_that_is_not_finite_is_named_with_its_place(self, tmp_path, value):
-        x = X.copy()
-        x[1, 1] = x[2, 0] = value
-        problem = rf"mine.npz \(x\): row 1, column 1 is {value}, one of 2 values .* not finite"
-        with pytest.raises(samples.NotFiniteError, match=problem):
-            mine(tmp_path, x=x)
-
     def test_a_tables_column_is_called_by_its_name(self, tmp_path):
         (tmp_path / "t.csv").write_text("width,height\n1,2\n3,inf\n")
-        entry = Source("t", "csv", "none", options={"labels": None}, path=tmp_path / "t.csv")
-        with pytest.raises(samples.NotFiniteError, match=r"t.csv: row 1, column 'height' is inf"):
-            read(entry)
+        source = Source("t", "csv", "none", options={"labels": None}, path=tmp_path / "t.csv")
+        with pytest.raises(ContentError, match=r"t.csv: row 1, column 'height' is inf"):
+            read(source)
 
     def test_values_outside_the_range_are_named(self, tmp_path):
         problem = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[1, 6\]"
-        with pytest.raises(samples.ValueRangeError, match=problem):
+        with pytest.raises(ContentError, match=problem):
             mine(tmp_path, "unit_interval", (1.0, 5.5), x=X)
         # checked whatever the scaling, and in the type of the data
-        with pytest.raises(samples.ValueRangeError, match="row 0, column 0 is 1"):
+        with pytest.raises(ContentError, match="row 0, column 0 is 1"):
             mine(tmp_path, "none", (2.0, 300.0), x=X.astype(np.uint8))
         mine(tmp_path, "symmetric", (0.1, 0.3), x=np.array([[0.1, 0.3]] * 2, np.float32))
         mine(tmp_path, "none", (-1e9, 1e9), x=X.astype(np.float16))
 
     @pytest.mark.parametrize(
-        ("scaling", "value_range", "problem"),
+        ("scaling", "limits", "problem"),
         [
             ("symmetric", None, "mine: scaling symmetric needs a value_range"),
             ("unit_interval", (1, 1), r"mine: value_range \[1, 1\] is empty"),
-            ("symmetric", (1, 0), "not in order"),
             ("symmetric", (0, float("nan")), "not in order"),
             ("unit", None, "no scaling is called unit; they are none, unit_interval"),
         ],
     )
-    def test_a_scaling_without_sense_is_named(self, scaling, value_range, problem):
-        with pytest.raises(ScalingError, match=problem):
-            Source("mine", "npz", scaling, value_range, path=Path("x"))
+    def test_a_scaling_without_sense_is_named(self, tmp_path, scaling, limits, problem):
+        with pytest.raises(ContentError, match=problem):
+            mine(tmp_path, scaling, limits, x=X)
+
+    def test_another_shape_than_is_expected_is_named(self, tmp_path):
+        path = tmp_path / "mine.npz"
+        np.savez(path, x=X)
+        assert len(read(Source("mine", "npz", "none", shape=(3, 2), path=path)).x) == 3
+        with pytest.raises(ContentError, match=r"3 samples of 2 features .* \[5, 2\]"):
+            read(Source("mine", "npz", "none", shape=(5, 2), path=path))
 
 
-def test_a_subset_without_labels():
-    bare = PreparedSamples("bare", np.eye(6), None)
-    assert subset(bare, 2, generator=seeds.generator(1, "data")).y is None
-    with pytest.raises(SubsetError, match="bare has no labels"):
-        subset(bare, 2, generator=seeds.generator(1, "data"), balanced=True)
+CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
+TWENTY = PreparedSamples("tiny", np.arange(80.0).reshape(20, 4), CLASSES, "standardize")
 
 
-class TestDatasheet:
-    def test_numbers_of_a_small_dataset(self):
-        x = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
-        four = PreparedSamples("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
-        sheet = describe(four, available=9, seed=3, balanced=True)
-        assert (sheet.name, sheet.n, sheet.d, sheet.classes) == ("four", 4, 3, 2)
-        assert (sheet.dtype, sheet.scaling) == ("uint8", "unit_interval")
-        assert (sheet.min, sheet.max) == (0, 9)
-        assert (sheet.available, sheet.seed, sheet.balanced) == (9, 3, True)
-        assert sheet.sha256 == content_digest(four)
+def drawn(n: int, seed: int = 1, balanced: bool = False) -> PreparedSamples:
+    return subset(TWENTY, n, generator=seed_stream(seed), balanced=balanced)
 
-    def test_a_whole_dataset_without_labels(self, tmp_path):
-        sheet = describe(PreparedSamples("two", np.eye(2), None), available=2)
-        datasets.save_datasheet(tmp_path / "two.json", sheet)
-        written = json.loads((tmp_path / "two.json").read_text())
-        assert (written["classes"], written["seed"], written["balanced"]) == (None, None, False)
-        assert written["sha256"] == content_digest(PreparedSamples("two", np.eye(2), None))
 
-    def test_samples_that_have_no_direction_are_refused(self):
-        with pytest.raises(ZeroSampleError, match="the first in row 1"):
-            describe(PreparedSamples("two", np.diag([1.0, 0.0]), None, "none"), available=2)
+class TestSubset:
+    def test_seeds_draw_their_own_samples_again_and_again_in_the_datasets_order(self):
+        part = drawn(8)
+        rows = (part.x[:, 0] // 4).astype(int)
+        assert (np.diff(rows) > 0).all()
+        np.testing.assert_array_equal(part.x, TWENTY.x[rows])
+        np.testing.assert_array_equal(part.y, CLASSES[rows])
+        assert (part.name, part.scaling) == ("tiny", "standardize")
+        np.testing.assert_array_equal(drawn(8).x, part.x)
+        assert not np.array_equal(drawn(8, seed=2).x, part.x)
+
+    def test_the_draw_is_a_stream_beside_that_of_the_values(self):
+        """A Gaussian dataset of the same seed is drawn from the parent."""
+        values = seeds.generator(1, "data").standard_normal(100)
+        assert not np.isin(seed_stream(1).standard_normal(100), values).any()
+        (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
+        assert seed_stream(1).random() == np.random.default_rng(expected).random()
+
+    @pytest.mark.parametrize(("n", "counts"), [(3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3])])
+    def test_a_balanced_draw_takes_one_more_of_the_first_classes(self, n, counts):
+        assert np.unique_counts(drawn(n, balanced=True).y).counts.tolist() == counts
+
+    @pytest.mark.parametrize(
+        ("n", "balanced", "problem"),
+        [
+            (21, False, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
+            (1, False, "it must be 2 to 20"),
+            (2, True, "tiny: 2 samples cannot hold each of 3 classes"),
+            (12, True, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
+        ],
+    )
+    def test_what_cannot_be_drawn_is_named(self, n, balanced, problem):
+        with pytest.raises(SubsetError, match=problem):
+            drawn(n, balanced=balanced)
+
+    def test_without_labels_there_are_no_classes(self):
+        bare, rng = PreparedSamples("bare", np.eye(6), None), seed_stream(1)
+        assert subset(bare, 2, generator=rng).y is None
+        with pytest.raises(SubsetError, match="bare has no labels"):
+            subset(bare, 2, generator=rng, balanced=True)
+        with pytest.raises(SubsetError, match="bare has no labels, and two classes"):
+            draw_two_classes("bare", None, 2, generator=rng)
+
+    def test_two_classes_are_drawn_with_signs(self):
+        rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
+        assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
+        np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
+        with pytest.raises(SubsetError, match=r"classes \[3, 4\] are not two of .* 3 to 40"):
+            draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1), classes=[3, 4])
+
+
+def test_a_datasheet_by_hand():
+    x = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
+    four = PreparedSamples("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
+    sheet = describe(four, available=9, seed=3, balanced=True)
+    assert (sheet.name, sheet.n, sheet.d, sheet.classes) == ("four", 4, 3, 2)
+    assert (sheet.dtype, sheet.scaling) == ("uint8", "unit_interval")
+    assert (sheet.min, sheet.max) == (0, 9)
+    assert (sheet.available, sheet.seed, sheet.balanced) == (9, 3, True)
+    assert sheet.sha256 == content_digest(four)
+    with pytest.raises(ContentError, match="the first in row 1"):  # it has no direction
+        describe(PreparedSamples("two", np.diag([1.0, 0.0]), None, "none"), available=2)

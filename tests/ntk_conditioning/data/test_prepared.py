@@ -16,13 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntk_conditioning.data.archives import FormatError
+from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.prepared import (
     SCALINGS,
-    PreparedError,
     PreparedSamples,
-    ScalingError,
-    ZeroSampleError,
     content_digest,
     load_prepared,
     save_prepared,
@@ -34,21 +31,25 @@ LABELS = np.array([3, 1, 4, 1, 5])
 TINY = PreparedSamples("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
 
 
+def by(scaling: Any, x: np.ndarray, limits: Any = None, **options: Any) -> np.ndarray:
+    return scaled(PreparedSamples("mine", x, None, scaling, limits), **options)
+
+
+def part(n: int, seed: int, scaling: Any = "standardize") -> PreparedSamples:
+    x = 3 + 2 * np.random.default_rng(seed).standard_normal((n, 4))
+    return PreparedSamples("tiny", x, None, scaling, (-90.0, 90.0))
+
+
 class TestScaled:
     def test_the_formulas(self):
         x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
-
-        def by(scaling: Any, limits: Any = None) -> np.ndarray:
-            return scaled(PreparedSamples("two", x, None, scaling, limits))
-
-        assert by("none").tolist() == [[0, 51], [255, 102]]
-        assert by("unit_interval", (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
-        assert by("symmetric", (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
-        np.testing.assert_allclose(
-            by("unit_norm"), [[0, 1], [5 / 29**0.5, 2 / 29**0.5]], rtol=1e-15
-        )
-        np.testing.assert_allclose(by("standardize"), [[-1, -1], [1, 1]], rtol=1e-15)
-        assert all(by(name, (0, 255)).dtype == np.float64 for name in SCALINGS)
+        assert by("none", x).tolist() == [[0, 51], [255, 102]]
+        assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
+        assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
+        normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
+        np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
+        np.testing.assert_allclose(by("standardize", x), [[-1, -1], [1, 1]], rtol=1e-15)
+        assert all(by(name, x, (0, 255)).dtype == np.float64 for name in SCALINGS)
         assert x.tolist() == [[0, 51], [255, 102]]
 
     MATRICES = hnp.arrays(
@@ -62,7 +63,7 @@ class TestScaled:
     @given(MATRICES)
     def test_unit_norm_gives_norm_1_at_any_size(self, x):
         x[:, 0] += x[:, 0] == 0
-        norms = np.linalg.norm(scaled(PreparedSamples("any", x, None, "unit_norm")), axis=1)
+        norms = np.linalg.norm(by("unit_norm", x), axis=1)
         np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
 
     @given(MATRICES)
@@ -70,25 +71,25 @@ class TestScaled:
         x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
         x = np.vstack([x, x[-1] + len(x)])
         try:
-            found = scaled(PreparedSamples("any", x, None, "standardize"))
-        except ZeroSampleError:
+            standardized = by("standardize", x)
+        except ContentError:
             return
         constant = (x == x[0]).all(axis=0)
-        assert not found[:, constant].any()
+        assert not standardized[:, constant].any()
         # Where the spread is small against the values, subtracting the mean leaves rounding.
         clear = ~constant & (np.ptp(x, axis=0) > 1e-3 * np.abs(x).max(axis=0))
-        np.testing.assert_allclose(found[:, clear].mean(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(found[:, clear].var(axis=0), 1, rtol=1e-12)
+        np.testing.assert_allclose(standardized[:, clear].mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(standardized[:, clear].var(axis=0), 1, rtol=1e-12)
 
     def test_a_constant_column_whose_mean_is_rounded_stays_zero(self):
         x = np.column_stack([np.full(10, 0.1), np.arange(10) ** 2])
         assert x.mean(axis=0)[0] != 0.1  # else this tests nothing
-        assert not scaled(PreparedSamples("any", x, None, "standardize"))[:, 0].any()
+        assert not by("standardize", x)[:, 0].any()
 
     def test_values_beyond_float64_are_named(self):
-        x = np.array([[1e308, 1], [-1e308, 0], [1.7e308, 1]])
-        with pytest.raises(ScalingError, match=r"huge: row 0, column 0 is .* after scaling stand"):
-            scaled(PreparedSamples("huge", np.abs(x), None, "standardize"))
+        x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
+        with pytest.raises(ContentError, match=r"mine: row 0, column 0 is .* after scaling stand"):
+            by("standardize", x)
 
     @pytest.mark.parametrize(
         ("scaling", "limits", "when"),
@@ -100,10 +101,29 @@ class TestScaled:
         ],
     )
     def test_zero_rows_are_named(self, scaling, limits, when):
-        x = np.array([[1.0, 0], [0, 0], [0, 0]])
-        problem = f"zeros: 2 samples are zero {when} scaling {scaling}, the first in row 1"
-        with pytest.raises(ZeroSampleError, match=problem):
-            scaled(PreparedSamples("zeros", x, None, scaling, limits))
+        problem = f"mine: 2 samples are zero {when} scaling {scaling}, the first in row 1"
+        with pytest.raises(ContentError, match=problem):
+            by(scaling, np.array([[1.0, 0], [0, 0], [0, 0]]), limits)
+
+    @pytest.mark.parametrize("scaling", SCALINGS)
+    def test_a_test_part_is_standardized_with_the_training_parts_numbers(self, scaling):
+        train, test = part(20, 0, scaling), part(7, 1, scaling)
+        alone, like = scaled(test), scaled(test, like=train)
+        if scaling == "standardize":
+            alone = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
+            np.testing.assert_array_equal(scaled(train, like=train), scaled(train))
+        np.testing.assert_allclose(like, alone, rtol=1e-12, atol=1e-12)
+
+    def test_a_column_that_is_constant_in_training_is_zero_in_the_test_too(self):
+        train, test = part(20, 0), part(7, 1)
+        train.x[:, 2] = 0.1
+        test.x[:, 1] = 5  # constant in the test alone: that is no reason for anything
+        like = scaled(test, like=train)
+        assert not like[:, 2].any()
+        assert like[:, [0, 1, 3]].all()
+        test.x[3] = train.x.mean(axis=0)
+        with pytest.raises(ContentError, match="tiny: 1 samples are zero after scaling standardi"):
+            scaled(test, like=train)
 
 
 class TestPrepared:
@@ -112,11 +132,21 @@ class TestPrepared:
     def test_round_trip(self, tmp_path, scaling, labels):
         samples = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
         save_prepared(tmp_path / "tiny.npz", samples)
-        found = load_prepared(tmp_path / "tiny.npz")
-        np.testing.assert_array_equal(found.x, scaled(samples))
-        assert (found.x.dtype, found.name, found.scaling) == (np.float64, "tiny", "none")
-        np.testing.assert_array_equal(found.x, scaled(found))  # nothing is scaled twice
-        np.testing.assert_array_equal(found.y, labels)
+        loaded = load_prepared(tmp_path / "tiny.npz")
+        np.testing.assert_array_equal(loaded.x, scaled(samples))
+        assert (loaded.x.dtype, loaded.name, loaded.scaling) == (np.float64, "tiny", "none")
+        np.testing.assert_array_equal(loaded.x, scaled(loaded))  # nothing is scaled twice
+        np.testing.assert_array_equal(loaded.y, labels)
+
+    def test_files_of_two_parts_are_loaded_alike(self, tmp_path):
+        train, test, path = part(20, 0), part(7, 1), tmp_path / "test.npz"
+        save_prepared(tmp_path / "train.npz", train)
+        save_prepared(path, test)
+        loaded = load_prepared(path, like=tmp_path / "train.npz")
+        np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
+        save_prepared(path, replace(test, x=test.x[:, 1:]))
+        with pytest.raises(ContentError, match=r"has 3 features and .*train.npz has 4; take both"):
+            load_prepared(path, like=tmp_path / "train.npz")
 
     def test_bytes_repeat_and_keep_the_type_but_no_time(self, tmp_path):
         for name in ("a.npz", "b.npz"):
@@ -131,7 +161,7 @@ class TestPrepared:
         path = tmp_path / "other.npz"
         for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
             np.savez(path, x=IMAGES, **about)
-            with pytest.raises(PreparedError, match=r"other.npz is no prepared dataset; run this"):
+            with pytest.raises(ContentError, match=r"other.npz is no prepared dataset; run this"):
                 load_prepared(path, hint="run this")
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):
@@ -158,11 +188,7 @@ def test_libraries_are_imported_only_where_they_are_used(module):
     if module == "data.prepared":  # else a computation would depend on how data are read
         heavy |= {"ntk_conditioning.data.readers"}
     code = f"import sys, ntk_conditioning.{module}; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
-        text=True,
-        capture_output=True,
-        check=True,
-    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,11 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.datasets import PartError, Source, read
-from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, CifarError, read_cifar10
-from ntk_conditioning.data.tars import TarError
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, read_cifar10
 from ntk_conditioning.files import MissingFileError
 from tests.sources import cifar_batches, tar_bytes
 
@@ -42,15 +39,15 @@ def test_images_and_labels(tmp_path, split):
     content = b"".join(GOOD[name] for name in BATCHES[split])
     packed, inner = both(tmp_path, GOOD)
     for path in (packed, inner, inner.parent):
-        found = read_cifar10(path, split=split)
-        assert found.y.tolist() == list(content[::RECORD])
-        assert (found.x.shape, found.x.dtype) == ((len(found.y), 32, 32, 3), np.uint8)
-        for n, row, column, colour in np.ndindex(found.x.shape):
+        samples = read_cifar10(path, split=split)
+        assert samples.y.tolist() == list(content[::RECORD])
+        assert (samples.x.shape, samples.x.dtype) == ((len(samples.y), 32, 32, 3), np.uint8)
+        for n, row, column, colour in np.ndindex(samples.x.shape):
             place = n * RECORD + 1 + 1024 * colour + 32 * row + column
-            assert found.x[n, row, column, colour] == content[place]
+            assert samples.x[n, row, column, colour] == content[place]
 
 
-@pytest.mark.parametrize("prefix", ["", "./", f"./{FOLDER}/", "elsewhere/"])
+@pytest.mark.parametrize("prefix", ["", f"./{FOLDER}/", "elsewhere/"])
 def test_order_and_other_members_do_not_matter(tmp_path, prefix):
     expected = read_cifar10(archive(tmp_path, GOOD)).x
     others = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n", "more.bin": b"x"}
@@ -67,19 +64,9 @@ def test_classes_keep_their_numbers(tmp_path):
         read_cifar10(archive(tmp_path, GOOD), classes=list(range(10)))
 
 
-def test_both_parts_come_from_one_path(tmp_path):
-    path = archive(tmp_path, GOOD)
-    entry = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
-    for parts in ({}, {"train_x": path, "test_x": path}):
-        assert read(entry, parts).x.shape == (8, 3072)
-        assert read(entry, parts, split="test").x.shape == (2, 3072)
-    with pytest.raises(PartError, match="has the labels in train_x, not train_y"):
-        read(entry, {"train_y": path})
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_a_missing_batch_is_named(tmp_path, name):
-    split = "test" if name in BATCHES["test"] else "train"
+@pytest.mark.parametrize("split", BATCHES)
+def test_a_missing_batch_is_named(tmp_path, split):
+    name = BATCHES[split][-1]
     for path in both(tmp_path, {other: GOOD[other] for other in GOOD if other != name}):
         with pytest.raises(ContentError, match=f"{path.name} has no {name}; take cifar-10-b"):
             read_cifar10(path, split=split)
@@ -92,12 +79,11 @@ def test_a_missing_batch_is_named(tmp_path, name):
         (bytes(RECORD - 1), "ends at byte 3072, inside record 0; records have 3073 bytes"),
         (bytes(2 * RECORD + 5), "ends at byte 6151, inside record 2"),
         (bytes(RECORD) + b"\x0a" + bytes(3072), r"record 1 \(byte 3073\) has label 10, not 0"),
-        (b"\xff" + bytes(3072), r"record 0 \(byte 0\) has label 255, not 0 to 9"),
     ],
 )
 def test_a_wrong_batch_is_named_with_its_place(tmp_path, content, problem):
     for path in both(tmp_path, GOOD | {"data_batch_3.bin": content}):
-        with pytest.raises(CifarError, match=f"{path.name}.*data_batch_3.bin: .*{problem}"):
+        with pytest.raises(FormatError, match=f"{path.name}.*data_batch_3.bin: .*{problem}"):
             read_cifar10(path)
         read_cifar10(path, split="test")  # which it is no part of
 
@@ -108,19 +94,16 @@ def test_a_wrong_batch_is_named_with_its_place(tmp_path, content, problem):
 def test_other_versions_are_refused(tmp_path, name, version):
     for path in both(tmp_path, {name: b"\x80\x02}q\x01", "test_batch": b"\x80\x02}q\x01"}):
         problem = f"is CIFAR-10's {version} version; take the binary version, cifar-10-binary"
-        with pytest.raises(CifarError, match=problem):
+        with pytest.raises(FormatError, match=problem):
             read_cifar10(path)
 
 
 def test_other_files_and_none_are_named(tmp_path):
     twice = archive(tmp_path, {f"{folder}/{name}": GOOD[name] for folder in "ab" for name in GOOD})
-    with pytest.raises(CifarError, match=r"member .*/b/data_batch_1.bin: a second batch"):
-        read_cifar10(twice)
-    twice.write_text("no archive")
-    with pytest.raises(TarError, match=r"cifar-10-binary.tar.gz: no tar archive"):
+    with pytest.raises(FormatError, match=r"member .*/b/data_batch_1.bin: a second batch"):
         read_cifar10(twice)
     with pytest.raises(MissingFileError, match="absent does not exist"):
         read_cifar10(tmp_path / "absent")
     (tmp_path / "data_batch_1.bin").mkdir()
-    with pytest.raises(UserError, match=r"data_batch_1.bin is not a file"):
+    with pytest.raises(MissingFileError, match=r"data_batch_1.bin is not a file"):
         read_cifar10(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ import scipy.io
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.svhn import read_svhn
 from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.files import ChecksumError, MissingFileError
+from ntk_conditioning.files import ChecksumError
 from tests.sources import svhn_bytes
 
 X = np.ones((32, 32, 3, 2), np.uint8)
@@ -33,37 +32,27 @@ def known(path: Path, content: bytes, classes: Sequence[int] | None = None) -> R
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_images_and_their_label_0(path, packed):
-    found = known(path, svhn_bytes(300, packed=packed, note="a text", z=np.eye(3)))
+    samples = known(path, svhn_bytes(300, packed=packed, note="a text", z=np.eye(3)))
     reference = scipy.io.loadmat(path)
     for image in range(300):
-        np.testing.assert_array_equal(found.x[image], reference["X"][..., image])
+        np.testing.assert_array_equal(samples.x[image], reference["X"][..., image])
     digits = reference["y"][:, 0]
-    np.testing.assert_array_equal(found.y, np.where(digits == 10, 0, digits))
-    assert (found.x.dtype, found.x.flags.c_contiguous) == (np.uint8, True)
-
-
-def test_classes_keep_their_numbers(path):
-    everything, some = known(path, svhn_bytes(40)), known(path, svhn_bytes(40), [9, 0])
-    chosen = np.isin(everything.y, [0, 9])
-    assert set(some.y.tolist()) == {0, 9}
-    np.testing.assert_array_equal(some.y, everything.y[chosen])
-    np.testing.assert_array_equal(some.x, everything.x[chosen])
+    np.testing.assert_array_equal(samples.y, np.where(digits == 10, 0, digits))
+    assert (samples.x.dtype, samples.x.flags.c_contiguous) == (np.uint8, True)
+    some = known(path, path.read_bytes(), [9, 0])
+    np.testing.assert_array_equal(some.x, samples.x[np.isin(samples.y, [0, 9])])
     with pytest.raises(ContentError, match=r"train_32x32.mat \(y\): no sample is of class 3"):
         known(path, svhn_bytes(X=X, y=Y), [0, 1, 3])
 
 
-def test_a_file_of_unknown_checksum_is_not_even_opened(path):
+@pytest.mark.parametrize(
+    ("sha256", "problem"),
+    [((), "is of unknown checksum.*give its sha256"), (["00"], "has sha256 .*, not 00; it is dam")],
+)
+def test_a_file_of_unknown_checksum_is_not_even_opened(path, sha256, problem):
     path.write_bytes(svhn_bytes())
-    with pytest.raises(
-        ChecksumError, match=r"train_32x32.mat is of unknown checksum.*give its sha256"
-    ):
-        read_svhn(path, sha256=())
-    with pytest.raises(
-        ChecksumError, match=r"train_32x32.mat has sha256 .*, not 00; it is damaged"
-    ):
-        read_svhn(path, sha256=["00"])
-    with pytest.raises(MissingFileError, match="absent does not exist"):
-        read_svhn(path.with_name("absent"), sha256=())
+    with pytest.raises(ChecksumError, match=f"train_32x32.mat {problem}"):
+        read_svhn(path, sha256=sha256)
 
 
 @pytest.mark.parametrize(
@@ -72,39 +61,30 @@ def test_a_file_of_unknown_checksum_is_not_even_opened(path):
         ({"y": None}, "has no variable y; its variables: X"),
         ({"X": None, "b": 1}, "has no variable X; its variables: y, b"),
         ({"X": None, "y": None}, "has no variable X; its variables: none"),
-        ({"X": X[:28, :28]}, "X is 28 × 28 × 3 × 2, not 32 × 32 × 3 × n"),
-        ({"X": X[..., 0]}, "X is 32 × 32 × 3, not"),
-        ({"X": X.transpose(3, 0, 1, 2)}, "X is 2 × 32 × 32 × 3, not"),
-        ({"X": X[..., :0], "y": Y[:0]}, "X is 32 × 32 × 3 × 0, not"),
-        ({"X": X.astype(float)}, "X is double, not uint8"),
-        ({"X": X > 9}, "X is logical, not uint8"),
-        ({"X": "text"}, "X is char, not uint8"),
-        ({"X": {"a": 1}}, "X is struct, not uint8"),
-        ({"y": Y.astype(np.int16)}, "y is int16, not uint8"),
-        ({"y": Y[:1]}, "y is 1 × 1, but X has 2 images"),
-        ({"y": Y.T}, "y is 1 × 2, but X has 2 images"),
+        ({"X": X[:28, :28]}, "X is uint8 of 28 × 28 × 3 × 2, not uint8 of 32 × 32 × 3 × n"),
+        ({"X": X[..., 0]}, "X is uint8 of 32 × 32 × 3, not"),
+        ({"X": X[..., :0], "y": Y[:0]}, "X is uint8 of 32 × 32 × 3 × 0, not"),
+        ({"X": X.astype(float)}, "X is double of .*, not uint8"),
+        ({"X": X > 9}, "X is logical of .*, not uint8"),
+        ({"X": {"a": 1}}, "X is struct of .*, not uint8"),
+        ({"y": Y.astype(np.int16)}, "y is int16 of .*, not uint8"),
+        ({"y": Y[:1]}, "y is uint8 of 1 × 1, not uint8 of 2 × 1"),
+        ({"y": Y.T}, "y is uint8 of 1 × 2, not"),
         ({"y": np.array([[10], [0]], np.uint8)}, "y, row 1 is 0; SVHN's labels are 1"),
         ({"y": np.array([[11], [1]], np.uint8)}, "y, row 0 is 11; SVHN's labels"),
     ],
 )
-def test_other_contents_are_named(path, variables: dict[str, Any], problem):
+def test_other_contents_are_named(path, variables, problem):
     with pytest.raises(ContentError, match=f"train_32x32.mat.*{problem}") as caught:
         known(path, svhn_bytes(**variables))
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"MATLAB 5.0",
-        svhn_bytes()[:124] + b"\x00\x02IM",  # version 7.3, HDF5
-        b"\x89HDF\r\n\x1a\n" + bytes(200),
-        b"x" * 200,
-        svhn_bytes()[:-9],
-        svhn_bytes()[:136] + b"no zlib!" * 9,
-    ],
-)
+HDF5 = svhn_bytes()[:124] + b"\x00\x02IM"  # version 7.3
+DAMAGED = [svhn_bytes()[:-9], svhn_bytes()[:136] + b"no zlib!" * 9]
+
+
+@pytest.mark.parametrize("content", [b"", b"MATLAB 5.0", HDF5, b"x" * 200, *DAMAGED])
 def test_other_files_are_named(path, content):
     with pytest.raises(FormatError, match=r"train_32x32.mat cannot be read as a MATLAB file"):
         known(path, content)

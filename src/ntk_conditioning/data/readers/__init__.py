@@ -1,54 +1,49 @@
 """Samples and labels as their source has them: drawn, shipped with a library, or from a file.
 
 A module for each family of formats. Readers check that a source is what it says it is; what every
-dataset must fulfil is checked by `RawSamples`, for all readers alike. Libraries that only one
-reader needs are imported there.
+dataset must fulfil is checked by `RawSamples`. Libraries that one reader needs are imported there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from ntk_conditioning.data.generated import DIGITS, cut_patches, draw_gaussian, load_digits
+from ntk_conditioning.data.readers import tables
 from ntk_conditioning.data.readers.cifar import read_cifar10
 from ntk_conditioning.data.readers.idx import read_idx
-from ntk_conditioning.data.readers.npz import read_features, read_npz
 from ntk_conditioning.data.readers.svhn import read_svhn
-from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.data.samples import RawSamples
 
-__all__ = [
-    "DIGITS",
-    "FROM_ARCHIVE",
-    "FROM_FEATURES",
-    "FROM_KNOWN_FILE",
-    "FROM_ONE_FILE",
-    "FROM_TWO_FILES",
-    "GENERATED",
-]
+__all__ = ["DIGITS", "READERS"]
 
-GENERATED: Mapping[str, Callable[..., RawSamples]] = {
-    "gaussian": draw_gaussian,
-    "sklearn_digits": load_digits,
-    "sklearn_patches": cut_patches,
+
+@dataclass(frozen=True)
+class Reader:
+    """A function of files, in this order, and of the options of a catalogue's entry.
+
+    ``parts`` are the names of the files of both splits. ``also`` is a further option: the ``split``
+    where a file has both, the accepted ``sha256`` where the content is checked first. ``shape``
+    finds samples and features of a file without reading all of it.
+    """
+
+    read: Callable[..., RawSamples]
+    parts: tuple[str, ...] = ("train_x", "test_x")
+    also: str = ""
+    shape: Callable[..., tuple[int, int]] | None = None
+
+
+READERS: Mapping[str, Reader] = {
+    "gaussian": Reader(draw_gaussian, ()),
+    "sklearn_digits": Reader(load_digits, ()),
+    "sklearn_patches": Reader(cut_patches, ()),
+    "npz": Reader(tables.read_npz, shape=tables.npz_shape),
+    "parquet": Reader(tables.read_parquet, shape=tables.table_shape),
+    "csv": Reader(tables.read_csv, shape=tables.table_shape),
+    "idx": Reader(read_idx, ("train_x", "train_y", "test_x", "test_y")),
+    "svhn": Reader(read_svhn, also="sha256"),
+    "cifar10": Reader(read_cifar10, also="split"),
+    "librispeech": Reader(partial(tables.read_npz, labels="y"), ("features",)),  # extracted before
 }
-"""Readers that need no file."""
-
-FROM_ONE_FILE: Mapping[str, Callable[..., RawSamples]] = {
-    "npz": read_npz,
-    "parquet": read_parquet,
-    "csv": read_csv,
-}
-"""Readers of one file with features and labels."""
-
-FROM_KNOWN_FILE: Mapping[str, Callable[..., RawSamples]] = {"svhn": read_svhn}
-"""Readers of one file that check its content first; they take its accepted `sha256`."""
-
-FROM_TWO_FILES: Mapping[str, Callable[..., RawSamples]] = {"idx": read_idx}
-"""Readers of one file with features and another one with labels."""
-
-FROM_ARCHIVE: Mapping[str, Callable[..., RawSamples]] = {"cifar10": read_cifar10}
-"""Readers of one archive or folder that has the training and the test part; they take `split`."""
-
-FROM_FEATURES: Mapping[str, Callable[..., RawSamples]] = {"librispeech": read_features}
-"""Readers of features that were extracted from recordings beforehand; they take no options."""

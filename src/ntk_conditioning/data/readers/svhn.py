@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.readers.classes import keep_classes
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import ChecksumError, require_file, require_sha256
 
-_IMAGE = (32, 32, 3)
 _UNREADABLE = (NotImplementedError, TypeError, ValueError, LookupError, OSError, zlib.error)
 
 
@@ -27,14 +25,9 @@ def read_svhn(
     as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
     writes the digit 0 as label 10 (Netzer et al. 2011). ``classes`` keeps only these digits.
 
-    The file must have one of the checksums ``sha256``: SciPy takes a damaged tag at its word, and
-    some flipped bits end the process with a segmentation fault.
-
-    Raises:
-        MissingFileError: if there is no such file.
-        ChecksumError: if no checksum is given, or the file has another one.
-        FormatError: if SciPy cannot read the file.
-        ContentError: if it does not hold these arrays, or a label is not 1 to 10.
+    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for SciPy takes a
+    damaged tag at its word, and some flipped bits end the process with a segmentation fault;
+    `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
     from scipy.io import loadmat, whosmat
     from scipy.io.matlab import MatReadError
@@ -63,7 +56,7 @@ def read_svhn(
             "for the digit 0"
         )
     images = np.ascontiguousarray(np.moveaxis(arrays["X"], 3, 0))
-    return keep_classes(RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)"), classes)
+    return RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)").of_classes(classes)
 
 
 def _require_digits(x: Path, variables: dict[str, tuple[str, tuple[int, ...]]]) -> None:
@@ -72,17 +65,14 @@ def _require_digits(x: Path, variables: dict[str, tuple[str, tuple[int, ...]]]) 
         if name not in variables:
             known = ", ".join(variables) or "none"
             raise ContentError(f"{x} has no variable {name}; its variables: {known}")
-        kind, _ = variables[name]
-        if kind != "uint8":
-            raise ContentError(f"{x}: variable {name} is {kind}, not uint8; take the original file")
-    images, labels = variables["X"][1], variables["y"][1]
-    if images[:3] != _IMAGE or len(images) != 4 or not images[3]:
-        raise ContentError(
-            f"{x}: variable X is {_text(images)}, not 32 × 32 × 3 × n; take a file of the cropped "
-            "digits, *_32x32.mat"
-        )
-    if labels != (images[3], 1):
-        raise ContentError(f"{x}: variable y is {_text(labels)}, but X has {images[3]} images")
+        kind, shape = variables[name]
+        expected = (32, 32, 3, shape[-1]) if name == "X" else (variables["X"][1][-1], 1)
+        if kind != "uint8" or shape != expected or 0 in shape:
+            raise ContentError(
+                f"{x}: variable {name} is {kind} of {_text(shape)}, not uint8 of "
+                f"{_text(expected) if name == 'y' else '32 × 32 × 3 × n'}; take a file of the "
+                "cropped digits, *_32x32.mat"
+            )
 
 
 def _text(shape: tuple[int, ...]) -> str:

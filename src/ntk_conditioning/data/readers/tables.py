@@ -1,8 +1,10 @@
-"""Tables of one's own: Parquet and CSV."""
+"""Data of one's own: Parquet, CSV and NumPy archives, read, or only counted."""
 
 from __future__ import annotations
 
+import math
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.readers.packed import unpacked
+from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays, unpacked
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
@@ -19,16 +20,27 @@ from ntk_conditioning.files import require_file
 if TYPE_CHECKING:
     import pyarrow
 
+_Names = Sequence[str] | None
+IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
+# What pandas writes for a row index, in Parquet and in CSV.
+_INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
 
-def read_parquet(
-    x: Path, *, labels: str | None, features: Sequence[str] | None = None
-) -> RawSamples:
+
+def read_npz(x: Path, *, features: str = "x", labels: str | None = IF_PRESENT) -> RawSamples:
+    """Return the named arrays of a NumPy archive; ``labels=None`` reads none."""
+    if labels == IF_PRESENT:
+        arrays, labels = load_arrays(x, required=[features], optional=["y"]), "y"
+    else:
+        arrays = load_arrays(x, required=[features, labels] if labels else [features])
+    y = arrays.get(labels) if labels else None
+    return RawSamples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
+
+
+def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
     """Return columns of a Parquet file; ``features=None`` takes all but ``labels``.
 
-    Raises:
-        MissingFileError: if there is no such file.
-        FormatError: if the file is no Parquet file or is damaged.
-        ContentError: if a column is not there, is not numeric or has missing values.
+    Raises `MissingFileError`, `FormatError` if the file is no Parquet file or is damaged, and
+    `ContentError` if a column is not there, is not numeric or has missing values.
     """
     import pyarrow
     import pyarrow.parquet
@@ -45,14 +57,10 @@ def read_parquet(
     return _from_table(table, names, x, labels, features)
 
 
-def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = None) -> RawSamples:
+def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
     """Return columns of a CSV file with a header line, plain or packed with gzip.
 
-    Raises:
-        MissingFileError: if there is no such file.
-        FormatError: if the file cannot be parsed.
-        ContentError: if the header is missing, or a column is not there, is not numeric or has
-            missing values.
+    Raises as `read_parquet`, and `ContentError` if there is no header.
     """
     import pyarrow
     import pyarrow.csv
@@ -67,16 +75,35 @@ def read_csv(x: Path, *, labels: str | None, features: Sequence[str] | None = No
     return _from_table(table, names, x, labels, features)
 
 
-# What pandas writes for a row index, in Parquet and in CSV.
-_INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
+def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, int]:
+    """Return samples and features of a NumPy archive, from its array's header."""
+    with zipfile.ZipFile(x) as archive, archive.open(f"{features}.npy") as stream:
+        np.lib.format.read_magic(stream)
+        n, *sample = np.lib.format.read_array_header_1_0(stream)[0]
+    return n, math.prod(sample)
+
+
+def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
+    """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
+    import pyarrow.parquet
+    from pyarrow import csv
+
+    with x.open("rb") as stream:
+        is_parquet = stream.read(4) == b"PAR1"
+    if is_parquet:
+        known = pyarrow.parquet.read_metadata(x)
+        rows, columns = known.num_rows, known.num_columns
+    else:
+        content = unpacked(x)
+        names = csv.open_csv(pyarrow.BufferReader(content)).schema.names
+        first = csv.ConvertOptions(include_columns=names[:1])
+        rows = csv.read_csv(pyarrow.BufferReader(content), convert_options=first).num_rows
+        columns = len(names)
+    return rows, len(features) if features else columns - (labels is not None)
 
 
 def _from_table(
-    table: pyarrow.Table,
-    names: list[str],
-    path: Path,
-    labels: str | None,
-    features: Sequence[str] | None,
+    table: pyarrow.Table, names: list[str], path: Path, labels: str | None, features: _Names
 ) -> RawSamples:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -126,8 +153,7 @@ def _array(
     if is_text:
         return np.array(column.to_pylist(), dtype=np.str_)
     plain = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
-    array: NDArray[Any] = plain.to_numpy()
-    return array
+    return np.asarray(plain.to_numpy())
 
 
 def _is_number(text: str) -> bool:
@@ -139,5 +165,5 @@ def _is_number(text: str) -> bool:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:8])
+    shown = ", ".join(map(repr, names[:8]))
     return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown

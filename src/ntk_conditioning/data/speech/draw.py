@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.speech.corpus import Utterance
 from ntk_conditioning.errors import UserError
-
-
-class FrameDrawError(UserError):
-    """The corpus has not so many frames."""
 
 
 def draw_frames(
@@ -25,39 +22,29 @@ def draw_frames(
     others more. A speaker's frames are drawn from all of his utterances at once, each frame
     equally likely. The draw depends on the corpus, not on the order in which it was read.
 
-    Raises:
-        FrameDrawError: if ``n`` is more than all frames.
+    Raises `UserError` if ``n`` is more than all frames.
     """
-    speakers: dict[int, list[Utterance]] = {}
-    for utterance in sorted(available):
-        speakers.setdefault(utterance.speaker, []).append(utterance)
-    counts = {
-        speaker: np.array([available[utterance] for utterance in utterances])
-        for speaker, utterances in speakers.items()
-    }
-    shares = equal_shares([int(count.sum()) for count in counts.values()], n, generator=generator)
+    speakers = [list(group) for _, group in groupby(sorted(available), lambda u: u.speaker)]
+    ends = [np.cumsum([available[utterance] for utterance in group]) for group in speakers]
+    shares = equal_shares([int(end[-1]) for end in ends], n, generator=generator)
     drawn: dict[Utterance, NDArray[np.int64]] = {}
-    for (speaker, count), share in zip(counts.items(), shares, strict=True):
-        chosen = np.sort(generator.choice(int(count.sum()), size=share, replace=False))
-        ends = np.cumsum(count)
-        owner = np.searchsorted(ends, chosen, side="right")
+    for group, end, share in zip(speakers, ends, shares, strict=True):
+        chosen = np.sort(generator.choice(int(end[-1]), size=share, replace=False))
+        owner = np.searchsorted(end, chosen, side="right")
         for k in np.unique(owner):
-            drawn[speakers[speaker][k]] = chosen[owner == k] - (ends[k] - count[k])
+            drawn[group[k]] = chosen[owner == k] - (end[k] - available[group[k]])
     return drawn
 
 
 def equal_shares(available: Sequence[int], n: int, *, generator: np.random.Generator) -> list[int]:
     """Return how many of ``n`` each owner gives: equally many, but none more than he has.
 
-    Raises:
-        FrameDrawError: if ``n`` is more than all have.
-
     >>> equal_shares([2, 100, 100], 20, generator=np.random.default_rng(0))
     [2, 9, 9]
     """
     have = np.asarray(available, dtype=np.int64)
     if n > have.sum():
-        raise FrameDrawError(
+        raise UserError(
             f"{n} frames asked for, but the corpus has {have.sum()}; lower speech.frames"
         )
     shares = np.zeros_like(have)

@@ -6,9 +6,8 @@ recipes; 64 bins times 12 frames is this project's reading of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import kaldi_native_fbank
 import numpy as np
@@ -20,10 +19,6 @@ Window = Literal["povey", "hamming", "hanning", "blackman", "rectangular"]
 Normalization = Literal["utterance", "none"]
 
 
-class SettingsError(UserError):
-    """The settings of the features contradict each other."""
-
-
 @dataclass(frozen=True)
 class FeatureSettings:
     """How a waveform becomes vectors; the names and defaults are Kaldi's where it has them.
@@ -31,7 +26,7 @@ class FeatureSettings:
     Times are in milliseconds, frequencies in hertz; ``high_freq`` counts down from half the
     sample rate when it is not positive. A vector holds the frames from ``stack_left`` before to
     ``stack_right`` after a frame. A frame's label is that of the time ``label_offset_ms`` after
-    its start.
+    its start. Settings that contradict each other raise `UserError`.
     """
 
     sample_rate: int = 16000
@@ -52,32 +47,19 @@ class FeatureSettings:
         nyquist = self.sample_rate / 2
         high = self.high_freq if self.high_freq > 0 else nyquist + self.high_freq
         if not 0 <= self.low_freq < high <= nyquist:
-            raise SettingsError(
+            raise UserError(
                 f"low_freq {self.low_freq:g} and high_freq {self.high_freq:g} span no band below "
                 f"{nyquist:g} Hz; high_freq counts down from there when it is not positive"
             )
         if self.shift < 1 or self.length < 2:
-            raise SettingsError(
+            raise UserError(
                 f"frame_shift_ms {self.frame_shift_ms:g} and frame_length_ms "
                 f"{self.frame_length_ms:g} are less than a sample at {self.sample_rate} Hz"
             )
         if self.dither != 0:
-            raise SettingsError("dither adds noise that no seed repeats; it must be 0")
+            raise UserError("dither adds noise that no seed repeats; it must be 0")
         if self.window not in get_args(Window):
-            raise SettingsError(f"window {self.window} is not one of {', '.join(get_args(Window))}")
-
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the settings of a mapping; what it lacks is as the default says.
-
-        Raises:
-            SettingsError: for a name that is none of the settings.
-        """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(settings.keys() - set(known))
-        if unknown:
-            raise SettingsError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
-        return cls(**settings)
+            raise UserError(f"window {self.window} is not one of {', '.join(get_args(Window))}")
 
     @property
     def length(self) -> int:
@@ -86,7 +68,7 @@ class FeatureSettings:
 
     @property
     def shift(self) -> int:
-        """Samples from the start of a frame to the start of the next one."""
+        """Samples from a frame's start to the next one's."""
         return int(self.sample_rate * self.frame_shift_ms / 1000)
 
     @property
@@ -101,56 +83,35 @@ class FeatureSettings:
 
 
 def frame_count(samples: int, settings: FeatureSettings) -> int:
-    """Return how many whole frames a waveform has (Kaldi's ``snip_edges``).
-
-    >>> frame_count(16000, FeatureSettings())  # one second: 1 + (16000 - 400) // 160
-    98
-    >>> frame_count(399, FeatureSettings())
-    0
-    """
-    if samples < settings.length:
-        return 0
-    return 1 + (samples - settings.length) // settings.shift
+    """Return how many whole frames a waveform has (Kaldi's ``snip_edges``)."""
+    return max(0, 1 + (samples - settings.length) // settings.shift)
 
 
 def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArray[np.float32]:
     """Return the log energies (T, bins) of a 16-bit waveform (n,), T by `frame_count`.
 
     As Kaldi's ``compute-fbank-feats``: per frame the mean is removed, then pre-emphasis, window,
-    power spectrum padded to a power of two, triangular filters on the mel scale, and the
-    logarithm, floored at float32's epsilon.
+    power spectrum padded to a power of two, triangular mel filters, and the logarithm, floored at
+    float32's epsilon.
     """
     options = kaldi_native_fbank.FbankOptions()
     frame, mel = options.frame_opts, options.mel_opts
-    frame.samp_freq = settings.sample_rate
+    frame.samp_freq, frame.dither = settings.sample_rate, settings.dither
     frame.frame_length_ms = settings.frame_length_ms
     frame.frame_shift_ms = settings.frame_shift_ms
-    frame.dither = settings.dither
-    frame.preemph_coeff = settings.preemphasis
-    frame.window_type = settings.window
+    frame.preemph_coeff, frame.window_type = settings.preemphasis, settings.window
     frame.snip_edges = True
     mel.num_bins = settings.num_mel_bins
-    mel.low_freq = settings.low_freq
-    mel.high_freq = settings.high_freq
+    mel.low_freq, mel.high_freq = settings.low_freq, settings.high_freq
     computer = kaldi_native_fbank.OnlineFbank(options)
     computer.accept_waveform(settings.sample_rate, waveform.astype(np.float32))
     computer.input_finished()
-    frames = computer.num_frames_ready
-    features = np.empty((frames, settings.num_mel_bins), dtype=np.float32)
-    for t in range(frames):
-        features[t] = computer.get_frame(t)
-    return features
+    frames = [computer.get_frame(t) for t in range(computer.num_frames_ready)]
+    return np.array(frames, dtype=np.float32).reshape(-1, settings.num_mel_bins)
 
 
 def normalized(features: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return features (T, bins) with mean 0 and variance 1 in each bin over the utterance.
-
-    A bin that is constant becomes 0.
-
-    >>> import numpy as np
-    >>> normalized(np.array([[1.0, 7.0], [3.0, 7.0]])).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
-    """
+    """Return features (T, bins) with mean 0 and variance 1 in each bin; a constant bin is 0."""
     x = features.astype(np.float64)
     constant = x.min(axis=0) == x.max(axis=0)  # exactly: the rounded mean differs from the value
     x -= x.mean(axis=0)
@@ -168,23 +129,20 @@ def stacked(
     The order is from ``left`` frames before to ``right`` frames after; beyond the utterance's ends
     its first or last frame is repeated, as Kaldi's ``splice-feats`` does.
 
-    >>> import numpy as np
     >>> stacked(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]), left=1, right=1).tolist()
     [[1.0, 1.0, 2.0], [2.0, 3.0, 3.0]]
     """
     neighbours = frames[:, None] + np.arange(-left, right + 1)
-    inside = np.clip(neighbours, 0, len(features) - 1)
-    side_by_side: NDArray[np.floating] = features[inside].reshape(len(frames), -1)
-    return side_by_side
+    inside: NDArray[np.floating] = features[np.clip(neighbours, 0, len(features) - 1)]
+    return inside.reshape(len(frames), -1)
 
 
 def vectors(
     waveform: NDArray[np.int16], frames: NDArray[np.int64], settings: FeatureSettings
 ) -> NDArray[np.float32]:
     """Return the vectors (len(frames), dimension) of some frames of one utterance."""
-    features: NDArray[np.floating] = filterbank(waveform, settings)
+    x: NDArray[np.floating] = filterbank(waveform, settings)
     if settings.normalization == "utterance":
-        features = normalized(features)
-    return stacked(features, frames, left=settings.stack_left, right=settings.stack_right).astype(
-        np.float32
-    )
+        x = normalized(x)
+    x = stacked(x, frames, left=settings.stack_left, right=settings.stack_right)
+    return x.astype(np.float32)

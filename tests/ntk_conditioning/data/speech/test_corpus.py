@@ -9,26 +9,12 @@ import numpy as np
 import pytest
 import yaml
 
-from ntk_conditioning.data.speech.corpus import (
-    AudioError,
-    CorpusError,
-    count_samples,
-    decode,
-    utterances,
-)
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.speech.corpus import count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
-from ntk_conditioning.data.tars import TarError
 from ntk_conditioning.errors import UserError
-from tests.ntk_conditioning.data.speech.corpora import (
-    SAMPLE,
-    SUBSET,
-    UTTERANCES,
-    damaged,
-    flac,
-    make_tar,
-    make_tree,
-    read_waveform,
-)
+from tests.ntk_conditioning.data.speech import corpora
+from tests.ntk_conditioning.data.speech.corpora import SAMPLE, SUBSET, UTTERANCES, flac
 
 RATE = 16000
 NOISE = np.random.default_rng(0).integers(-900, 900, 900).astype(np.int16)
@@ -39,19 +25,19 @@ def content(source, subset: str = SUBSET) -> dict[str, bytes]:
 
 
 def test_archive_and_tree_are_alike_wherever_the_tree_starts(tmp_path):
-    tree = make_tree(tmp_path / "tree")
+    tree = corpora.make_tree(tmp_path / "tree")
     expected = {path.stem: path.read_bytes() for path in tree.rglob("*.flac")}
-    archive = make_tar(tree, tmp_path / "small.tar.gz")
+    archive = corpora.make_tar(tree, tmp_path / "small.tar.gz")
     for source in (tree, tree / "LibriSpeech", tree / "LibriSpeech" / SUBSET, archive):
         assert content(source) == expected
         names = [utterance.name for utterance in sorted(utterances(source, SUBSET))]
         assert names == ["19-198-0000", "19-198-0001", "328-129766-0000", "403-126855-0000"]
-    with pytest.raises(CorpusError, match=r"small\.tar\.gz has no utterance of dev-clean"):
+    with pytest.raises(ContentError, match=r"small\.tar\.gz has no utterance of dev-clean"):
         content(archive, "dev-clean")
-    with pytest.raises(CorpusError, match="has no folder dev-clean and no LibriSpeech/dev-clean"):
+    with pytest.raises(ContentError, match="has no folder dev-clean and no LibriSpeech/dev-clean"):
         content(tree, "dev-clean")
     archive.write_bytes(archive.read_bytes()[:-20])
-    with pytest.raises(TarError, match=r"small\.tar\.gz: .*fetch it again"):
+    with pytest.raises(FormatError, match=r"small\.tar\.gz: .*fetch it again"):
         content(archive)
 
 
@@ -64,17 +50,16 @@ def test_archive_and_tree_are_alike_wherever_the_tree_starts(tmp_path):
     ],
 )
 def test_a_file_in_the_wrong_place_is_named(tmp_path, new, problem):
-    target = make_tree(tmp_path) / "LibriSpeech" / SUBSET / f"{new}.flac"
+    target = corpora.make_tree(tmp_path) / "LibriSpeech" / SUBSET / f"{new}.flac"
     target.parent.mkdir(exist_ok=True)
     shutil.move(tmp_path / "LibriSpeech" / SUBSET / "19/198/19-198-0000.flac", target)
-    with pytest.raises(CorpusError, match=re.escape(problem)):
+    with pytest.raises(ContentError, match=re.escape(problem)):
         content(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "no FLAC file"),
         (b"RIFF" + bytes(60), "no FLAC file"),
         (flac(NOISE)[:41], "no FLAC file"),
         (flac(NOISE, rate=8000), "8000 Hz, 1 channels, 16 bits; LibriSpeech has 16000 Hz"),
@@ -84,35 +69,31 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path, new, problem):
 )
 def test_another_kind_of_file_is_named(data, problem):
     for read in (count_samples, decode):
-        with pytest.raises(AudioError, match=rf"a\.flac: .*{re.escape(problem)}"):
+        with pytest.raises(FormatError, match=rf"a\.flac: .*{re.escape(problem)}"):
             read(data, source="a.flac", sample_rate=RATE)
 
 
 def test_damage_is_named_or_harmless():
-    refused = 0
-    for data in damaged(UTTERANCES[0].read_bytes()):
+    refused, expected = 0, corpora.read_waveform()
+    for data in corpora.damaged(UTTERANCES[0].read_bytes()):
         try:
             waveform = decode(data, source="a.flac", sample_rate=RATE)
         except UserError as error:
             refused += str(error).startswith("a.flac: ")
         else:  # what says nothing of the samples, such as the largest frame's size
-            np.testing.assert_array_equal(waveform, read_waveform())
+            np.testing.assert_array_equal(waveform, expected)
     assert refused > 100
 
 
 def test_the_shipped_utterances_are_whole_and_enough_for_equal_shares_of_the_demo():
-    rows = [
-        [field.strip() for field in line.split("|")]
-        for line in (SAMPLE / "SPEAKERS.TXT").read_text("utf-8").splitlines()
-        if not line.startswith(";")
-    ]
+    lines = (SAMPLE / "SPEAKERS.TXT").read_text("utf-8").splitlines()
+    rows = [[word.strip() for word in line.split("|")] for line in lines if line[0] != ";"]
     sexes = {int(row[0]): row[1] for row in rows if row[2] == SUBSET}
     demo = yaml.safe_load((SAMPLE.parents[1] / "config.yaml").read_text())
     shipped = list(utterances(SAMPLE, SUBSET))
     assert sorted(sexes[utterance.speaker] for utterance in shipped) == ["F"] * 6 + ["M"] * 6
     for utterance, path in zip(shipped, UTTERANCES, strict=True):
-        data = utterance.load()
-        waveform = decode(data, source=path.name, sample_rate=RATE)
-        np.testing.assert_array_equal(waveform, read_waveform(path))
+        waveform = decode(utterance.load(), source=path.name, sample_rate=RATE)
+        np.testing.assert_array_equal(waveform, corpora.read_waveform(path))
         assert count_samples(utterance.head(), source="", sample_rate=RATE) == len(waveform)
         assert frame_count(len(waveform), FeatureSettings()) >= demo["speech"]["frames"] / 12

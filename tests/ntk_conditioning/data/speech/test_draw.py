@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.data.speech.corpus import Utterance
-from ntk_conditioning.data.speech.draw import FrameDrawError, draw_frames, equal_shares
+from ntk_conditioning.data.speech.draw import draw_frames, equal_shares
+from ntk_conditioning.errors import UserError
 
 
 def corpus(frames: dict[tuple[int, int], int]) -> dict[Utterance, int]:
@@ -72,5 +73,5 @@ def test_the_order_of_reading_does_not_matter_but_the_seed_does():
 
 def test_more_than_there_are_is_refused():
     message = "41 frames asked for, but the corpus has 40; lower speech.frames"
-    with pytest.raises(FrameDrawError, match=message):
+    with pytest.raises(UserError, match=message):
         draw(corpus({(1, 0): 30, (2, 1): 10}), 41)

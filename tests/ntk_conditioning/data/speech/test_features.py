@@ -10,13 +10,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ntk_conditioning.data.speech.features import (
     FeatureSettings,
-    SettingsError,
     filterbank,
     frame_count,
     normalized,
     stacked,
     vectors,
 )
+from ntk_conditioning.errors import UserError
 from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_waveform
 
 SETTINGS = FeatureSettings()
@@ -77,10 +77,10 @@ def test_frames_are_counted_as_they_come(samples, length_ms, shift_ms):
     assert frame_count(samples, settings) == len(starts)
 
 
-@pytest.mark.parametrize("samples", [0, 1, 399, 400, 401, 559, 560, 561, 719, 720])
-def test_the_library_counts_frames_alike(samples):
-    waveform = read_waveform()[:samples]
-    assert len(filterbank(waveform, SETTINGS)) == frame_count(samples, SETTINGS)
+def test_the_library_counts_frames_alike():
+    waveform = read_waveform()
+    for samples in (0, 1, 399, 400, 401, 559, 560, 561, 719, 720):
+        assert len(filterbank(waveform[:samples], SETTINGS)) == frame_count(samples, SETTINGS)
 
 
 def test_normalised_features_have_mean_0_and_variance_1_and_constants_become_0():
@@ -121,9 +121,8 @@ def test_vectors_are_frames_side_by_side_in_single_precision():
         ({"frame_shift_ms": 0.01}, "less than a sample at 16000 Hz"),
         ({"dither": 1.0}, "dither adds noise that no seed repeats; it must be 0"),
         ({"window": "kaiser"}, "window kaiser is not one of povey"),
-        ({"bins": 64}, "no setting is called bins; they are sample_rate, num_mel_bins"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(settings, problem):
-    with pytest.raises(SettingsError, match=problem):
-        FeatureSettings.from_mapping(settings)
+    with pytest.raises(UserError, match=problem):
+        FeatureSettings(**settings)
