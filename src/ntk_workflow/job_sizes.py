@@ -148,7 +148,7 @@ class JobSizes:
             depth=depth,
             classes=1 if settings.outputs == "scalar" else CLASSES,
             seeds=seeds,
-            rates=len(settings.rates.values),
+            rates=len(settings.rates),
             epochs=settings.epochs,
             batch=n if settings.batch_size == "all" else settings.batch_size,
             evaluate_every=settings.evaluate_every,

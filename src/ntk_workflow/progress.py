@@ -41,14 +41,6 @@ def progress(
     line = "{n_fmt} of {total_fmt} {unit}s{postfix}, {remaining} left"
     if total is None and not hasattr(items, "__len__"):
         line = "{n_fmt} {unit}s{postfix}, {rate_fmt}"
-    return tqdm(
-        items,
-        **known,
-        file=_Lines(log),
-        bar_format=line,
-        mininterval=60,
-        miniters=1,
-        delay=60,  # no line for work of seconds
-        smoothing=0,
-        leave=False,
-    )
+    # The delay: no line for work of seconds.
+    pace = {"mininterval": 60, "miniters": 1, "delay": 60, "smoothing": 0}
+    return tqdm(items, **known, **pace, file=_Lines(log), bar_format=line, leave=False)

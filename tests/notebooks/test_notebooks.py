@@ -39,7 +39,7 @@ from ntk_conditioning.tables.training import (
     curve_rows,
     select_rates,
 )
-from tests import assemblies
+from tests import width_studies
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -347,7 +347,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         activations=["normrelu", "tanh", "normalized_relu", "erf", "relu"],
         depths=[1, 8, 64, 512],
     )
-    studies = write_assemblies(folder, widths=[4, 8, 16], activations=["tanh", "softplus"])
+    studies = write_studies(folder, widths=[4, 8, 16], activations=["tanh", "softplus"])
     return {
         "folder": folder,
         **axes,
@@ -357,11 +357,11 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-def write_assemblies(
+def write_studies(
     folder: Path, *, widths: Sequence[int], activations: Sequence[str]
 ) -> dict[str, Any]:
-    """Write the tables of small studies of assemblies of neurons; return their parameters."""
-    data = assemblies.archive(folder)
+    """Write the tables of small studies of wide networks; return their parameters."""
+    data = width_studies.archive(folder)
     names = {
         "orthogonality": ["deep", "bottleneck"],
         "linearity": ["two_layer", "deep", "narrow_middle", "densenet"],
@@ -372,11 +372,11 @@ def write_assemblies(
     for study, architectures in names.items():
         for architecture, activation in product(architectures, activations):
             given = {"architecture": architecture, "activation": activation, "widths": widths}
-            assert not assemblies.measure(study, data, folder, **given)
+            assert not width_studies.measure(study, data, folder, **given)
         grid = {"architectures": architectures, "activations": activations, "widths": widths}
-        assert not assemblies.aggregate(study, folder)
+        assert not width_studies.aggregate(study, folder)
         studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
-    hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
+    hidden = {name: {"hidden": layers} for name, layers in width_studies.HIDDEN.items()}
     return {"architectures": hidden, **studies}
 
 
@@ -427,7 +427,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "bounds_study": write_bounds(
             folder, dims={"own_data": 2}, activations=["relu"], depths=[1]
         ),
-        **write_assemblies(folder, widths=[4], activations=["relu"]),
+        **write_studies(folder, widths=[4], activations=["relu"]),
     }
 
 

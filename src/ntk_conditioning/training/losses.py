@@ -1,8 +1,8 @@
 """Losses of classifiers, with the gradients that training needs.
 
-A class k is meant by its code, a vector of as many numbers as the network has outputs: the k-th
-unit vector, or for a network of one output a number from -1 to 1. Outputs are (..., n, c), labels
-(..., n) from 0 on.
+A class k has a code, a vector of as many numbers as the network has outputs: the k-th unit vector,
+or for a network of one output a number from -1 to 1. Outputs f are (..., n, c), labels (..., n)
+from 0 on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LossError(UserError):
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """A loss of the outputs for one sample; ``codes`` (k, c) are what the k classes stand for."""
+    """A loss of one sample's outputs; ``codes`` (k, c) are those of the k classes."""
 
     codes: Tensor
 
@@ -50,12 +50,7 @@ class Loss(ABC):
 
 
 class CrossEntropy(Loss):
-    """-log softmax(f)_y.
-
-    >>> f, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
-    >>> CrossEntropy(torch.eye(2)).gradient(f, labels).tolist()
-    [[0.5, -0.5]]
-    """
+    """-log softmax(f)_y."""
 
     def values(self, f: Tensor, labels: Tensor) -> Tensor:
         return -f.log_softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
@@ -66,12 +61,7 @@ class CrossEntropy(Loss):
 
 
 class Square(Loss):
-    """|f - code of y|² / 2, so that the Hessian in the outputs is the identity.
-
-    >>> f, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
-    >>> Square(torch.eye(2)).values(f, labels).tolist()
-    [0.125]
-    """
+    """|f - code of y|² / 2, so that the Hessian in the outputs is the identity."""
 
     def values(self, f: Tensor, labels: Tensor) -> Tensor:
         return (f - self.codes[labels]).square().sum(-1) / 2
@@ -98,12 +88,10 @@ def make_loss(
     """
     if classes < 2:
         raise LossError(f"the data have {classes} class; a classifier needs 2 or more")
+    if name == "cross_entropy":
+        if outputs == "scalar":
+            raise LossError("cross_entropy needs an output for each class; set outputs to classes")
+        return CrossEntropy(torch.eye(classes, dtype=dtype, device=device))
     if outputs == "classes":
-        codes = torch.eye(classes, dtype=dtype, device=device)
-    else:
-        codes = torch.linspace(-1, 1, classes, dtype=dtype, device=device)[:, None]
-    if name == "square":
-        return Square(codes)
-    if outputs == "scalar":
-        raise LossError("cross_entropy needs an output for each class; set outputs to classes")
-    return CrossEntropy(codes)
+        return Square(torch.eye(classes, dtype=dtype, device=device))
+    return Square(torch.linspace(-1, 1, classes, dtype=dtype, device=device)[:, None])

@@ -45,9 +45,7 @@ class FeedforwardNet:
         rows, d = [shape[0] for shape in shapes], shapes[0][1]
         columns = lengths(d, rows[:-1], dense=self.dense)
         if [shape[1] for shape in shapes] != columns or rows[-1] != 1:
-            raise FeedforwardError(
-                f"weights of shapes {shapes} do not make a network of one output"
-            )
+            raise FeedforwardError(f"weights of shapes {shapes} make no network of one output")
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -131,10 +129,9 @@ def layers(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     Raises:
         FeedforwardError: if the samples do not fit the network.
     """
-    if x.ndim != 2 or x.shape[1] != net.weights[0].shape[1]:
-        raise FeedforwardError(
-            f"inputs have shape {tuple(x.shape)}; the network takes (n, {net.weights[0].shape[1]})"
-        )
+    shape, d = tuple(x.shape), net.weights[0].shape[1]
+    if len(shape) != 2 or shape[1] != d:
+        raise FeedforwardError(f"inputs have shape {shape}; the network takes (n, {d})")
     inputs, sums = [x], []
     for layer, weight in enumerate(net.weights, start=1):
         sums.append(net.scale(layer) * inputs[-1] @ weight.T)
@@ -159,6 +156,5 @@ def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
         deltas = torch.autograd.grad(sums[-1].sum(), sums)
     total = x.new_zeros(len(x), len(x))
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
-        c = c.detach()
-        total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
+        total += net.scale(layer) ** 2 * (c.detach() @ c.detach().T) * (delta @ delta.T)
     return total

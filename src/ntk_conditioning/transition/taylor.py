@@ -63,6 +63,10 @@ class Expansion:
         return torch.zeros_like(self._start)
 
     @cached_property
+    def _start_value(self) -> Tensor:
+        return self.value(self.origin)
+
+    @cached_property
     def gradient(self) -> Tensor:
         """The gradient (p,) of f at w_0."""
         return self._gradient(self.origin)
@@ -71,13 +75,9 @@ class Expansion:
         at = change.detach().requires_grad_()
         return torch.autograd.grad(self.value(at), at)[0]
 
-    @cached_property
-    def _value_at_origin(self) -> Tensor:
-        return self.value(self.origin)
-
     def quadratic_term(self, change: Tensor) -> float:
         """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""
-        return float(self.value(change) - self._value_at_origin - self.gradient @ change)
+        return float(self.value(change) - self._start_value - self.gradient @ change)
 
     def quadratic_term_gradient(self, change: Tensor) -> Tensor:
         """Return the gradient (p,) of `quadratic_term` by δ."""
@@ -97,19 +97,14 @@ class Expansion:
 
 @dataclass(frozen=True, eq=False)
 class HessianNorm:
-    """The eigenvalue of H of largest absolute value, its eigenvector (p,), and |H v - λ v|.
+    """The spectral norm |λ| of H, the eigenvector v (p,) of λ, and the residual |H v - λ v|.
 
-    Within the residual of ``eigenvalue`` lies an eigenvalue of H.
+    An eigenvalue of H lies within the residual of λ.
     """
 
-    eigenvalue: float
+    norm: float
     residual: float
     eigenvector: Tensor
-
-    @property
-    def norm(self) -> float:
-        """The spectral norm of H."""
-        return abs(self.eigenvalue)
 
 
 def hessian_norm(expansion: Expansion) -> HessianNorm:
@@ -118,14 +113,13 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     Raises:
         NotConvergedError: if they do not converge.
     """
-    like = expansion.origin
+    p, like = expansion.size, expansion.origin
 
     def times(v: Vector) -> Vector:
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
         product: Vector = expansion.hessian_product(vector).cpu().numpy()
         return product
 
-    p = expansion.size
     # A fixed start: the same network gives the same bytes.
     start = np.random.default_rng(0).standard_normal(p)
     operator = LinearOperator((p, p), matvec=times, dtype=np.float64)
@@ -138,7 +132,7 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
     value = float(values[0])
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
-    return HessianNorm(value, float(residual), vector)
+    return HessianNorm(abs(value), float(residual), vector)
 
 
 @dataclass(frozen=True)

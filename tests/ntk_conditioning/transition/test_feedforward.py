@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.transition import gradients
-from ntk_conditioning.transition.descent import DivergedError, descend
+from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import (
-    FeedforwardError,
     FeedforwardNet,
     draw_network,
     kernel,
@@ -60,7 +59,7 @@ def explicit_gradients(model: FeedforwardNet, x: Tensor, layer: int) -> Tensor:
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "softplus", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_inner_products_are_those_of_explicit_gradients(
     architecture: str, activation: str, monkeypatch: pytest.MonkeyPatch
@@ -78,18 +77,12 @@ def test_inner_products_are_those_of_explicit_gradients(
             assert torch.allclose(products, expected, rtol=0, atol=1e-12 * float(expected.max()))
 
 
-@pytest.mark.parametrize("m", [6, 7, 300, 400])
-def test_the_upper_half_of_a_symmetric_product_is_enough(m: int) -> None:
-    a = torch.from_numpy(np.random.default_rng(m).standard_normal((m, 5)))
-    found, whole = gradients.symmetric_product(a, a.T, 0.5), 0.5 * a @ a.T
-    assert torch.allclose(found, whole, rtol=0, atol=1e-14 * float(whole.abs().max()))
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_angles_are_those_of_explicit_gradients(architecture: str) -> None:
     model, x = network(architecture), samples(3)
     found = {each.layer: each for each in layer_angles(model, x, level=0.2)}
     assert list(found) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
+    assert (found[1].cos_max, found[1].cos_norm) == (0.0, 1.0)  # exactly orthogonal, Remark 4
     for layer, angles in found.items():
         cosines, jacobians = [], []
         for k, sample in enumerate(x):
@@ -108,13 +101,6 @@ def test_angles_are_those_of_explicit_gradients(architecture: str) -> None:
         assert angles.cos_norm == pytest.approx(norms[0], rel=1e-12)
         assert angles.jacobian_norm == pytest.approx(float(jacobians[0]), rel=1e-12)
         assert angles.fan_in == model.fan_ins[layer - 1]
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_gradients_in_the_first_layer_are_exactly_orthogonal(architecture: str) -> None:
-    """Remark 4."""
-    first = layer_angles(network(architecture), samples(2))[0]
-    assert (first.layer, first.cos_max, first.cos_norm) == (1, 0.0, 1.0)
 
 
 def test_a_gradient_that_vanishes_has_no_angle() -> None:
@@ -236,18 +222,3 @@ def test_descent_lowers_the_loss_and_tells_how_far_it_went() -> None:
     assert found.kernel_change == pytest.approx(float(ratio))
     still = descend(model, x, y, steps=0)
     assert (still.kernel_change, still.distance) == (0, 0)
-
-
-def test_descent_with_steps_too_large_says_so() -> None:
-    model = network("deep", "softplus")
-    y = torch.zeros(4, dtype=torch.float64)
-    with pytest.raises(DivergedError, match="lower its step size"):
-        descend(model, samples(4), y, steps=500, step_size=1e6)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    model = network("deep")
-    with pytest.raises(FeedforwardError, match="do not make a network"):
-        model.with_weights(model.weights[:-1])
-    with pytest.raises(FeedforwardError, match=r"takes \(n, 5\)"):
-        outputs(model, samples(2, 4))
