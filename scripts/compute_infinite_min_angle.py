@@ -14,14 +14,14 @@ from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import run_main, seed
 from ntk_workflow.cli_activations import load_activation
-from ntk_workflow.rows.angles import angle_rows, duplicates_argument
+from ntk_workflow.rows.angles import angle_rows
 from ntk_workflow.rows.depths import depth_parser, write_depths
 
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = depth_parser(__doc__, seed_type=seed_or_none)
-    duplicates_argument(parser)
+    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     parser.set_defaults(kernel="infinite_ntk")
     args = parser.parse_args(argv)
     network = {"activation": load_activation(args), "exclude_duplicates": args.exclude_duplicates}

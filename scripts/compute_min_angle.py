@@ -14,7 +14,7 @@ from ntk_conditioning.angles.min_angle import MEMORY, min_angle
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import run_main
-from ntk_workflow.rows.angles import angle_rows, duplicates_argument
+from ntk_workflow.rows.angles import angle_rows
 from ntk_workflow.rows.blocks import available_memory, memory_argument
 from ntk_workflow.rows.depths import write_depths
 from ntk_workflow.rows.finite import finite_parser, networks
@@ -23,7 +23,7 @@ from ntk_workflow.rows.finite import finite_parser, networks
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = finite_parser(__doc__)
-    duplicates_argument(parser)
+    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     memory_argument(parser)
     parser.set_defaults(kernel="empirical_ntk")
     args = parser.parse_args(argv)

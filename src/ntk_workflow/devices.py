@@ -12,7 +12,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +21,6 @@ from urllib.parse import quote
 import filelock
 import torch
 
-from ntk_conditioning.errors import UserError
 from ntk_workflow.cli import UsageError, logger
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -35,10 +34,6 @@ log = logger(__file__)
 _held: dict[str, filelock.BaseFileLock] = {}
 
 
-class LockFolderError(UserError):
-    """The folder of locks cannot be used."""
-
-
 def device_argument(parser: argparse.ArgumentParser) -> None:
     """Add the device of programs that compute with torch."""
     choices = ["cpu", "cuda", "auto"]
@@ -49,15 +44,12 @@ def device_argument(parser: argparse.ArgumentParser) -> None:
 def torch_device(args: argparse.Namespace) -> torch.device:
     """Return the ``--device``, and note its type in ``args`` in place of ``auto``.
 
-    To be called before anything asks what a result depends on: checkpoints are the same however
-    the device was named. A GPU is this process's alone until it ends.
-
-    Raises:
-        UsageError: if it must be a GPU and there is none.
+    To be called before checkpoints are named, which must not depend on how the device was named.
+    A GPU is this process's alone until it ends.
     """
     wanted = args.device
     if wanted != "cpu":
-        missing = claim_gpu(os.environ)
+        missing = _claim_gpu()
         if missing and wanted == "cuda":
             raise UsageError(
                 f"--device cuda: torch sees no GPU here ({missing}); give the job a GPU, install "
@@ -69,7 +61,7 @@ def torch_device(args: argparse.Namespace) -> torch.device:
     return torch.device(args.device)
 
 
-def claim_gpu(environ: MutableMapping[str, str]) -> str | None:
+def _claim_gpu() -> str | None:
     """Make a GPU this process's own; return why there is none, or None.
 
     In a Slurm job the GPUs that are visible are the job's own. Elsewhere one is chosen, before
@@ -77,12 +69,12 @@ def claim_gpu(environ: MutableMapping[str, str]) -> str | None:
     """
     if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         return "torch is a CPU build"
-    devices = visible(environ, torch.cuda.device_count)
-    if not devices and VISIBLE in environ:
-        return f"{VISIBLE} is {environ[VISIBLE]!r}: the job was given none"
+    devices = visible()
+    if not devices and VISIBLE in os.environ:
+        return f"{VISIBLE} is {os.environ[VISIBLE]!r}: the job was given none"
     held = None
-    if devices and "SLURM_JOB_ID" not in environ:
-        held = environ[VISIBLE] = hold_one(devices, lock_folder(environ))
+    if devices and "SLURM_JOB_ID" not in os.environ:
+        held = os.environ[VISIBLE] = hold_one(devices, lock_folder())
     if not torch.cuda.is_available():
         if held:
             release(held)
@@ -92,21 +84,21 @@ def claim_gpu(environ: MutableMapping[str, str]) -> str | None:
     return None
 
 
-def visible(environ: Mapping[str, str], count: Callable[[], int]) -> list[str]:
+def visible() -> list[str]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or UUID; without it, all.
 
     The list ends at -1 or an empty entry, as for CUDA. GPUs are counted only where none is named.
     """
-    if VISIBLE not in environ:
-        return [str(number) for number in range(count())]
-    names = [name.strip() for name in environ[VISIBLE].split(",")]
+    if VISIBLE not in os.environ:
+        return [str(number) for number in range(torch.cuda.device_count())]
+    names = [name.strip() for name in os.environ[VISIBLE].split(",")]
     return [*takewhile(lambda name: name and not name.startswith("-"), names)]
 
 
-def lock_folder(environ: Mapping[str, str]) -> Path:
+def lock_folder() -> Path:
     """Return the folder of locks: NTK_GPU_LOCKS, or one of this user's in the temporary folder."""
     default = Path(tempfile.gettempdir(), f"ntk-gpu-locks-{os.getuid()}")
-    return Path(environ.get("NTK_GPU_LOCKS") or default)
+    return Path(os.environ.get("NTK_GPU_LOCKS") or default)
 
 
 def hold_one(devices: Sequence[str], folder: Path, *, report: float = 60.0) -> str:
@@ -114,9 +106,6 @@ def hold_one(devices: Sequence[str], folder: Path, *, report: float = 60.0) -> s
 
     That is the one it holds already, or the first that no process holds. If all are taken, wait for
     one, and say so every ``report`` seconds.
-
-    Raises:
-        LockFolderError: if there can be no locks in the folder.
     """
     for device in _held.keys() & {*devices}:
         return device
@@ -136,7 +125,7 @@ def hold_one(devices: Sequence[str], folder: Path, *, report: float = 60.0) -> s
                 due += report
             time.sleep(PAUSE)
     except OSError as error:
-        raise LockFolderError(
+        raise UsageError(
             f"no locks of GPUs in {folder}: {error}; name another folder in NTK_GPU_LOCKS"
         ) from None
 

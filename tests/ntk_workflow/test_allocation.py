@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import re
-from pathlib import Path
 
 import pytest
 
 from ntk_workflow import allocation, cli
-
-SRC = Path(cli.__file__).parents[1]
-SCRIPTS = SRC.parent / "scripts"
 
 
 @pytest.fixture
@@ -68,16 +62,3 @@ def test_threads_are_at_most_the_cores_which_is_logged(bound, caplog, monkeypatc
     for given in ("0", "-1", "two"):
         with pytest.raises(cli.UsageError, match="argument --threads"):
             threads(f"--threads={given}")
-
-
-def test_threads_are_taken_in_one_way():
-    """Programs get their threads in one place, and pools have no other size than that."""
-    for path in [*SCRIPTS.glob("*.py"), *SRC.rglob("*.py")]:
-        source = path.read_text(encoding="utf-8")
-        assert source.count('"--threads"') == (path == Path(cli.__file__)), path
-        pools = [
-            ast.unparse(node.args[0])
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.Call) and re.search("PoolExecutor$", ast.unparse(node.func))
-        ]
-        assert {*pools} <= {"threads"}, path

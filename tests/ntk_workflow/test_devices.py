@@ -25,7 +25,7 @@ import train_network
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_workflow import cli, devices
 from ntk_workflow.checkpoints import trainings
-from ntk_workflow.devices import LockFolderError, hold_one, lock_folder, visible
+from ntk_workflow.devices import hold_one, lock_folder, visible
 from tests.fault_server import wait_until
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -191,9 +191,11 @@ def test_gpus_that_only_cuda_can_count_must_be_named(machine, monkeypatch, gpus,
         ("0,,1", ["0"]),
     ],
 )
-def test_named_gpus_are_not_counted(names, expected):
+def test_named_gpus_are_not_counted(monkeypatch, names, expected):
     """Counting may start CUDA, which then does not look at the choice any more."""
-    assert visible({VISIBLE: names}, lambda: pytest.fail("counted")) == expected
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: pytest.fail("counted"))
+    monkeypatch.setenv(VISIBLE, names)
+    assert visible() == expected
 
 
 # --- locks ----------------------------------------------------------------------------------------
@@ -285,14 +287,15 @@ def test_the_first_free_gpu_is_taken_and_kept_until_it_is_released(tmp_path, sta
 def test_a_folder_that_cannot_be_used_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     problem = rf"^no locks of GPUs in {tmp_path}/file/locks: .*; name another folder in \w+$"
-    with pytest.raises(LockFolderError, match=problem):
+    with pytest.raises(cli.UsageError, match=problem):
         hold_one(["0"], tmp_path / "file/locks")
 
 
-def test_the_folder_is_the_users_own_or_the_one_that_is_named(tmp_path):
-    assert lock_folder({"NTK_GPU_LOCKS": str(tmp_path)}) == tmp_path
-    assert lock_folder({}).parent == Path(tempfile.gettempdir())
-    assert lock_folder({"NTK_GPU_LOCKS": ""}) == lock_folder({})
+def test_the_folder_is_the_users_own_or_the_one_that_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("NTK_GPU_LOCKS", str(tmp_path))
+    assert lock_folder() == tmp_path
+    monkeypatch.setenv("NTK_GPU_LOCKS", "")
+    assert lock_folder().parent == Path(tempfile.gettempdir())
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

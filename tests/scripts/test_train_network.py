@@ -52,13 +52,7 @@ RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
 
 
 def write_samples(
-    path: Path,
-    *,
-    n: int = 30,
-    d: int = 4,
-    labels: Sequence[int] | None = LABELS,
-    seed: int = 0,
-    scaling: Any = "none",
+    path: Path, *, n: int = 30, d: int = 4, labels: Any = LABELS, seed: int = 0, scaling="none"
 ) -> Path:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
@@ -75,39 +69,30 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arguments(folder: Path, *flags: str, **options: Any) -> list[str]:
+def arguments(folder: Path, **options: Any) -> list[str]:
     """Return the arguments of a call in a folder; an option of None is left out."""
-    given: dict[str, Any] = {
-        "data": folder / ("images.npz" if "image" in options else "train.npz"),
-        "test": folder / "test.npz",
-        "experiment": "fig3",
-        "dataset": "tiny",
-        "activation": "relu",
-        "depth": 1,
-        "width": 6,
-        "seeds": SEEDS,
-        "learning_rates": RATES,
-        "batch_size": 8,
-        "epochs": 3,
-        "output": folder / "out/depth-1.parquet",
-    }
+    data = "images.npz" if "image" in options else "train.npz"
+    given: dict[str, Any] = {"data": folder / data, "test": folder / "test.npz"}
+    given |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu", "depth": 1, "width": 6}
+    given |= {"seeds": SEEDS, "learning_rates": RATES, "batch_size": 8, "epochs": 3}
+    given["output"] = folder / "out/depth-1.parquet"
     text = []
     for name, value in (given | options).items():
         if value is not None:
             values = value if isinstance(value, tuple) else (value,)
             text += [f"--{name.replace('_', '-')}", *filter(None, map(str, values))]
-    return [*text, *flags]
+    return text
 
 
-def call(folder: Path, *flags: str, **options: Any) -> bytes:
+def call(folder: Path, **options: Any) -> bytes:
     """Return the output of a call that must succeed."""
-    given = arguments(folder, *flags, **options)
+    given = arguments(folder, **options)
     assert train_network.main(given) == 0
     return Path(given[given.index("--output") + 1]).read_bytes()
 
 
-def rows(folder: Path, *flags: str, **options: Any) -> list[dict[str, Any]]:
-    call(folder, *flags, **options)
+def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
+    call(folder, **options)
     return tables.read(folder / "out/depth-1.parquet", TRAINING).to_pylist()
 
 
@@ -132,14 +117,14 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
 
 
 def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
-    found = rows(folder, evaluate_every=2)
+    table = rows(folder, evaluate_every=2)
     expected = [(s, r, e) for s in SEEDS for r in RATES for e in (0, 2, 3)]
-    assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in found] == expected
+    assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in table] == expected
     common: dict[str, Any] = {"experiment": "fig3", "dataset": "tiny", "model": "mlp"}
     common |= {"activation": "relu", "depth": 1, "width": 6, "input_scale": "none"}
     common |= {"loss": "cross_entropy", "outputs": "classes", "batch_size": 8, "n": 30}
     common |= {"n_test": 11, "d": 4, "classes": 3, "dtype": "float32", "diverged": False}
-    for row in found:
+    for row in table:
         assert row.items() >= (common | {"steps": 4 * row["epoch"]}).items()
         assert all(np.isfinite(row[name]) for name in METRICS[:-1])
         assert (row["gradient_norm"] is None) == (row["epoch"] == 0)
@@ -160,30 +145,38 @@ def part(data: PreparedSamples) -> Part:
     return Part(torch.from_numpy(x), torch.tensor([LABELS.index(y) for y in data.y]))
 
 
-def assert_curves(found: list[dict[str, Any]], ensemble: Any) -> None:
+def assert_curves(table: list[dict[str, Any]], ensemble: Any) -> None:
     for name, values in finish(ensemble).metrics.items():
-        column = np.array([np.nan if row[name] is None else row[name] for row in found])
+        column = np.array([np.nan if row[name] is None else row[name] for row in table])
         np.testing.assert_array_equal(column.reshape(values.shape[::-1]), values.T)
 
 
 def test_the_curves_are_those_of_an_ensemble(folder):
-    """Classes are numbered by their labels in training, though a test set may lack some."""
+    """Classes are numbered by their labels in training, though a test set may lack some, and a test
+    set is scaled like its training set.
+    """
+    write_samples(folder / "train.npz", scaling="standardize")
+    write_samples(folder / "test.npz", n=11, seed=1, labels=LABELS[1:], scaling="standardize")
+    train = load_prepared(folder / "train.npz")
+    test = load_prepared(folder / "test.npz", like=folder / "train.npz")
+    parts = [Part(part(data).x * np.sqrt(2 / 4), part(data).y) for data in (train, test)]
     ensemble = Ensemble(
         Architecture(1, 6, activations.get("tanh")),
         make_loss("square", outputs="scalar", classes=3, dtype=torch.float64),
         [Member(seed, rate) for seed in SEEDS for rate in RATES],
-        dict.fromkeys(SEEDS, part(load_prepared(folder / "train.npz"))),
-        dict.fromkeys(SEEDS, part(load_prepared(folder / "test.npz"))),
+        *(dict.fromkeys(SEEDS, samples) for samples in parts),
         course=Course(epochs=3, batch_size=8),
     )
     options = {"loss": "square", "outputs": "scalar", "dtype": "float64", "activation": "tanh"}
-    assert_curves(rows(folder, **options), ensemble)
+    table = rows(folder, **options, input_scale="fan_in")
+    assert_curves(table, ensemble)
+    assert {row["input_scale"] for row in table} == {"fan_in"}
 
 
 def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
     """Every seed holds out samples of its own, by a stream that draws nothing else."""
     descent: dict[str, Any] = {"augmentation": "crop_flip", "weight_decay": 0.01, "decay_at": 1}
-    found = rows(folder, **RESNET | descent, dtype="float64")
+    table = rows(folder, **RESNET | descent, dtype="float64")
     data = load_prepared(folder / "images.npz")
     held = {seed: np.zeros(30, dtype=bool) for seed in SEEDS}
     for seed, chosen in held.items():
@@ -199,10 +192,10 @@ def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
         {seed: part(data.rows(chosen)) for seed, chosen in held.items()},
         descent=Descent(**descent | {"decay_at": (1,)}, epochs=2, batch_size=8, momentum=0.9),
     )
-    assert_curves(found, ensemble)
+    assert_curves(table, ensemble)
     recorded = {"model": "resnet_batch_norm", "image": "4 3 2", "n": 21, "n_test": 9}
     recorded |= {"momentum": 0.9, "decay_at": "1", "decay_factor": 0.1, "mixed_precision": False}
-    assert all(row.items() >= (recorded | {"augmentation": "crop_flip"}).items() for row in found)
+    assert all(row.items() >= (recorded | {"augmentation": "crop_flip"}).items() for row in table)
 
 
 @pytest.mark.parametrize("network", [{}, RESNET], ids=["mlp", "modules"])
@@ -211,26 +204,6 @@ def test_two_calls_write_the_same_bytes(folder, network):
     assert call(folder, **network, threads=2, checkpoints=folder / "kept") == usual
     assert call(folder, **network, learning_rates=RATES[::-1]) == usual
     assert call(folder, **network | {"width": 7}) != usual
-
-
-def test_the_input_scale_is_a_factor_of_the_samples(folder):
-    found = rows(folder, input_scale="fan_in", dtype="float64")
-    for name in ("train", "test"):
-        data = load_prepared(folder / f"{name}.npz")
-        scaled = PreparedSamples("tiny", data.x * np.sqrt(2 / 4), data.y, "none")
-        save_prepared(folder / f"{name}.npz", scaled)
-    assert found == [row | {"input_scale": "fan_in"} for row in rows(folder, dtype="float64")]
-
-
-def test_a_test_set_is_scaled_like_its_training_set(folder):
-    write_samples(folder / "train.npz", scaling="standardize")
-    write_samples(folder / "test.npz", n=11, seed=1, scaling="standardize")
-    found = rows(folder)
-    alike = load_prepared(folder / "test.npz", like=folder / "train.npz")
-    train = load_prepared(folder / "train.npz")
-    save_prepared(folder / "train.npz", PreparedSamples("tiny", train.x, train.y, "none"))
-    save_prepared(folder / "test.npz", PreparedSamples("tiny", alike.x, alike.y, "none"))
-    assert rows(folder) == found
 
 
 def test_every_seed_draws_its_own_samples(folder):
@@ -256,9 +229,9 @@ def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
     ]
     path = folder / "kernel.parquet"
     tables.write(path, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, kernel))
-    found = rows(folder, learning_rates=None, relative_rates=(1, 0.5), kernel=path)
-    assert sorted({row["learning_rate"] for row in found}) == [0.0617, 0.123]
-    assert found == rows(folder, learning_rates=(0.0617, 0.123))
+    table = rows(folder, learning_rates=None, relative_rates=(1, 0.5), kernel=path)
+    assert sorted({row["learning_rate"] for row in table}) == [0.0617, 0.123]
+    assert table == rows(folder, learning_rates=(0.0617, 0.123))
 
 
 PLUGIN = """from ntk_conditioning.networks.activations import Activation, register
@@ -269,11 +242,11 @@ DIVERGENT: dict[str, Any] = {"loss": "square", "activation": "leaky_relu-0.2", "
 
 def test_a_rate_that_diverges_is_flagged_and_changes_no_other_row(folder, lines):
     usual = rows(folder, **DIVERGENT, learning_rates=0.1)
-    found = rows(folder, **DIVERGENT, learning_rates=(1e6, 0.1))
-    assert [row for row in found if row["learning_rate"] == 0.1] == usual
+    table = rows(folder, **DIVERGENT, learning_rates=(1e6, 0.1))
+    assert [row for row in table if row["learning_rate"] == 0.1] == usual
     logged = lines()
     for seed in SEEDS:
-        wild = [row for row in found if (row["seed"], row["learning_rate"]) == (seed, 1e6)]
+        wild = [row for row in table if (row["seed"], row["learning_rate"]) == (seed, 1e6)]
         first = next(row["epoch"] for row in wild if row["diverged"])
         assert 0 < first < 6
         assert [row["diverged"] for row in wild] == [epoch >= first for epoch in range(7)]
@@ -281,7 +254,7 @@ def test_a_rate_that_diverges_is_flagged_and_changes_no_other_row(folder, lines)
             assert not row["diverged"] or {row[name] for name in METRICS} == {None}
         assert f"seed {seed}, rate 1e+06: diverged by epoch {first}" in logged
     alone = rows(folder, **DIVERGENT, learning_rates=1e6)
-    assert alone == [row for row in found if row["learning_rate"] == 1e6]
+    assert alone == [row for row in table if row["learning_rate"] == 1e6]
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -421,7 +394,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
 
 
 def test_a_signal_between_two_epochs_leaves_a_checkpoint_too(folder, monkeypatch):
-    """It comes when the main thread has just found that there is no reason to save."""
+    """It comes when the main thread has just table that there is no reason to save."""
 
     class Late(Interruption):
         def wanted(self) -> bool:

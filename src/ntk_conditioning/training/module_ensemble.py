@@ -89,7 +89,6 @@ class ModuleEnsemble(Training):
         # `architectures.seeds_in_turn`, and the weights of all would fill a disk.
         return [] if state["epoch"] > self.course.epochs else super()._going_on(state)
 
-    @property
     def _evaluates_as_trained(self) -> bool:
         # Until running statistics have settled, a network that trains well may be evaluated at a
         # million times its initial loss; and bfloat16 makes outputs equal that are only close.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -28,9 +28,7 @@ EVALUATED = 1000
 
 #: A network has diverged once its loss exceeds this many times the larger of its initial loss and
 #: the loss of zero outputs (which some networks begin below). The loss of a step may rise up to 64
-#: times in networks that then learn 99 % of their samples: cross-entropy at high rates, on patches.
-#: Losses that explode pass 1900 times. The few networks whose loss peaks in between go on, and end
-#: little better than constant outputs.
+#: times in networks that then learn 99 % of their samples; losses that explode pass 1900 times.
 GROWTH = 1000
 
 #: Outputs are constant if they differ by no more than this many roundings: the same row is rounded
@@ -44,16 +42,14 @@ class StateError(UserError):
     """A state is one of another ensemble."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A network of an ensemble: its seed and its learning rate."""
 
     seed: int
     rate: float
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
 
     x: Tensor
@@ -79,7 +75,7 @@ class Training(ABC):
 
     Attributes:
         members: the networks, by number.
-        course: their epochs, batches and evaluations.
+        course: their epochs, batches and evaluations; an epoch has ``steps_per_epoch``.
         epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
@@ -112,6 +108,7 @@ class Training(ABC):
         self._like = next(iter(train.values())).x
         self._n = len(self._like)
         self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
+        self.steps_per_epoch = -(-self._n // self._batch)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
         outputs = (self._n, loss.outputs)
         zero = {
@@ -124,15 +121,8 @@ class Training(ABC):
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
         self._groups = self._begin(range(len(members)))
-        self._no_networks = {
-            name: tensor[:0].numpy(force=True).copy()
-            for name, tensor in self._groups[0].tensors.items()
-        }
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The steps of one epoch."""
-        return -(-self._n // self._batch)
+        tensors = self._groups[0].tensors.items()
+        self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
 
     @property
     def finished(self) -> bool:
@@ -146,8 +136,7 @@ class Training(ABC):
     ) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
-        ``spread`` maps a function over parts of the ensemble that do not depend on each other:
-        `map`, or that of a pool of threads.
+        ``spread`` maps a function over independent groups: `map`, or that of a pool of threads.
         """
         if not all([*spread(lambda group: self._finish_epoch(group, paused), self._groups)]):
             return False
@@ -208,8 +197,6 @@ class Training(ABC):
         """Return the members whose networks a state has, ascending."""
         return [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
 
-    # --- what networks of a kind do -------------------------------------------------------------
-
     @abstractmethod
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
         """Return the groups (`Group`) of these members, at initialisation."""
@@ -222,21 +209,18 @@ class Training(ABC):
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
-    # --- divergence -----------------------------------------------------------------------------
-
     def _lost(self) -> NDArray[np.bool_]:
         """Return which members have diverged by the epoch that was just evaluated."""
         losses = self.metrics["train_loss"]
         loss, peak = losses[self.epoch], self._peak_loss.numpy(force=True)
         limit = GROWTH * np.maximum(losses[0], self._zero_loss)
         lost: NDArray[np.bool_] = ~(np.isfinite(loss) & np.isfinite(peak)) | (peak > limit)
-        if self._evaluates_as_trained:
+        if self._evaluates_as_trained():
             lost |= (loss > limit) | (self._varied & ~self._varies)
         return lost
 
-    @property
     def _evaluates_as_trained(self) -> bool:
-        """Whether evaluations show the network as its steps see it, in full precision."""
+        """Return whether evaluations show the network as its steps see it, in full precision."""
         return True
 
     def _drop_diverged(self) -> None:
@@ -254,8 +238,6 @@ class Training(ABC):
         loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
         numbers = torch.as_tensor(group.numbers, device=loss.device)
         self._peak_loss[numbers] = torch.maximum(self._peak_loss[numbers], loss)
-
-    # --- one epoch of a group -------------------------------------------------------------------
 
     def _finish_epoch(self, group: Group, paused: Callable[[], bool]) -> bool:
         if self.epoch:

@@ -52,8 +52,7 @@ def gradient_products(
 
     With ``other``, the same architecture at other weights, the second gradient is taken there.
     """
-    for products in _products(net, x, other):
-        yield torch.diag(products) if products.ndim == 1 else products
+    return (torch.diag(p) if p.ndim == 1 else p for p in _products(net, x, other))
 
 
 @torch.no_grad()
@@ -94,7 +93,7 @@ def _products(
 
 
 def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Return scale · a b (m, m), which is known to be symmetric, from its upper half."""
+    """Return scale · a b (m, m), a symmetric matrix, from its upper half."""
     m = len(a)
     if m < 2 * TILE:
         return product(a, b, scale)

@@ -39,11 +39,9 @@ class CheckpointSettings:
     checkpoints: Path | None = option(
         "folder for checkpoints; without one none are made", type=Path, default=None
     )
-    checkpoint_minutes: float = option(
-        "time between checkpoints", type=positive_number, default=5.0
-    )
+    checkpoint_minutes: float = option("between checkpoints", type=positive_number, default=5.0)
     checkpoint_epochs: int | None = option(
-        "epochs between checkpoints", type=positive_integer, default=None
+        "between checkpoints", type=positive_integer, default=None
     )
 
 
@@ -90,9 +88,11 @@ class TrainingCheckpoints:
                 continue
             return True
         # The name of what is being written begins with a dot.
-        if others := {*self._folder.glob("[!.]*.npz")} - {*usable}:
-            newest = max(others, key=_modified)
-            log.info("checkpoints are not used, training starts afresh: %s", self._reason(newest))
+        others = {*self._folder.glob("[!.]*.npz")} - {*usable}
+        with suppress(FileNotFoundError):  # another job has just deleted one
+            if newest := max(others, key=lambda path: path.stat().st_mtime, default=None):
+                reason = self._reason(newest)
+                log.info("checkpoints are not used, training starts afresh: %s", reason)
         return False
 
     def forget(self) -> None:
@@ -117,15 +117,7 @@ class TrainingCheckpoints:
         return f"{path.name} was made with other {', other '.join(filter(None, reasons))}"
 
 
-def _modified(path: Path) -> float:
-    """Return the time of a file's last change, or 0 if another job has just deleted it."""
-    with suppress(FileNotFoundError):
-        return path.stat().st_mtime
-    return 0.0
-
-
 def _difference(name: str, then: Any, now: Any) -> str | None:
-    """Return the name of what differs, with its parts where it has some."""
     if then == now:
         return None
     if not isinstance(now, dict) or not isinstance(then, dict):

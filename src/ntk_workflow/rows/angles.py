@@ -1,8 +1,7 @@
-"""Rows of smallest angles: their option, and the row of the table of one cell."""
+"""Rows of smallest angles: the row of the table of one cell."""
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,6 @@ from ntk_conditioning.angles.pairs import MinAngle
 from ntk_workflow.cli import logger
 
 log = logger(__file__)
-
-
-def duplicates_argument(parser: argparse.ArgumentParser) -> None:
-    """Add whether equal samples count."""
-    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
 
 
 def angle_rows(result: MinAngle, x: NDArray[np.float64]) -> list[dict[str, Any]]:

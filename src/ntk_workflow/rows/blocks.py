@@ -67,12 +67,7 @@ def memory_budget(args: argparse.Namespace) -> MemoryBudget:
 def block_rows(
     args: argparse.Namespace, kernel: BlockKernel, x: NDArray[np.float64], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the spectra table for each block of the samples ``x`` (n, d).
-
-    Raises:
-        BlockError: if the samples do not hold the blocks.
-        NotEnoughMemoryError: if the memory does not hold the kernel of one.
-    """
+    """Yield a row of the spectra table for each block of the samples ``x`` (n, d)."""
     rng = generator(seed, "blocks")
     chosen = draw_blocks(len(x), size=args.kernel_size, count=args.blocks, generator=rng)
     log.info("%d blocks of %d samples, %d inputs", len(chosen), len(chosen[0]), x.shape[1])

@@ -41,13 +41,9 @@ def write_depths(
     *,
     program: str,
 ) -> None:
-    """Write a row, seed by seed; ``compute`` returns the rows of a cell and its samples (n, d).
-
-    Raises:
-        UsageError: if there are neither one nor as many files of data as seeds, or a cell twice.
-    """
-    width = args.width or "infinite"
-    log.info("device %s, %s, width %s, depths %s", args.device, args.dtype, width, args.depths)
+    """Write a row, seed by seed; ``compute`` returns the rows of a cell and its samples (n, d)."""
+    width, depths = args.width or "infinite", " ".join(map(str, args.depths))
+    log.info("device %s, %s, width %s, depths %s", args.device, args.dtype, width, depths)
     data, seeds = args.data, args.seeds
     if len(data) not in (1, len(seeds)):
         problem = f"{len(data)} files of data for {len(seeds)} seeds"

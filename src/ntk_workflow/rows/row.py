@@ -43,9 +43,6 @@ def write_row(
     """Write the rows of the table that ``compute`` returns of every cell, for a ``program`` (file).
 
     The file is the same whatever the order of the cells, and whichever had a checkpoint.
-
-    Raises:
-        UsageError: if a cell is there twice.
     """
     if len({cell.place for cell in cells}) < len(cells):
         raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")

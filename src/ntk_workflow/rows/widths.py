@@ -72,12 +72,7 @@ def write_widths(
     *,
     program: str,
 ) -> None:
-    """Write a row, width by width; ``compute`` returns the rows of a network.
-
-    Raises:
-        SubsetError: if the dataset has not so many samples of two classes.
-        UsageError: if a cell is there twice.
-    """
+    """Write a row, width by width; ``compute`` returns the rows of a network."""
     activation, device = load_activation(args), torch_device(args)
     data, stream = load_prepared(args.data), seed_stream(args.sample_seed)
     wanted = {"classes": args.classes, "generator": stream}

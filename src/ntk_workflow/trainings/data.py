@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_workflow.cli import HOW_TO_PREPARE, UsageError
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
-
-
-class LabelError(UserError):
-    """A dataset has no labels, or a test set has classes of its own."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +46,6 @@ def training_samples(
     """Return the training samples of every seed, and the labels of the classes.
 
     Classes are those of the whole dataset, so that a draw that lacks one has as many.
-
-    Raises:
-        LabelError: if the dataset has no labels.
-        SubsetError: if there are not so many samples.
     """
     remedy = ", and training needs them; name a labelled one"
     data, y = _labelled(path, settings, remedy=remedy)
@@ -72,12 +63,7 @@ def training_samples(
 def labelled_samples(
     path: Path, test: Path | None, dataset: str, settings: TrainingSettings
 ) -> LabelledSamples:
-    """Return the samples of prepared datasets; without a ``test`` set, some may be held out.
-
-    Raises:
-        LabelError: as `training_samples`, or if the test set has no labels or unknown ones.
-        SubsetError: if there are not so many samples.
-    """
+    """Return the samples of prepared datasets; without a ``test`` set, some may be held out."""
     if test and settings.test_share:
         raise UsageError("--test and --test-share exclude each other; give one of them")
     samples, labels = training_samples(path, dataset, settings)
@@ -90,7 +76,7 @@ def labelled_samples(
     data, y = _labelled(test, settings, like=path, remedy="; leave the test set out")
     unknown = np.setdiff1d(y, labels)
     if len(unknown):
-        raise LabelError(f"{test} has label {unknown[0]}, which no sample of {path} has")
+        raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
     tested = replace(data, y=np.searchsorted(labels, y))
     return LabelledSamples(samples, dict.fromkeys(samples, tested), len(labels))
 
@@ -106,7 +92,7 @@ def _labelled(
     """
     data = load_prepared(path, like=like, hint=HOW_TO_PREPARE)
     if data.y is None:
-        raise LabelError(f"{path} has no labels{remedy}")
+        raise UsageError(f"{path} has no labels{remedy}")
     if settings.input_scale == "fan_in":
         return replace(data, x=data.x * math.sqrt(2 / data.x.shape[1])), data.y
     return data, data.y

@@ -59,11 +59,7 @@ class Interruption:
 
 
 def train(
-    ensemble: Training,
-    checkpoints: TrainingCheckpoints | None,
-    *,
-    threads: int,
-    tf32: bool = False,
+    ensemble: Training, checkpoints: TrainingCheckpoints | None, *, threads: int, tf32: bool = False
 ) -> int | None:
     """Train to the end and return None, or the number of the signal that stopped it."""
     if checkpoints and checkpoints.restore(ensemble):
@@ -116,7 +112,6 @@ def _spread(
 
 
 def _log_divergence(ensemble: Training) -> None:
-    """Log the networks that have just diverged."""
     epoch = ensemble.epoch - 1
     for number in np.flatnonzero(ensemble.diverged == epoch):
         member = ensemble.members[number]
@@ -124,7 +119,7 @@ def _log_divergence(ensemble: Training) -> None:
 
 
 def _lowest_loss(ensemble: Training) -> float:
-    """Return the lowest training loss of the last epoch that was evaluated."""
+    # of the last epoch that was evaluated
     known = ensemble.metrics["train_loss"]
     last = known[np.isfinite(known).any(axis=1)]
     return float(np.nanmin(last[-1])) if len(last) else float("nan")

@@ -22,7 +22,7 @@ from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import Member, Part, Training
+from ntk_conditioning.training.trainer import Member, Part
 from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -73,11 +73,6 @@ def modules(
     )
 
 
-def missing(ensemble: Training, number: int) -> list[int]:
-    """Return the epochs without a training loss."""
-    return np.flatnonzero(np.isnan(ensemble.metrics["train_loss"][:, number])).tolist()
-
-
 # --- growth ---------------------------------------------------------------------------------------
 
 
@@ -86,20 +81,13 @@ def test_a_network_that_explodes_and_then_dies_has_diverged(together):
     """Its last loss is finite, and lower than the first."""
     ensemble = finish(mlp([DEAD, HEALTHY], together=together))
     assert ensemble.diverged.tolist() == [2, -1]
-    assert missing(ensemble, 0) == [*range(2, 13)]
-    assert missing(ensemble, 1) == []
+    known = np.isfinite(ensemble.metrics["train_loss"]).T.tolist()
+    assert known == [[True] * 2 + [False] * 11, [True] * 13]
     np.testing.assert_allclose(
         ensemble.metrics["train_loss"][:, 1],
         finish(mlp([HEALTHY])).metrics["train_loss"][:, 0],
         rtol=1e-4 if together else 0,
     )
-
-
-def test_modules_that_explode_and_come_back_have_diverged():
-    """At the rate 10 the losses would be 2.35, 6.29, 6.5e4, …, 2.70."""
-    ensemble = finish(modules([10.0, 0.1]))
-    assert ensemble.diverged.tolist() == [2, -1]
-    assert missing(ensemble, 0) == [*range(2, 13)]
 
 
 def test_an_explosion_in_the_last_step_is_seen():

@@ -187,10 +187,10 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
     seldom = finish(make(epochs=5, evaluate_every=2, together=together))
     measured = [0, 2, 4, 5]
     for name in METRICS:
-        found, expected = seldom.metrics[name], often.metrics[name]
-        np.testing.assert_allclose(found[measured], expected[measured], rtol=1e-14, atol=0)
+        values, expected = seldom.metrics[name], often.metrics[name]
+        np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
-        assert np.flatnonzero(np.isfinite(found).all(axis=1)).tolist() == [*known]
+        assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
 
 
 # --- members by themselves ------------------------------------------------------------------------

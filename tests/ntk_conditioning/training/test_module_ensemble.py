@@ -105,10 +105,10 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
             optimizer.step()
         schedule.step()
         ensemble.advance()
-        found = {name: values[epoch, 0] for name, values in ensemble.metrics.items()}
+        result = {name: values[epoch, 0] for name, values in ensemble.metrics.items()}
         expected = mean_loss(slice(None)).item()
-        assert found["train_loss"] == pytest.approx(expected, rel=1e-12)
-        assert found["gradient_norm"] == pytest.approx(norm, rel=1e-10)
+        assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
+        assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
 
 
 def test_networks_learn_samples_by_heart():
@@ -147,9 +147,9 @@ def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
 def test_crops_and_mirror_images_are_those_of_a_loop():
     x = part(0, 40).x
     moves = draw_moves(3, 2, 40)
-    found = crop_flip(x, torch.from_numpy(moves))
+    result = crop_flip(x, torch.from_numpy(moves))
     padded = np.pad(x.numpy(), ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
-    for image, framed, (top, left, mirrored) in zip(found.numpy(), padded, moves, strict=True):
+    for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
         expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,28 +17,12 @@ PROPERTIES = yaml.safe_load(SCHEMA.read_text())["$defs"]["experiment"]["properti
 JOB = ["--data=a.npz", "--experiment=e", "--dataset=d", "--activation=relu", "--depth=2"]
 
 #: Everything but the defaults.
-OTHER = TrainingSettings(
-    width=7,
-    seeds=(3, 4),
-    samples=20,
-    input_scale="fan_in",
-    loss="square",
-    outputs="scalar",
-    learning_rates=(0.1, 1e-7),
-    batch_size="all",
-    epochs=5,
-    evaluate_every=2,
-    dtype="float32",
-    tf32=True,
-    test_share=0.25,
-    momentum=0.9,
-    weight_decay=1e-4,
-    decay_at=(1, 3),
-    decay_factor=0.5,
-    augmentation="crop_flip",
-    mixed_precision=True,
-    image=(4, 3, 2),
-)
+VALUES: dict[str, Any] = {"width": 7, "seeds": (3, 4), "samples": 20, "input_scale": "fan_in"}
+VALUES |= {"loss": "square", "outputs": "scalar", "learning_rates": (0.1, 1e-7), "tf32": True}
+VALUES |= {"batch_size": "all", "epochs": 5, "evaluate_every": 2, "test_share": 0.25}
+VALUES |= {"momentum": 0.9, "weight_decay": 1e-4, "decay_at": (1, 3), "decay_factor": 0.5}
+VALUES |= {"augmentation": "crop_flip", "mixed_precision": True, "image": (4, 3, 2)}
+OTHER = TrainingSettings(**VALUES)
 
 
 def test_options_are_read_back():
