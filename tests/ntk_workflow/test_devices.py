@@ -244,19 +244,15 @@ def used(folder: Path) -> set[str]:
 
 
 def test_jobs_never_share_a_gpu_and_all_of_them_get_one(tmp_path, start):
-    jobs = [start("0", "GPU-5b", "MIG-1/2/0") for _ in range(5)]
-    everything = {"used-0", "used-GPU-5b", "used-MIG-1_2_0"}
-    wait_until(lambda: used(tmp_path) == everything, within=60)
-    assert [job.poll() for job in jobs] == [None] * 5
+    jobs = [start("0", "MIG-1/2/0") for _ in range(4)]
+    wait_until(lambda: used(tmp_path) == {"used-0", "used-MIG-1_2_0"}, within=60)
+    assert [job.poll() for job in jobs] == [None] * 4
     (tmp_path / "go").touch()
     logs = [job.communicate(timeout=60)[1] for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * 5, logs
+    assert [job.returncode for job in jobs] == [0] * 4, logs
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_job_that_is_killed_leaves_its_gpu_to_the_next_which_reports_its_wait(
-    tmp_path, start, number
-):
+def test_a_job_that_is_killed_leaves_its_gpu_to_the_next_which_reports_its_wait(tmp_path, start):
     first = start("0")
     wait_until(lambda: used(tmp_path) == {"used-0"}, within=60)
     second = start("0", report=0.05)
@@ -264,8 +260,8 @@ def test_a_job_that_is_killed_leaves_its_gpu_to_the_next_which_reports_its_wait(
     waiting = [second.stderr.readline() for _ in range(3)]
     assert waiting == ["all GPUs are taken (0): waiting for one\n"] * 3
     (tmp_path / "used-0").unlink()
-    first.send_signal(number)
-    assert first.wait(timeout=20) == -number
+    first.kill()
+    assert first.wait(timeout=20) == -signal.SIGKILL
     wait_until(lambda: used(tmp_path) == {"used-0"}, within=60)
     (tmp_path / "go").touch()
     assert second.communicate(timeout=20)[1].splitlines()[-1] == "GPU 0 of 0"

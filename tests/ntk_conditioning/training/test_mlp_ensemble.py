@@ -30,9 +30,9 @@ from tests.trainings import after, assert_same, finish
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 METRICS = Ensemble.METRICS
-CROSS_ENTROPY, SQUARE, SCALAR = LOSSES = (
-    *(("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")),
-)
+CROSS_ENTROPY, SQUARE = ("cross_entropy", "classes"), ("square", "classes")
+SCALAR = ("square", "scalar")
+LOSSES = (CROSS_ENTROPY, SQUARE, SCALAR)
 #: Two seeds with three rates each.
 MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
 DIVERGES = Member(5, 1e6)
