@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import torch
 
@@ -33,8 +34,9 @@ MOST_SAMPLES = 1024
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = training_parser(__doc__, KernelSettings).parse_args(argv)
-    activation = load_activation(args)
     point, settings = from_arguments(Point, args), from_arguments(KernelSettings, args)
+    size: dict[str, Any] = {"depth": point.depth, "width": settings.width}
+    size["activation"] = load_activation(args)
     rows = []
     log.info("device cpu, float64, depth %d, width %d", point.depth, settings.width)
     for seed, samples in training_samples(args.data, point.dataset, settings)[0].items():
@@ -42,31 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         n = min(n_train, MOST_SAMPLES)
         chosen = generator(seed, "blocks").permutation(n_train)[:n]
         x = torch.from_numpy(samples.x[chosen])
-        mlp = init_mlp(
-            d,
-            depth=point.depth,
-            width=settings.width,
-            activation=activation,
-            generator=generator(seed, "init"),
-        )
+        mlp = init_mlp(d, **size, generator=generator(seed, "init"))
         if is_linear(mlp):
             spectrum = conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
         else:
             spectrum = conditioning(empirical.ntk(mlp, x).numpy())
-        rows.append(
-            {
-                **asdict(point),
-                "seed": seed,
-                "width": settings.width,
-                "n": n,
-                "n_train": n_train,
-                "lambda_max": spectrum.lambda_max,
-                "lambda_min": spectrum.lambda_min if spectrum.kappa else None,
-                "kappa": spectrum.kappa,
-                "critical_learning_rate": 2 * n / spectrum.lambda_max,
-            }
-        )
-        log.info("seed %d: critical learning rate %.4g", seed, rows[-1]["critical_learning_rate"])
+        critical = 2 * n / spectrum.lambda_max
+        row = asdict(point) | {"seed": seed, "width": settings.width, "n": n, "n_train": n_train}
+        row |= {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+        row["lambda_min"] = spectrum.lambda_min if spectrum.kappa else None
+        rows.append(row | {"critical_learning_rate": critical})
+        log.info("seed %d: critical learning rate %.4g", seed, critical)
     tables.write(args.output, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, rows))
     return 0
 

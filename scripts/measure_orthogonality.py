@@ -12,34 +12,26 @@ from typing import Any
 
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.transition.gradients import layer_angles
-from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import run_main
-from ntk_workflow.rows.networks import study_of, study_parser, width_cells
-from ntk_workflow.rows.row import checkpoints_of, write_row
+from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     args = study_parser(__doc__).parse_args(argv)
-    study = study_of(args)
 
-    def compute(cell: Cell) -> Iterator[dict[str, Any]]:
-        network = study.network(cell)
-        descent = study.descend(network)
-        moments = (
+    def compute(network: Network) -> Iterator[dict[str, Any]]:
+        descent, n = network.descent, len(network.x)
+        for trained, steps, loss, net in (
             (False, 0, descent.loss_before, network.net),
             (True, args.steps, descent.loss_after, descent.trained),
-        )
-        common = {**network.labels, "n": len(network.x), "d": network.net.fan_ins[0]}
-        for trained, steps, loss, net in moments:
+        ):
             for angles in layer_angles(net, network.x):
                 columns = asdict(angles)
                 columns["layer_width"] = columns.pop("width")
-                yield common | columns | {"trained": trained, "steps": steps, "loss": loss}
+                yield columns | {"n": n, "trained": trained, "steps": steps, "loss": loss}
 
-    cells = width_cells(args.data, args.widths, args.seeds)
-    kept = checkpoints_of(args, program=__file__)
-    write_row(args.output, ORTHOGONALITY, cells, compute, checkpoints=kept)
+    write_widths(args, ORTHOGONALITY, compute, program=__file__)
     return 0
 
 

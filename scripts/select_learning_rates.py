@@ -21,34 +21,29 @@ log = logger(__file__)
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument("--training", type=Path, required=True, help="table of training curves")
-    parser.add_argument("--kernels", type=Path, required=True, help="table of training kernels")
-    parser.add_argument(
-        "--criterion", choices=get_args(Criterion), required=True, help="what makes a rate the best"
-    )
-    parser.add_argument(
-        "--loss-level", type=positive_number, required=True, help="loss by which speed is measured"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    add = parser.add_argument
+    add("--training", type=Path, required=True, help="table of training curves")
+    add("--kernels", type=Path, required=True, help="table of training kernels")
+    help = "what makes a rate the best"
+    add("--criterion", choices=get_args(Criterion), required=True, help=help)
+    help = "loss by which speed is measured"
+    add("--loss-level", type=positive_number, required=True, help=help)
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     training = tables.read(args.training, TRAINING)
     kernels = tables.read(args.kernels, TRAINING_KERNELS)
-    rule = (args.criterion, args.loss_level)
     names = pc.unique(training["experiment"]).to_pylist()
-    chosen = select_rates(training, kernels, dict.fromkeys(names, rule))
-    for row in chosen.to_pylist():
+    rule = (args.criterion, args.loss_level)
+    best = select_rates(training, kernels, dict.fromkeys(names, rule))
+    for row in best.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
         if row["learning_rate"] is None:
             log.info("%s: no rate is good; try lower ones or more epochs", place)
         elif row["edge"] in ("lowest", "highest"):
-            log.info(
-                "%s: the best rate %g is the %s of its grid; widen it, or try learning_rates: auto",
-                place,
-                row["learning_rate"],
-                row["edge"],
-            )
-    tables.write(args.output, LEARNING_RATES, chosen)
+            rate = f"{row['learning_rate']:g} is the {row['edge']} of its grid"
+            log.info("%s: the best rate %s; widen it, or try learning_rates: auto", place, rate)
+    tables.write(args.output, LEARNING_RATES, best)
     return 0
 
 

@@ -20,12 +20,16 @@ from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
 from ntk_workflow.cli import limit_threads, run_main
 from ntk_workflow.cli_activations import load_activation_files
-from ntk_workflow.devices.device import device_argument, torch_device
+from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import add_arguments, from_arguments
-from ntk_workflow.trainings.curves import ensemble_rows
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.loop import train
-from ntk_workflow.trainings.networks import make_ensemble, turns, with_absolute_rates
+from ntk_workflow.trainings.networks import (
+    ensemble_rows,
+    make_ensemble,
+    turns,
+    with_absolute_rates,
+)
 from ntk_workflow.trainings.settings import Point, TrainingSettings, training_parser
 
 
@@ -40,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = with_absolute_rates(settings, point.model, args.kernel)
     samples = labelled_samples(args.data, args.test, point.dataset, settings)
     products = args.products or ("together" if device.type == "cuda" else "separate")
-    depends_on = {"device": device.type, "products": products} | asdict(point)
+    options = {"device": device.type, "products": products} | asdict(point)
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     rows: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
@@ -50,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         checkpoints = None
         if folder := saving.checkpoints:
             folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
-            common = origin(__file__, args.activation_file, depends_on | asdict(turn))
-            checkpoints = TrainingCheckpoints(folder, saving, common | {"files": files})
+            depends_on = origin(__file__, args.activation_file, options | asdict(turn))
+            checkpoints = TrainingCheckpoints(folder, saving, depends_on | {"files": files})
             finished.append(checkpoints)
         stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
         if stopped is not None:
@@ -72,11 +76,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test", type=Path, help="prepared test samples (.npz)")
     add("--kernel", type=Path, help="table of the critical rates (.parquet)")
     device_argument(parser)
-    add(
-        "--products",
-        choices=["separate", "together"],
-        help="of the networks of mlp; by default together on a GPU and separate on a CPU",
-    )
+    help = "of the networks of mlp; by default together on a GPU and separate on a CPU"
+    add("--products", choices=["separate", "together"], help=help)
     add_arguments(parser, CheckpointSettings)
     return parser.parse_args(argv)
 

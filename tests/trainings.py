@@ -12,7 +12,7 @@ import numpy as np
 
 from ntk_conditioning.training.trainer import Training
 
-T = TypeVar("T", bound=Training[Any])
+T = TypeVar("T", bound=Training)
 
 
 def finish(ensemble: T, spread: Callable[..., Iterable[bool]] = map) -> T:
@@ -21,9 +21,9 @@ def finish(ensemble: T, spread: Callable[..., Iterable[bool]] = map) -> T:
     return ensemble
 
 
-def after(asked: int) -> Callable[[], bool]:
+def after(steps: int) -> Callable[[], bool]:
     """Return a question that is answered with no so many times, and then with yes."""
-    answers = iter([False] * asked)
+    answers = iter([False] * steps)
     return lambda: next(answers, True)
 
 

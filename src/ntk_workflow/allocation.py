@@ -13,20 +13,14 @@ SNAKEMAKE = 10**9
 
 
 def cores(environ: Mapping[str, str]) -> int:
-    """Return the cores that this process may use: the fewest that anyone tells.
+    """Return the cores that this process may use: the least of all limits.
 
-    Those are the cores that it is bound to, and Slurm's numbers in ``environ`` where they are set
-    (the tasks of a job array, as Snakemake starts them, have none).
+    Those are the cores that it is bound to (macOS binds no process), and Slurm's numbers in
+    ``environ`` where they are set (the tasks of a job array have none).
     """
-    told = [environ.get(name, "") for name in SLURM_CORES]
-    numbers = [int(text) for text in told if text.isdecimal()]
-    return min([_bound_to(), *filter(None, numbers)])
-
-
-def _bound_to() -> int:
-    if not hasattr(os, "sched_getaffinity"):  # macOS binds no process
-        return os.cpu_count() or 1
-    return len(os.sched_getaffinity(0))
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    granted = [environ.get(name, "") for name in SLURM_CORES]
+    return min([bound or 1, *(int(n) for n in granted if n.isdecimal() and int(n))])
 
 
 def granted_bytes(environ: Mapping[str, str]) -> list[int]:

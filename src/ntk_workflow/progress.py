@@ -5,22 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from tqdm import tqdm
-
-
-class _Lines:
-    """A file for tqdm that writes what it prints to a log."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-
-    def write(self, text: str) -> None:
-        if line := text.strip():
-            self._log.info("%s", line)
-
-    def flush(self) -> None: ...
 
 
 def progress(
@@ -41,14 +29,12 @@ def progress(
     line = "{n_fmt} of {total_fmt} {unit}s{postfix}, {remaining} left"
     if total is None and not hasattr(items, "__len__"):
         line = "{n_fmt} {unit}s{postfix}, {rate_fmt}"
-    return tqdm(
-        items,
-        **known,
-        file=_Lines(log),
-        bar_format=line,
-        mininterval=60,
-        miniters=1,
-        delay=60,  # no line for work of seconds
-        smoothing=0,
-        leave=False,
-    )
+
+    def write(text: str) -> None:
+        if text.strip():
+            log.info("%s", text.strip())
+
+    lines = SimpleNamespace(write=write, flush=lambda: None)
+    # The delay: no line for work of seconds.
+    pace = {"mininterval": 60, "miniters": 1, "delay": 60, "smoothing": 0}
+    return tqdm(items, **known, **pace, file=lines, bar_format=line, leave=False)

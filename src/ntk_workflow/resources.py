@@ -361,7 +361,7 @@ def training(
     batch = n if settings.batch_size == "all" else min(n, settings.batch_size)
     classes = 1 if settings.outputs == "scalar" else classes or CLASSES
     itemsize, width, epochs = np.dtype(settings.dtype).itemsize, settings.width, settings.epochs
-    seeds, rates, n_test = len(settings.seeds), len(settings.rates.values), loaded // 5
+    seeds, rates, n_test = len(settings.seeds), len(settings.rates), loaded // 5
     networks, evaluations = seeds * rates, epochs // settings.evaluate_every + 1
     draws = seeds if n < loaded else 1
     kept = TORCH + 8 * d * 2 * (loaded + n_test)

@@ -33,7 +33,7 @@ from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.figures import captions
 from ntk_workflow.figures.parameters import from_words, to_words
-from tests import assemblies
+from tests import width_studies
 from tests.plans import Wildcards, plan_of
 from tests.rows import plain, write
 
@@ -209,18 +209,18 @@ def write_experiments(
     assert not run_claim_experiments.main([*sizes, "--seeds", *map(str, seeds), output])
 
 
-def write_assemblies(
+def write_studies(
     folder: Path, names: Mapping[str, Sequence[str]], *, widths: list[int], sigmas: list[str]
 ) -> dict[str, Any]:
-    """Write the tables of small studies of assemblies of neurons; return their parameters."""
-    data = assemblies.archive(folder)
-    hidden = {name: {"hidden": layers} for name, layers in assemblies.HIDDEN.items()}
+    """Write the tables of small studies of wide networks; return their parameters."""
+    data = width_studies.archive(folder)
+    hidden = {name: {"hidden": layers} for name, layers in width_studies.HIDDEN.items()}
     studies: dict[str, Any] = {"architectures": hidden}
     for study, architectures in names.items():
         for architecture, sigma in product(architectures, sigmas):
             network = {"architecture": architecture, "activation": sigma, "widths": widths}
-            assert not assemblies.measure(study, data, folder, **network)
-        assert not assemblies.aggregate(study, folder)
+            assert not width_studies.measure(study, data, folder, **network)
+        assert not width_studies.aggregate(study, folder)
         grid = {"architectures": architectures, "activations": sigmas, "widths": widths}
         studies[f"{study}_study"] = grid | {"datasets": ["tiny"], "radii": [1, 2]}
     return studies
@@ -266,7 +266,7 @@ def rich(folder: Path) -> dict[str, Any]:
     bounds = write_bounds(folder, dims=dims, activations=names, depths=[1, 8, 64, 512])
     studies = {"orthogonality": ["deep", "bottleneck"]}
     studies |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
-    grids = write_assemblies(folder, studies, widths=[4, 8, 16], sigmas=["tanh", "softplus"])
+    grids = write_studies(folder, studies, widths=[4, 8, 16], sigmas=["tanh", "softplus"])
     study = {**axes, "depths": grid["depths"]}
     return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
 
@@ -282,7 +282,7 @@ def poor(folder: Path) -> dict[str, Any]:
     axes = {"datasets": data, "activations": names}
     bounds = write_bounds(folder, dims={"own_data": 2}, activations=["relu"], depths=[1])
     studies = {"orthogonality": ["deep"], "linearity": ["deep"]}
-    grids = write_assemblies(folder, studies, widths=[4], sigmas=["relu"])
+    grids = write_studies(folder, studies, widths=[4], sigmas=["relu"])
     study = {**axes, "depths": [1]}
     return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
 

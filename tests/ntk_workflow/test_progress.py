@@ -42,17 +42,14 @@ def test_a_line_a_minute_with_the_time_that_is_left(clock, lines, capsys):
 
 
 def test_items_of_known_and_of_unknown_number(clock, lines):
+    for item in progress(range(50), unit="cell", log=LOG):
+        clock(item)
+    assert lines() == []  # work of seconds needs none
     for items in ([1, 2, 3], iter([1, 2, 3])):
         clock(0)
         for item in progress(items, unit="cell", log=LOG):
             clock(item * 50)
     assert lines() == ["2 of 3 cells, 00:50 left", "2 cells, 50.00s/cell"]
-
-
-def test_work_of_seconds_needs_no_line(clock, lines):
-    for item in progress(range(50), unit="cell", log=LOG):
-        clock(item)
-    assert lines() == []
 
 
 def test_in_a_terminal_there_is_a_bar_instead(monkeypatch, capsys, lines):

@@ -96,24 +96,22 @@ def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
     whole, computed, reused = row(program, kept=False)
     assert (computed, reused) == (names(axis), [])
     assert row(program, values="3", seeds="32 1")[1:] == (names(axis, (3,)), [])
-    later, computed, reused = row(program, values="3 1", seeds="32 1")
-    assert (computed, reused) == (names(axis, (1,)), names(axis, (3,)))
-    again, *cells_of_it = row(program)
-    assert cells_of_it == [[], names(axis)]
-    assert whole == later == again
+    assert row(program, values="3 1", seeds="32 1") == (whole, names(axis, (1,)), names(axis, (3,)))
+    assert row(program) == (whole, [], names(axis))
     assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
 
 
 KILLED = """
 import os, signal, sys
 import compute_spectrum
+from ntk_workflow.rows import finite
 
-init = compute_spectrum.init_mlp
+init = finite.init_mlp
 def killed(*arguments, depth, **options):
     if depth == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return init(*arguments, depth=depth, **options)
-compute_spectrum.init_mlp = killed
+finite.init_mlp = killed
 compute_spectrum.main(sys.argv[1:])
 """
 
@@ -137,15 +135,12 @@ def test_a_depth_or_a_seed_more_computes_only_its_cells(row):
     row()
     assert row(values="1 2 3")[1:] == (names("depth", (2,)), ALL)
     assert row(seeds="7 1 32")[1:] == (names("depth", seeds=(7,)), ALL)
-    assert row(values="3", seeds="32")[1:] == ([], ["depth 3, seed 32"])
 
 
 @pytest.mark.parametrize(
     ("program", "options", "kept"),
     [
-        ("spectrum", "--width 9", False),
         ("spectrum", "--blocks 2", False),
-        ("spectrum", "--full-spectrum-below 10", False),
         ("spectrum", "--activation relu", False),
         ("spectrum", "--memory-gb 50 --threads 2", True),
         ("min_angle", "--exclude-duplicates", False),
@@ -237,25 +232,23 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
         ("spectrum", "--data absent.npz", "absent.npz does not exist"),
         ("spectrum", "--depths -1", "argument --depths: -1 is negative"),
         ("spectrum", "--seeds none", "argument --seeds: 'none' is not a whole number"),
-        ("spectrum", "--memory-gb nan", "argument --memory-gb: nan is not a number above zero"),
         ("spectrum", "--memory-gb 0.001", "at most 0 samples fit, or 0 in float32"),
         ("spectrum", "--kernel-size 6 --blocks 4", "at most 3 fit"),
         ("infinite_spectrum", "--memory-gb 0.001", "at most 0 samples fit: lower kernel_size"),
         ("min_angle", "--device cuda", "--device cuda: torch sees no GPU here"),
         ("orthogonality", "--classes 0 7", "are not two of its labels, which are 0 to 2"),
         ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
-        ("orthogonality", "--activation tahn", "did you mean 'tanh'"),
         ("orthogonality", "--hidden m k", "--hidden"),
         ("orthogonality", "--step-size 1e300 --steps 9", "diverged in step"),
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
     ],
 )
-@pytest.mark.parametrize("checkpoints", ["", "--checkpoints kept"])
-def test_a_mistake_is_one_line(program, options, problem, checkpoints, folder, monkeypatch, capsys):
+def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     write_samples(folder / "unlabelled.npz", labels=False)
-    given = arguments(folder, program, f"{options} {checkpoints}", values="1 3", seeds="1 2")
+    options += " --checkpoints kept"
+    given = arguments(folder, program, options, values="1 3", seeds="1 2")
     assert PROGRAMS[program][0](given) == 2
     lines = capsys.readouterr().err.splitlines()
     assert problem in lines[-1]

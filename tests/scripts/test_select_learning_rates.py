@@ -56,42 +56,34 @@ def arguments(folder: Path, **options: Any) -> list[str]:
     return [word for name, value in (given | options).items() for word in (f"--{name}", str(value))]
 
 
+EDGES = [
+    f"the best rate {edge} of its grid; widen it, or try learning_rates: auto"
+    for edge in ("0.05 is the lowest", "0.2 is the highest")
+]
+NONE = "no rate is good; try lower ones or more epochs"
+
+
 @pytest.mark.parametrize(
     ("criterion", "rates", "advice"),
     [
-        (
-            "final_loss",
-            {0: 0.05, 2: 0.2},
-            {
-                0: "the best rate 0.05 is the lowest of its grid; widen it, or try "
-                "learning_rates: auto",
-                2: "the best rate 0.2 is the highest of its grid; widen it, or try "
-                "learning_rates: auto",
-            },
-        ),
-        (
-            "epochs_to_loss",
-            {0: None, 2: None},
-            dict.fromkeys((0, 2), "no rate is good; try lower ones or more epochs"),
-        ),
+        ("final_loss", [0.05, 0.2], EDGES),
+        ("epochs_to_loss", [None, None], [NONE, NONE]),
     ],
 )
 def test_best_rates_are_written_and_edges_are_logged(folder, capsys, criterion, rates, advice):
     assert select_learning_rates.main(arguments(folder, criterion=criterion)) == 0
     logged = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    found = tables.read(folder / "learning_rates.parquet", LEARNING_RATES).to_pylist()
-    assert {row["depth"]: row["learning_rate"] for row in found} == rates
-    place = "fig3/tiny/mlp/relu/depth"
-    assert logged == [f"{place}-{depth}: {line}" for depth, line in advice.items()]
+    best = tables.read(folder / "learning_rates.parquet", LEARNING_RATES).to_pylist()
+    assert [row["learning_rate"] for row in best] == rates
+    places = [f"fig3/tiny/mlp/relu/depth-{depth}" for depth in LOSSES]
+    assert logged == [f"{place}: {line}" for place, line in zip(places, advice, strict=True)]
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"training": "absent.parquet"}, "absent.parquet: no such table"),
         ({"kernels": "absent.parquet"}, "absent.parquet: no such table"),
         ({"criterion": "speed"}, "argument --criterion: invalid choice: 'speed'"),
-        ({"loss-level": 0}, "argument --loss-level: 0 is not a number above zero"),
         ({"criterion": "test_accuracy"}, "fig3/tiny/mlp/relu/0: no test samples"),
     ],
 )

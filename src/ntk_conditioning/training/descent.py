@@ -1,23 +1,43 @@
-"""How networks descend: for how long, in which steps, and what goes beyond plain gradient descent.
-
-Nothing here imports torch: a workflow reads it before it starts anything.
-"""
+"""How networks descend. Without torch: a workflow reads this before it starts anything."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 Augmentation = Literal["none", "crop_flip"]
+
+#: Multiples of the critical learning rate, 2 / λ_max for the mean square loss, by loss. With a
+#: cross-entropy far higher rates are stable: the curvature of softmax falls to zero as samples are
+#: decided.
+AUTO_RATES = {
+    "square": (0.125, 0.25, 0.5, 1.0),
+    "cross_entropy": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0),
+}
+DIGITS = 3
+
+
+def rounded_down(rate: float) -> float:
+    """Return a multiple of the critical rate, rounded down to three digits.
+
+    So it is the same on every machine, whatever the last digits of an eigenvalue, and half the
+    critical rate is never above 1 / lambda_max.
+
+    >>> rounded_down(0.00617839)
+    0.00617
+    """
+    places = DIGITS - 1 - math.floor(math.log10(rate))
+    # an exact decimal number stays what it is, though the product may lie just below it
+    return round(math.floor(rate * 10.0**places * (1 + 1e-12)) / 10.0**places, places)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
-    Networks are evaluated at the start, at the end of every ``evaluate_every`` epochs and of the
-    last one.
+    Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end.
 
     >>> Course(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
@@ -27,14 +47,10 @@ class Course:
     batch_size: int | Literal["all"] = "all"
     evaluate_every: int = 1
 
-    def evaluates(self, epoch: int) -> bool:
-        """Return whether networks are evaluated at the end of an epoch."""
-        return epoch % self.evaluate_every == 0 or epoch == self.epochs
-
     @property
     def evaluated(self) -> list[int]:
         """The epochs at whose end networks are evaluated."""
-        return [*filter(self.evaluates, range(self.epochs + 1))]
+        return [*range(0, self.epochs, self.evaluate_every), self.epochs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +71,8 @@ class Descent(Course):
     @property
     def plain(self) -> bool:
         """Whether this is plain gradient descent."""
-        return all(getattr(self, each.name) == each.default for each in fields(Descent)[_PLAIN:])
+        return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
-
-_PLAIN = len(fields(Course))
 
 #: What means nothing to networks that are trained by plain gradient descent.
-BEYOND_PLAIN = tuple(each.name for each in fields(Descent)[_PLAIN:])
+BEYOND_PLAIN = tuple(Descent.__annotations__)

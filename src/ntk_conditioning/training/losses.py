@@ -1,13 +1,12 @@
 """Losses of classifiers, with the gradients that training needs.
 
-A class k is meant by its code, a vector of as many numbers as the network has outputs: the k-th
-unit vector, or for a network of one output a number from -1 to 1. Outputs are (..., n, c), labels
-(..., n) from 0 on.
+A class k has a code, a vector of as many numbers as the network has outputs: the k-th unit vector,
+or for a network of one output a number from -1 to 1. Outputs f are (..., n, c), labels (..., n)
+from 0 on.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,59 +24,38 @@ class LossError(UserError):
 
 
 @dataclass(frozen=True)
-class Loss(ABC):
-    """A loss of the outputs for one sample; ``codes`` (k, c) are what the k classes stand for."""
+class Loss:
+    """A loss of one sample's outputs; ``codes`` (k, c) are those of the k classes.
+
+    It is -log softmax(f)_y (``softmax``) or |f - code of y|² / 2, whose Hessian in the outputs is
+    the identity.
+    """
 
     codes: Tensor
+    softmax: bool
 
     @property
     def outputs(self) -> int:
         """The number c of outputs that it takes."""
         return self.codes.shape[1]
 
-    @abstractmethod
     def values(self, f: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of every sample (..., n)."""
+        if self.softmax:
+            return -f.log_softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
+        return (f - self.codes[labels]).square().sum(-1) / 2
 
-    @abstractmethod
     def gradient(self, f: Tensor, labels: Tensor) -> Tensor:
         """Return the derivative (..., n, c) of every sample's loss by its outputs."""
+        if self.softmax:
+            right = labels[..., None]
+            return f.softmax(-1).scatter_add_(-1, right, -f.new_ones(right.shape))
+        return f - self.codes[labels]
 
     def predictions(self, f: Tensor) -> Tensor:
         """Return the class (..., n) whose code is closest to the outputs."""
         # |f - code|² without the square of f, which is the same for all codes
         return (f @ self.codes.T - self.codes.square().sum(1) / 2).argmax(-1)
-
-
-class CrossEntropy(Loss):
-    """-log softmax(f)_y.
-
-    >>> f, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
-    >>> CrossEntropy(torch.eye(2)).gradient(f, labels).tolist()
-    [[0.5, -0.5]]
-    """
-
-    def values(self, f: Tensor, labels: Tensor) -> Tensor:
-        return -f.log_softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
-
-    def gradient(self, f: Tensor, labels: Tensor) -> Tensor:
-        wanted = labels[..., None]
-        return f.softmax(-1).scatter_add_(-1, wanted, -f.new_ones(wanted.shape))
-
-
-class Square(Loss):
-    """|f - code of y|² / 2, so that the Hessian in the outputs is the identity.
-
-    >>> f, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
-    >>> Square(torch.eye(2)).values(f, labels).tolist()
-    [0.125]
-    """
-
-    def values(self, f: Tensor, labels: Tensor) -> Tensor:
-        return (f - self.codes[labels]).square().sum(-1) / 2
-
-    def gradient(self, f: Tensor, labels: Tensor) -> Tensor:
-        return f - self.codes[labels]
 
 
 def make_loss(
@@ -98,12 +76,10 @@ def make_loss(
     """
     if classes < 2:
         raise LossError(f"the data have {classes} class; a classifier needs 2 or more")
+    if name == "cross_entropy" and outputs == "scalar":
+        raise LossError("cross_entropy needs an output for each class; set outputs to classes")
     if outputs == "classes":
         codes = torch.eye(classes, dtype=dtype, device=device)
     else:
         codes = torch.linspace(-1, 1, classes, dtype=dtype, device=device)[:, None]
-    if name == "square":
-        return Square(codes)
-    if outputs == "scalar":
-        raise LossError("cross_entropy needs an output for each class; set outputs to classes")
-    return CrossEntropy(codes)
+    return Loss(codes, softmax=name == "cross_entropy")

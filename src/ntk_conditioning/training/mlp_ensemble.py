@@ -28,7 +28,7 @@ from ntk_conditioning.networks.mlp import activate, draw_weights, product
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.trainer import EVALUATED, Arrays, Member, Part, Training, differ
+from ntk_conditioning.training.trainer import Group, Member, Part, Training
 
 #: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
 Weights = Sequence[Tensor]
@@ -43,24 +43,7 @@ class Architecture:
     activation: Activation
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Members whose products are computed together; ``weights`` (members, m_l, m_(l-1))."""
-
-    numbers: Sequence[int]
-    weights: Sequence[Tensor]
-
-    @property
-    def alone(self) -> bool:
-        return len(self.numbers) == 1
-
-    @property
-    def matrices(self) -> Sequence[Tensor]:
-        """The weights, of a single member without the axis for members."""
-        return [w[0] for w in self.weights] if self.alone else self.weights
-
-
-class Ensemble(Training[_Group]):
+class Ensemble(Training):
     """Networks of one `Architecture` in plain gradient descent, see `Training`.
 
     ``together`` says whether the products of all members are computed together.
@@ -77,68 +60,31 @@ class Ensemble(Training[_Group]):
         course: Course,
         together: bool = False,
     ) -> None:
+        self._architecture, self._together = architecture, together
         super().__init__(loss, members, train, test, course=course)
-        self._activation, self._together = architecture.activation, together
+
+    def _begin(self, numbers: Sequence[int]) -> list[Group]:
+        seeds = {number: self.members[number].seed for number in numbers}
+        size = {"depth": self._architecture.depth, "width": self._architecture.width}
+        d, c = self._like.shape[1], self._loss.outputs
         drawn = {
-            seed: [
-                weight.to(self._like)
-                for weight in draw_weights(
-                    self._like.shape[1],
-                    depth=architecture.depth,
-                    width=architecture.width,
-                    outputs=loss.outputs,
-                    generator=generator(seed, "init"),
-                )
-            ]
-            for seed in dict.fromkeys(member.seed for member in members)
+            seed: [*draw_weights(d, **size, outputs=c, generator=generator(seed, "init"))]
+            for seed in set(seeds.values())
         }
-        weights = zip(*(drawn[member.seed] for member in members), strict=True)
-        self._form_groups(range(len(members)), [torch.stack(layer) for layer in weights])
+        # Every matrix is a copy, so that it begins where it would if the member were the only one:
+        # a BLAS may round differently by a matrix's place in memory.
+        groups = []
+        for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
+            layers = zip(*(drawn[seeds[number]] for number in part), strict=True)
+            weights = [torch.stack(layer).to(self._like) for layer in layers]
+            groups.append(Group(part, {f"weights_{k}": w for k, w in enumerate(weights)}))
+        return groups
 
-    # --- groups ---------------------------------------------------------------------------------
-
-    def _form_groups(self, numbers: Sequence[int], weights: Sequence[Tensor]) -> None:
-        """Group members; ``weights`` have an axis for them in front."""
-        self._empty = [w[:0] for w in weights]
-        if self._together:
-            self._groups = [_Group(numbers, weights)] if len(numbers) else []
-            return
-        # Copies, so that every matrix begins where it would if the member were the only one: a
-        # BLAS may round differently by a matrix's place in memory.
-        self._groups = [
-            _Group([number], [w[k : k + 1].clone() for w in weights])
-            for k, number in enumerate(numbers)
-        ]
-
-    def _active(self) -> tuple[list[int], list[Tensor]]:
-        """Return the members that have not diverged, and their weights."""
-        numbers = [number for group in self._groups for number in group.numbers]
-        kept = [place for place, number in enumerate(numbers) if self.diverged[number] < 0]
-        layered = zip(self._empty, *(group.weights for group in self._groups), strict=True)
-        return [numbers[place] for place in kept], [torch.cat(layer)[kept] for layer in layered]
-
-    def _drop_diverged(self) -> None:
-        self._form_groups(*self._active())
-
-    def _weights(self) -> Arrays:
-        return {f"weights_{k}": w.numpy(force=True) for k, w in enumerate(self._active()[1])}
-
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {f"weights_{k}": w.shape[1:] for k, w in enumerate(self._empty)}
-
-    def _place(self, numbers: Sequence[int], state: Arrays) -> None:
-        weights = [torch.tensor(state[f"weights_{k}"]).to(w) for k, w in enumerate(self._empty)]
-        self._form_groups(numbers, weights)
-
-    # --- one epoch of a group -------------------------------------------------------------------
-
-    def _descend(
-        self, group: _Group, batches: Mapping[int, Sequence[Tensor | slice]], step: int
-    ) -> None:
+    def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
         x, y = self._gather(group, self._train, {s: batch[step] for s, batch in batches.items()})
         rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
         pace = (-rates / x.shape[-2]).to(x)
-        if not group.alone:
+        if len(rates) > 1:
             pace = pace[:, None, None]
 
         def pull(f: Tensor) -> Tensor:
@@ -146,53 +92,23 @@ class Ensemble(Training[_Group]):
             return self._loss.gradient(f, y).mul_(pace)
 
         last = step + 1 == self.steps_per_epoch
-        moved = descend(self._activation, group.matrices, x, pull, measure=last)
+        moved = descend(self._architecture.activation, _matrices(group), x, pull, measure=last)
         if moved is not None:
             norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
-    def _evaluate(self, group: _Group) -> None:
-        for name, parts in (("train", self._train), ("test", self._test)):
-            if parts is None:
-                continue
-            n = len(next(iter(parts.values())).x)
-            loss = correct = torch.zeros((), dtype=torch.float64)
-            first, varies = None, torch.zeros((), dtype=torch.bool)
-            for top in range(0, n, EVALUATED):
-                rows = dict.fromkeys(parts, slice(top, top + EVALUATED))
-                x, y = self._gather(group, parts, rows)
-                f = forward(self._activation, group.matrices, x)
-                loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
-                correct = (self._loss.predictions(f) == y).sum(-1) + correct
-                first = f[..., :1, :] if first is None else first
-                varies = differ(f, first) | varies
-            for metric, total in (("loss", loss), ("accuracy", correct)):
-                values = total.numpy(force=True) / n
-                self.metrics[f"{name}_{metric}"][self.epoch, group.numbers] = values
-            if name == "train":
-                self._varies[group.numbers] = varies.numpy(force=True)
-
-    def _gather(
-        self, group: _Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
-    ) -> tuple[Tensor, Tensor]:
-        """Return some of the samples of the members' seeds, with an axis for members if several."""
-        seeds = [self.members[number].seed for number in group.numbers]
-        x = {seed: parts[seed].x[rows[seed]] for seed in seeds}
-        y = {seed: parts[seed].y[rows[seed]] for seed in seeds}
-        if group.alone:
-            return x[seeds[0]], y[seeds[0]]
-        return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
+    def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
+        activation, weights = self._architecture.activation, _matrices(group)
+        *scales, last = _scales(activation, weights)
+        for scale, weight in zip(scales, weights, strict=False):
+            x, _ = activate(activation, product(x, weight.mT, scale))
+        return product(x, weights[-1].mT, last), None
 
 
-# --- one pass -------------------------------------------------------------------------------------
-
-
-def forward(activation: Activation, weights: Weights, x: Tensor) -> Tensor:
-    """Return the outputs (..., n, c) at samples ``x`` (..., n, d)."""
-    a = x
-    for scale, weight in zip(_scales(activation, weights), weights[:-1], strict=False):
-        a, _ = activate(activation, product(a, weight.mT, scale))
-    return product(a, weights[-1].mT, _scales(activation, weights)[-1])
+def _matrices(group: Group) -> Weights:
+    """Return the weights, of a single member without the axis for members."""
+    alone = len(group.numbers) == 1
+    return [w[0] if alone else w for w in group.tensors.values()]
 
 
 def descend(
@@ -201,7 +117,7 @@ def descend(
     x: Tensor,
     pull: Callable[[Tensor], Tensor],
     *,
-    measure: bool = False,
+    measure: bool,
 ) -> Tensor | None:
     """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
 
@@ -226,7 +142,8 @@ def descend(
         if measure:
             weight += change
         else:
-            _add_product(weight, back.mT, a, scale)
+            add = weight.addmm_ if weight.ndim == 2 else weight.baddbmm_
+            add(back.mT, a, alpha=scale)
         back = ahead
     return torch.stack(squares).sum(0).sqrt() if measure else None
 
@@ -234,9 +151,3 @@ def descend(
 def _scales(activation: Activation, weights: Weights) -> list[float]:
     """Return the scale of each layer's input."""
     return [1.0, *(activation.gain / math.sqrt(weight.shape[-2]) for weight in weights[:-1])]
-
-
-def _add_product(total: Tensor, a: Tensor, b: Tensor, scale: float) -> None:
-    """Add scale · a b to ``total``."""
-    add = total.addmm_ if a.ndim == 2 else total.baddbmm_
-    add(a, b, alpha=scale)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
@@ -27,9 +28,7 @@ EVALUATED = 1000
 
 #: A network has diverged once its loss exceeds this many times the larger of its initial loss and
 #: the loss of zero outputs (which some networks begin below). The loss of a step may rise up to 64
-#: times in networks that then learn 99 % of their samples: cross-entropy at high rates, on patches.
-#: Losses that explode pass 1900 times. The few networks whose loss peaks in between go on, and end
-#: little better than constant outputs.
+#: times in networks that then learn 99 % of their samples; losses that explode pass 1900 times.
 GROWTH = 1000
 
 #: Outputs are constant if they differ by no more than this many roundings: the same row is rounded
@@ -43,33 +42,32 @@ class StateError(UserError):
     """A state is one of another ensemble."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A network of an ensemble: its seed and its learning rate."""
 
     seed: int
     rate: float
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
 
     x: Tensor
     y: Tensor
 
 
-class Group(Protocol):
-    """Members that are trained together, by their numbers."""
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Members that are trained together, by number.
 
-    @property
-    def numbers(self) -> Sequence[int]: ...
+    ``tensors`` are all that training changes, by name, with an axis for members in front.
+    """
+
+    numbers: Sequence[int]
+    tensors: Mapping[str, Tensor]
 
 
-G = TypeVar("G", bound=Group)
-
-
-class Training(ABC, Generic[G]):
+class Training(ABC):
     """Networks in training.
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
@@ -77,7 +75,7 @@ class Training(ABC, Generic[G]):
 
     Attributes:
         members: the networks, by number.
-        course: their epochs, batches and evaluations.
+        course: their epochs, batches and evaluations; an epoch has ``steps_per_epoch``.
         epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
@@ -98,13 +96,11 @@ class Training(ABC, Generic[G]):
         loss: Loss,
         members: Sequence[Member],
         train: Mapping[int, Part],
-        test: Mapping[int, Part] | None = None,
+        test: Mapping[int, Part] | None,
         *,
         course: Course,
     ) -> None:
-        self.members = tuple(members)
-        self.course = course
-        self.epoch = 0
+        self.members, self.course, self.epoch = tuple(members), course, 0
         shape = (course.epochs + 1, len(members))
         self.metrics = {name: np.full(shape, np.nan) for name in self.METRICS}
         self.diverged = np.full(len(members), -1)
@@ -112,8 +108,8 @@ class Training(ABC, Generic[G]):
         self._like = next(iter(train.values())).x
         self._n = len(self._like)
         self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
+        self.steps_per_epoch = -(-self._n // self._batch)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
-        self._groups: Sequence[G] = []
         outputs = (self._n, loss.outputs)
         zero = {
             seed: loss.values(part.x.new_zeros(outputs), part.y).mean(dtype=torch.float64).item()
@@ -124,11 +120,9 @@ class Training(ABC, Generic[G]):
         self._peak_loss = torch.zeros(len(members), dtype=torch.float64, device=self._like.device)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The steps of one epoch."""
-        return -(-self._n // self._batch)
+        self._groups = self._begin(range(len(members)))
+        tensors = self._groups[0].tensors.items()
+        self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
 
     @property
     def finished(self) -> bool:
@@ -142,12 +136,11 @@ class Training(ABC, Generic[G]):
     ) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
-        ``spread`` maps a function over parts of the ensemble that do not depend on each other:
-        `map`, or that of a pool of threads.
+        ``spread`` maps a function over independent groups: `map`, or that of a pool of threads.
         """
         if not all([*spread(lambda group: self._finish_epoch(group, paused), self._groups)]):
             return False
-        if self._evaluates:
+        if self.epoch in self.course.evaluated:
             lost = self._lost() & (self.diverged < 0)
             self.diverged[lost] = self.epoch
             self._varied |= self._varies
@@ -160,72 +153,61 @@ class Training(ABC, Generic[G]):
         return True
 
     def state(self) -> Arrays:
-        """Return all that training goes on from; the weights are those of members not diverged."""
-        return {
-            "epoch": np.array(self.epoch),
-            "steps": self._steps.copy(),
-            "diverged": self.diverged.copy(),
-            "peak_loss": self._peak_loss.numpy(force=True).copy(),
-            "varied": self._varied.copy(),
-            **{name: values.copy() for name, values in self.metrics.items()},
-            **self._weights(),
+        """Return all that training goes on from; the networks are those of members not diverged."""
+        progress = self._progress()
+        groups = self._groups if self._going_on(progress) else []
+        return progress | {
+            name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in groups)])
+            for name, none in self._no_networks.items()
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from the `state` of an ensemble that was made in the same way.
 
         Raises:
-            StateError: if that one had other members, epochs or layers.
+            StateError: if it has other members, epochs or layers.
         """
-        members = self._steps.shape
-        expected: dict[str, tuple[int, ...]] = {"epoch": ()}
-        expected |= dict.fromkeys(("steps", "diverged", "peak_loss", "varied"), members)
-        expected |= {name: values.shape for name, values in self.metrics.items()}
-        _require(state, expected)
         active = self._going_on(state)
-        expected |= {name: (len(active), *shape) for name, shape in self._shapes().items()}
-        _require(state, expected)
-        for name in state.keys() - expected.keys():
-            raise StateError(f"a state of another ensemble: this one has no {name}")
+        shapes = {name: array.shape for name, array in self._progress().items()}
+        shapes |= {name: (len(active), *no.shape[1:]) for name, no in self._no_networks.items()}
+        if shapes != {name: array.shape for name, array in state.items()}:
+            raise StateError("a state of another ensemble, with other members, epochs or layers")
         self.epoch = int(state["epoch"])
-        self.diverged = state["diverged"].copy()
+        self._steps, self.diverged = state["steps"].copy(), state["diverged"].copy()
         self._peak_loss = torch.tensor(state["peak_loss"], device=self._like.device)
         self._varied = state["varied"].copy()
         self.metrics = {name: state[name].copy() for name in self.METRICS}
-        self._steps = state["steps"].copy()
-        self._place(active, state)
+        self._groups = self._begin(active)
+        for group in self._groups:
+            places = np.searchsorted(active, group.numbers)
+            for name, tensor in group.tensors.items():
+                tensor.copy_(torch.from_numpy(state[name][places]))
+
+    def _progress(self) -> Arrays:
+        """Return what a state holds beside the networks."""
+        return {
+            "epoch": np.array(self.epoch),
+            "steps": self._steps.copy(),
+            "diverged": self.diverged.copy(),
+            "peak_loss": self._peak_loss.numpy(force=True).copy(),
+            "varied": self._varied.copy(),
+        } | {name: values.copy() for name, values in self.metrics.items()}
 
     def _going_on(self, state: Arrays) -> list[int]:
-        """Return the members whose weights a state has."""
+        """Return the members whose networks a state has, ascending."""
         return [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
 
-    # --- what networks of a kind do -------------------------------------------------------------
+    @abstractmethod
+    def _begin(self, numbers: Sequence[int]) -> list[Any]:
+        """Return the groups (`Group`) of these members, at initialisation."""
 
     @abstractmethod
-    def _drop_diverged(self) -> None:
-        """Form the groups again, of the members that have not diverged."""
-
-    @abstractmethod
-    def _weights(self) -> Arrays:
-        """Return what the members that have not diverged are made of, with an axis for them."""
-
-    @abstractmethod
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes of `_weights` without the axis for members."""
-
-    @abstractmethod
-    def _place(self, numbers: Sequence[int], state: Arrays) -> None:
-        """Form the groups of these members, with the weights of a state."""
-
-    @abstractmethod
-    def _descend(self, group: G, batches: Mapping[int, Any], step: int) -> None:
+    def _descend(self, group: Any, batches: Mapping[int, Any], step: int) -> None:
         """Do a step of this epoch on the samples that `_batches` gives each seed."""
 
     @abstractmethod
-    def _evaluate(self, group: G) -> None:
-        """Measure loss and accuracy on all samples."""
-
-    # --- divergence -----------------------------------------------------------------------------
+    def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
     def _lost(self) -> NDArray[np.bool_]:
         """Return which members have diverged by the epoch that was just evaluated."""
@@ -233,28 +215,31 @@ class Training(ABC, Generic[G]):
         loss, peak = losses[self.epoch], self._peak_loss.numpy(force=True)
         limit = GROWTH * np.maximum(losses[0], self._zero_loss)
         lost: NDArray[np.bool_] = ~(np.isfinite(loss) & np.isfinite(peak)) | (peak > limit)
-        if self._evaluates_as_trained:
+        if self._evaluates_as_trained():
             lost |= (loss > limit) | (self._varied & ~self._varies)
         return lost
 
-    @property
     def _evaluates_as_trained(self) -> bool:
-        """Whether evaluations show the network as its steps see it, in full precision."""
+        """Return whether evaluations show the network as its steps see it, in full precision."""
         return True
 
-    def _watch_step(self, group: G, f: Tensor, labels: Tensor) -> None:
+    def _drop_diverged(self) -> None:
+        groups, self._groups = self._groups, []
+        for group in groups:
+            active = [k for k, number in enumerate(group.numbers) if self.diverged[number] < 0]
+            if len(active) == len(group.numbers):
+                self._groups.append(group)
+            elif active:
+                tensors = {name: tensor[active] for name, tensor in group.tensors.items()}
+                self._groups.append(Group([group.numbers[k] for k in active], tensors))
+
+    def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
         """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
         loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
         numbers = torch.as_tensor(group.numbers, device=loss.device)
         self._peak_loss[numbers] = torch.maximum(self._peak_loss[numbers], loss)
 
-    # --- one epoch of a group -------------------------------------------------------------------
-
-    @property
-    def _evaluates(self) -> bool:
-        return self.course.evaluates(self.epoch)
-
-    def _finish_epoch(self, group: G, paused: Callable[[], bool]) -> bool:
+    def _finish_epoch(self, group: Group, paused: Callable[[], bool]) -> bool:
         if self.epoch:
             seeds = {self.members[number].seed for number in group.numbers}
             batches = {seed: self._batches(seed) for seed in seeds}
@@ -263,26 +248,57 @@ class Training(ABC, Generic[G]):
                     return False
                 self._descend(group, batches, step)
                 self._steps[group.numbers] = step + 1
-        if self._evaluates:
-            self._evaluate(group)
+        if self.epoch in self.course.evaluated:
+            for name, parts in (("train", self._train), ("test", self._test)):
+                if parts is not None:
+                    self._evaluate(group, name, parts)
         return True
 
-    def _batches(self, seed: int) -> Sequence[Tensor | slice]:
+    def _batches(self, seed: int) -> Sequence[Any]:
         """Return the samples of each of this epoch's steps."""
         if self._batch == self._n:
             return [slice(None)]  # of which indexing makes no copy
         order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
         return torch.split(order.to(self._like.device), self._batch)
 
+    def _gather(
+        self, group: Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Return some of the samples of the members' seeds, with an axis for members if several."""
+        seeds = [self.members[number].seed for number in group.numbers]
+        if len(seeds) == 1:
+            part = parts[seeds[0]]
+            return part.x[rows[seeds[0]]], part.y[rows[seeds[0]]]
+        x, y = ({s: getattr(parts[s], name)[rows[s]] for s in set(seeds)} for name in ("x", "y"))
+        return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
 
-def differ(f: Tensor, first: Tensor) -> Tensor:
+    @torch.no_grad()
+    def _evaluate(self, group: Group, name: str, parts: Mapping[int, Part]) -> None:
+        n = len(next(iter(parts.values())).x)
+        loss = correct = cosines = squares = torch.zeros((), dtype=torch.float64)
+        first, varies = None, torch.zeros((), dtype=torch.bool)
+        for top in range(0, n, EVALUATED):
+            x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
+            f, u = self._forward(group, x)
+            loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
+            correct = (self._loss.predictions(f) == y).sum(-1) + correct
+            first = f[..., :1, :] if first is None else first
+            varies = _differ(f, first) | varies
+            if u is not None:
+                directions = normalize(u.double())
+                cosines = directions.sum(0) + cosines
+                squares = directions.square().sum() + squares
+        totals = {f"{name}_loss": loss / n, f"{name}_accuracy": correct / n}
+        if name == "test" and n > 1 and u is not None:
+            # The sum over i and j of u_i · u_j is |Σ u_i|², of which |u_i|² are for i = j.
+            totals["test_dot_product"] = (cosines.square().sum() - squares) / (n * (n - 1))
+        for metric, values in totals.items():
+            self.metrics[metric][self.epoch, group.numbers] = values.numpy(force=True)
+        if name == "train":
+            self._varies[group.numbers] = varies.numpy(force=True)
+
+
+def _differ(f: Tensor, first: Tensor) -> Tensor:
     """Return whether outputs (..., n, c) differ from those of one sample (..., 1, c)."""
     tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
     return (f - first).abs().amax((-2, -1)) > tolerance
-
-
-def _require(state: Arrays, expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise `StateError` unless a state has arrays of the expected shapes."""
-    for name, shape in expected.items():
-        if name not in state or state[name].shape != shape:
-            raise StateError(f"a state of another ensemble: its {name} is not {shape}")

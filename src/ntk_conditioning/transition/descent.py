@@ -45,28 +45,30 @@ def descend(
     step = step_size / float(torch.linalg.eigvalsh(before)[-1])
     weights = [weight.clone().requires_grad_() for weight in net.weights]
     trained = net.with_weights(weights)
-    losses = []
-    for number in range(steps + 1):
+
+    def loss() -> Tensor:
         error = outputs(trained, x) - y
-        loss = error @ error / 2
-        losses.append(float(loss.detach()))
-        if number == steps:
-            break
-        if not torch.isfinite(loss):
+        return error @ error / 2
+
+    last = loss()
+    loss_before = float(last.detach())
+    for number in range(steps):
+        if not torch.isfinite(last):
             raise DivergedError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         with torch.no_grad():
-            for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            for weight, gradient in zip(weights, torch.autograd.grad(last, weights), strict=True):
                 weight.sub_(gradient, alpha=step)
+        last = loss()
     trained = net.with_weights([weight.detach() for weight in weights])
-    moved = [a - b for a, b in zip(trained.weights, net.weights, strict=True)]
+    moved = [(a - b).flatten() for a, b in zip(trained.weights, net.weights, strict=True)]
     return Descent(
         trained,
-        losses[0],
-        losses[-1],
+        loss_before,
+        float(last.detach()),
         kernel_change=_norm(kernel(trained, x) - before) / _norm(before),
-        distance=float(torch.linalg.vector_norm(torch.cat([part.flatten() for part in moved]))),
+        distance=float(torch.linalg.vector_norm(torch.cat(moved))),
     )
 
 

@@ -18,13 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-
-
-class FeedforwardError(UserError):
-    """Weights or inputs do not fit together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +34,6 @@ class FeedforwardNet:
     fan_ins: tuple[int, ...]
     activation: Activation
     dense: bool = False
-
-    def __post_init__(self) -> None:
-        shapes = [tuple(weight.shape) for weight in self.weights]
-        rows, d = [shape[0] for shape in shapes], shapes[0][1]
-        columns = lengths(d, rows[:-1], dense=self.dense)
-        if [shape[1] for shape in shapes] != columns or rows[-1] != 1:
-            raise FeedforwardError(
-                f"weights of shapes {shapes} do not make a network of one output"
-            )
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -68,15 +54,6 @@ class FeedforwardNet:
         return replace(self, weights=tuple(weights))
 
 
-def lengths(d: int, hidden: Sequence[int], *, dense: bool) -> list[int]:
-    """Return the lengths of c_0, ..., c_(L-1), the inputs of all layers.
-
-    >>> lengths(3, [4, 5], dense=False), lengths(3, [4, 5], dense=True)
-    ([3, 4, 5], [3, 7, 12])
-    """
-    return list(accumulate(hidden, initial=d)) if dense else [d, *hidden]
-
-
 def draw_network(
     d: int,
     hidden: Sequence[int],
@@ -90,14 +67,13 @@ def draw_network(
 
     NumPy draws them layer by layer, so that a seed gives the same network on every device.
 
-    >>> import numpy as np
     >>> model = draw_network(3, [4, 5], activation="tanh", generator=np.random.default_rng(0))
     >>> [tuple(weight.shape) for weight in model.weights], model.fan_ins
     ([(4, 3), (5, 4), (1, 5)], (3, 4, 5))
     """
     if isinstance(activation, str):
         activation = activations.get(activation)
-    fan_ins = tuple(lengths(d, hidden, dense=dense))
+    fan_ins = (*accumulate(hidden, initial=d),) if dense else (d, *hidden)
     weights = tuple(
         torch.from_numpy(generator.standard_normal((rows, columns))).to(device)
         for rows, columns in zip([*hidden, 1], fan_ins, strict=True)
@@ -126,15 +102,7 @@ def on_span(net: FeedforwardNet, x: Tensor) -> tuple[FeedforwardNet, Tensor]:
 
 
 def layers(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Return c_0, ..., c_(L-1) and z_1, ..., z_L for ``x`` (n, d), each with n rows.
-
-    Raises:
-        FeedforwardError: if the samples do not fit the network.
-    """
-    if x.ndim != 2 or x.shape[1] != net.weights[0].shape[1]:
-        raise FeedforwardError(
-            f"inputs have shape {tuple(x.shape)}; the network takes (n, {net.weights[0].shape[1]})"
-        )
+    """Return c_0, ..., c_(L-1) and z_1, ..., z_L for ``x`` (n, d), each with n rows."""
     inputs, sums = [x], []
     for layer, weight in enumerate(net.weights, start=1):
         sums.append(net.scale(layer) * inputs[-1] @ weight.T)
@@ -159,6 +127,5 @@ def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
         deltas = torch.autograd.grad(sums[-1].sum(), sums)
     total = x.new_zeros(len(x), len(x))
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
-        c = c.detach()
-        total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
+        total += net.scale(layer) ** 2 * (c.detach() @ c.detach().T) * (delta @ delta.T)
     return total

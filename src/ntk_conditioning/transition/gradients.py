@@ -14,8 +14,9 @@ where P' is P of the neurons that feed the layer and S the diagonal matrix of th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,8 +52,7 @@ def gradient_products(
 
     With ``other``, the same architecture at other weights, the second gradient is taken there.
     """
-    for products in _products(net, x, other):
-        yield torch.diag(products) if products.ndim == 1 else products
+    return (torch.diag(p) if p.ndim == 1 else p for p in _products(net, x, other))
 
 
 @torch.no_grad()
@@ -61,9 +61,8 @@ def _products(
 ) -> Iterator[Tensor]:
     # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
     # the first layer share no weights, and pairs of them need no look.
-    pair = [net] if other is None else [net, other]
-    passes = [layers(each, x[None]) for each in pair]
-    (inputs, sums), (inputs2, sums2) = passes[0], passes[-1]
+    inputs, sums = layers(net, x[None])
+    inputs2, sums2 = (inputs, sums) if other is None else layers(other, x[None])
     slope = net.activation.derivative
     within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(net.weights)):
@@ -76,7 +75,7 @@ def _products(
             within = torch.diag(within) if net.dense else within
             continue
         m, fed = s.shape[1], len(within)
-        weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (pair[0], pair[-1]))
+        weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
         across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
         multiply = symmetric_product if other is None else product
         products = multiply(across, weight2.T, scale)
@@ -94,7 +93,7 @@ def _products(
 
 
 def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Return scale · a b (m, m), which is known to be symmetric, from its upper half."""
+    """Return scale · a b (m, m), a symmetric matrix, from its upper half."""
     m = len(a)
     if m < 2 * TILE:
         return product(a, b, scale)
@@ -128,6 +127,16 @@ class LayerAngles:
     gradient_max: float
 
 
+#: How the values of several samples become one.
+_OVER_SAMPLES: Mapping[str, Callable[[Sequence[float]], Any]] = {
+    "cos_mean": np.mean,
+    "cos_rms": lambda values: np.sqrt(np.mean(np.square(values))),
+    "cos_max": np.max,
+    "cos_above": np.mean,
+    "gradient_max": np.max,
+}
+
+
 def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
     """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
 
@@ -137,43 +146,34 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
         ZeroGradientError: if a neuron has gradient 0.
     """
     _, sums = layers(net, x)
-    slopes = [net.activation.derivative(z.detach()) for z in sums[:-1]]
-    samples: list[list[dict[str, float]]] = [[] for _ in slopes]
-    norms: list[dict[str, float]] = []
-    for k, sample in enumerate(x):
-        for layer, products in enumerate(_products(net, sample)):
-            squared = _squares(products)
+    samples: dict[int, list[dict[str, float]]] = {}
+    norms: dict[int, dict[str, float]] = {}
+    for k, sample in enumerate(x, start=1):
+        for layer, products in enumerate(_products(net, sample), start=1):
+            squared = products if products.ndim == 1 else products.diagonal()
             if not bool((squared > 0).all()):
                 raise ZeroGradientError(
-                    f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer + 1} has "
-                    f"gradient 0 at sample {k + 1}, and no angle; take an activation that does "
-                    "not vanish"
+                    f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer} has gradient "
+                    f"0 at sample {k}, and no angle; take an activation that does not vanish"
                 )
             if len(products) > 1:
-                matrix_norms = _norms(products, slopes[layer][0]) if k == 0 else None
-                samples[layer].append(_angles(products, level))
-                norms += [matrix_norms] if matrix_norms else []
-    measured = [(layer, cosines) for layer, cosines in enumerate(samples) if cosines]
+                samples.setdefault(layer, []).append(_angles(products, squared, level))
+                if layer not in norms:
+                    slopes = net.activation.derivative(sums[layer - 1].detach())[0]
+                    norms[layer] = _norms(products, slopes)
     return [
         LayerAngles(
-            layer + 1,
-            net.hidden[layer],
-            net.fan_ins[layer],
-            **{key: _over_samples(key, [one[key] for one in cosines]) for key in cosines[0]},
-            **matrix_norms,
+            layer,
+            net.hidden[layer - 1],
+            net.fan_ins[layer - 1],
+            **{
+                key: float(over_samples([sample[key] for sample in of_layer]))
+                for key, over_samples in _OVER_SAMPLES.items()
+            },
+            **norms[layer],
         )
-        for (layer, cosines), matrix_norms in zip(measured, norms, strict=True)
+        for layer, of_layer in samples.items()
     ]
-
-
-def _over_samples(key: str, values: Sequence[float]) -> float:
-    if key == "cos_rms":
-        return float(np.sqrt(np.mean(np.square(values))))
-    return float(np.mean(values) if key in ("cos_mean", "cos_above") else np.max(values))
-
-
-def _squares(products: Tensor) -> Tensor:
-    return products if products.ndim == 1 else products.diagonal()
 
 
 def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
@@ -186,15 +186,10 @@ def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
     }
 
 
-def _angles(products: Tensor, level: float) -> dict[str, float]:
-    m = len(products)
-    gradient_max = float(_squares(products).max())
-    if products.ndim == 1:
-        cosines_of_pairs = dict.fromkeys(("cos_mean", "cos_rms", "cos_max", "cos_above"), 0.0)
-        return cosines_of_pairs | {"gradient_max": gradient_max}
-    inverse = products.diagonal().rsqrt()
+def _angles(products: Tensor, squared: Tensor, level: float) -> dict[str, float]:
+    m, inverse = len(products), squared.rsqrt()
     total = squares = above = largest = 0.0
-    for top in range(0, m, ROWS):
+    for top in range(0, m if products.ndim == 2 else 0, ROWS):  # a diagonal matrix has no cosines
         rows = slice(top, top + ROWS)
         cosines = (products[rows] * inverse[rows, None]).mul_(inverse).abs_()
         cosines.diagonal(top).zero_()
@@ -208,7 +203,7 @@ def _angles(products: Tensor, level: float) -> dict[str, float]:
         "cos_rms": math.sqrt(squares / pairs),
         "cos_max": largest,
         "cos_above": above / pairs,
-        "gradient_max": gradient_max,
+        "gradient_max": float(squared.max()),
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,40 +17,28 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet
 from ntk_conditioning.transition.gradients import gradient_products
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
 
-
-@dataclass(frozen=True)
-class Linearity:
-    """Hessian and quadratic terms in the ball of a ``radius``, and the bounds on the latter.
-
-    ``fixed`` means that the last layer stays as it is. ``quadratic_term`` is the largest of those
-    found in four ways (see `LargestTerms`). A bound is None where its theorem says nothing.
-    """
-
-    radius: float
-    hessian_norm: float
-    hessian_residual: float
-    hessian_norm_fixed: float
-    quadratic_term: float
-    quadratic_random: float
-    quadratic_gradient: float
-    quadratic_eigenvector: float
-    quadratic_ascent: float
-    quadratic_term_fixed: float
-    bound: float | None
-    bound_fixed: float | None
+#: Columns of the table `linearity`. A bound is None where its theorem says nothing.
+Columns: TypeAlias = dict[str, float | None]
 
 
 def linearity(
     net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
-) -> list[Linearity]:
+) -> list[Columns]:
     """Return, for each radius, the largest values over expansions at the rows of ``x`` (n, d).
 
-    ``directions`` random ones are searched, drawn with the ``seed``.
+    ``directions`` random ones are searched, drawn with the ``seed``. A bound that one sample lacks
+    is missing.
     """
-    expanded = [
-        _at_sample(net, sample, radii=radii, directions=directions, seed=seed) for sample in x
+    expanded = [_at_sample(net, sample, radii, directions, seed) for sample in x]
+    return [
+        {name: _largest([row[name] for row in rows]) for name in rows[0]}
+        for rows in zip(*expanded, strict=True)
     ]
-    return [_largest(of_radius) for of_radius in zip(*expanded, strict=True)]
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return max(numbers) if len(numbers) == len(values) else None
 
 
 def largest_weight(net: FeedforwardNet) -> float:
@@ -79,39 +67,26 @@ def last_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | N
 
 
 def _at_sample(
-    net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
-) -> list[Linearity]:
+    net: FeedforwardNet, x: Tensor, radii: Sequence[float], directions: int, seed: int
+) -> list[Columns]:
     whole, fixed = (Expansion(net, x, last_fixed=last) for last in (False, True))
     norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
-    results = []
+    rows = []
     for radius in radii:
-        random = generator(seed, "batch")  # any stream but the initialisation's
-        search = partial(largest_terms, radius=radius, directions=directions, generator=random)
+        rng = generator(seed, "batch")  # any stream but the initialisation's
+        search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
         terms = search(whole, eigenvector=norm.eigenvector)
         terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
-        results.append(
-            Linearity(
-                radius=radius,
-                hessian_norm=norm.norm,
-                hessian_residual=norm.residual,
-                hessian_norm_fixed=norm_fixed.norm,
-                quadratic_term=terms.largest,
-                quadratic_random=terms.random,
-                quadratic_gradient=terms.gradient,
-                quadratic_eigenvector=terms.eigenvector,
-                quadratic_ascent=terms.ascent,
-                quadratic_term_fixed=terms_fixed.largest,
-                bound=two_layer_bound(net, x, radius),
-                bound_fixed=last_layer_bound(net, x, radius),
-            )
-        )
-    return results
-
-
-def _largest(at_samples: Sequence[Linearity]) -> Linearity:
-    """Return the largest of every value; a bound that one sample lacks is missing."""
-    largest: dict[str, Any] = {}
-    for field in fields(Linearity):
-        values = [getattr(terms, field.name) for terms in at_samples]
-        largest[field.name] = None if None in values else max(values)
-    return Linearity(**largest)
+        row: Columns = {
+            "radius": radius,
+            "hessian_norm": norm.norm,
+            "hessian_residual": norm.residual,
+            "hessian_norm_fixed": norm_fixed.norm,
+            "quadratic_term": terms.largest,
+            **{f"quadratic_{way}": term for way, term in asdict(terms).items()},
+            "quadratic_term_fixed": terms_fixed.largest,
+            "bound": two_layer_bound(net, x, radius),
+            "bound_fixed": last_layer_bound(net, x, radius),
+        }
+        rows.append(row)
+    return rows

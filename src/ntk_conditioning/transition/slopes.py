@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-#: By study, the columns that are fitted and whether they depend on the radius of a ball.
-QUANTITIES: Mapping[str, Mapping[str, bool]] = {
-    "orthogonality": {
-        "cos_mean": False,
-        "cos_rms": False,
-        "cos_norm": False,
-        "jacobian_norm": False,
-    },
-    "linearity": {
-        "hessian_norm": False,
-        "hessian_norm_fixed": False,
-        "kernel_change": False,
-        "quadratic_term": True,
-        "quadratic_term_fixed": True,
-    },
+#: Columns that depend on the radius of a ball.
+BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
+#: The columns that are fitted, by study.
+QUANTITIES = {
+    "orthogonality": ("cos_mean", "cos_rms", "cos_norm", "jacobian_norm"),
+    "linearity": ("hessian_norm", "hessian_norm_fixed", "kernel_change", *BY_RADIUS),
 }
 _NETWORK = ["dataset", "architecture", "activation", "layer", "trained", "radius", "seed"]
 
@@ -35,15 +26,11 @@ def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     The exponent is that of least squares on logarithms, over all widths of one network and seed.
     Values that are zero, as the cosines of the first layer, have none, nor has a single width.
     """
-    frame = frame.assign(
-        **{
-            name: frame.get(name, default)
-            for name, default in (("layer", 0), ("trained", False), ("radius", 0.0))
-        }
-    )
-    for quantity, by_radius in QUANTITIES[study].items():
-        kept = frame if by_radius else frame[frame["radius"] == frame["radius"].min()]
-        rows = kept if by_radius else kept.assign(radius=0.0)
+    absent = {"layer": 0, "trained": False, "radius": 0.0}
+    frame = frame.assign(**{name: frame.get(name, value) for name, value in absent.items()})
+    of_any_radius = frame[frame["radius"] == frame["radius"].min()].assign(radius=0.0)
+    for quantity in QUANTITIES[study]:
+        rows = frame if quantity in BY_RADIUS else of_any_radius
         for key, group in rows.groupby(_NETWORK):
             points = group.sort_values("width")
             width, value = points["width"].to_numpy(), points[quantity].to_numpy()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -36,7 +35,8 @@ class NotConvergedError(UserError):
 class Expansion:
     """The expansion of f(x), at one sample, in all weights or in those below the last layer.
 
-    Weights are one vector δ (p,), layer by layer.
+    Weights are one vector δ (p,), layer by layer; ``size`` is p, ``origin`` no change and
+    ``gradient`` that of f at w_0.
     """
 
     def __init__(self, net: FeedforwardNet, x: Tensor, *, last_fixed: bool = False) -> None:
@@ -44,11 +44,12 @@ class Expansion:
         self._net, self._x = net, x[None]
         self._free = len(net.weights) - (1 if last_fixed else 0)
         self._start = torch.cat([weight.flatten() for weight in net.weights[: self._free]])
-
-    @property
-    def size(self) -> int:
-        """The number p of weights."""
-        return len(self._start)
+        self.size, self.origin = len(self._start), torch.zeros_like(self._start)
+        self._at_start = self.value(self.origin)
+        # Kept: each product with H then costs a backward pass through it, and no forward pass.
+        self._at = self.origin.clone().requires_grad_()
+        self._slope = torch.autograd.grad(self.value(self._at), self._at, create_graph=True)[0]
+        self.gradient = self._slope.detach()
 
     def value(self, change: Tensor) -> Tensor:
         """Return f(w_0 + δ) for a change δ (p,) of the weights."""
@@ -57,59 +58,30 @@ class Expansion:
         free = [part.view_as(weight) for part, weight in zip(parts, kept, strict=False)]
         return outputs(self._net.with_weights([*free, *kept[self._free :]]), self._x)[0]
 
-    @cached_property
-    def origin(self) -> Tensor:
-        """No change: zeros (p,)."""
-        return torch.zeros_like(self._start)
-
-    @cached_property
-    def gradient(self) -> Tensor:
-        """The gradient (p,) of f at w_0."""
-        return self._gradient(self.origin)
-
-    def _gradient(self, change: Tensor) -> Tensor:
-        at = change.detach().requires_grad_()
-        return torch.autograd.grad(self.value(at), at)[0]
-
-    @cached_property
-    def _value_at_origin(self) -> Tensor:
-        return self.value(self.origin)
-
     def quadratic_term(self, change: Tensor) -> float:
         """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""
-        return float(self.value(change) - self._value_at_origin - self.gradient @ change)
+        return float(self.value(change) - self._at_start - self.gradient @ change)
 
     def quadratic_term_gradient(self, change: Tensor) -> Tensor:
         """Return the gradient (p,) of `quadratic_term` by δ."""
-        return self._gradient(change) - self.gradient
+        at = change.detach().requires_grad_()
+        return torch.autograd.grad(self.value(at), at)[0] - self.gradient
 
     def hessian_product(self, v: Tensor) -> Tensor:
         """Return H v (p,) at w_0."""
-        at, gradient = self._differentiable_gradient
-        return torch.autograd.grad(gradient, at, v, retain_graph=True)[0]
-
-    @cached_property
-    def _differentiable_gradient(self) -> tuple[Tensor, Tensor]:
-        # Kept: each product with H then costs a backward pass through it, and no forward pass.
-        at = self.origin.clone().requires_grad_()
-        return at, torch.autograd.grad(self.value(at), at, create_graph=True)[0]
+        return torch.autograd.grad(self._slope, self._at, v, retain_graph=True)[0]
 
 
 @dataclass(frozen=True, eq=False)
 class HessianNorm:
-    """The eigenvalue of H of largest absolute value, its eigenvector (p,), and |H v - λ v|.
+    """The spectral norm |λ| of H, the eigenvector v (p,) of λ, and the residual |H v - λ v|.
 
-    Within the residual of ``eigenvalue`` lies an eigenvalue of H.
+    An eigenvalue of H lies within the residual of λ.
     """
 
-    eigenvalue: float
+    norm: float
     residual: float
     eigenvector: Tensor
-
-    @property
-    def norm(self) -> float:
-        """The spectral norm of H."""
-        return abs(self.eigenvalue)
 
 
 def hessian_norm(expansion: Expansion) -> HessianNorm:
@@ -118,14 +90,13 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     Raises:
         NotConvergedError: if they do not converge.
     """
-    like = expansion.origin
+    p, like = expansion.size, expansion.origin
 
     def times(v: Vector) -> Vector:
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
         product: Vector = expansion.hessian_product(vector).cpu().numpy()
         return product
 
-    p = expansion.size
     # A fixed start: the same network gives the same bytes.
     start = np.random.default_rng(0).standard_normal(p)
     operator = LinearOperator((p, p), matvec=times, dtype=np.float64)
@@ -138,7 +109,7 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
     value = float(values[0])
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
-    return HessianNorm(value, float(residual), vector)
+    return HessianNorm(abs(value), float(residual), vector)
 
 
 @dataclass(frozen=True)
@@ -170,25 +141,21 @@ def largest_terms(
     ``eigenvector`` (p,), and an ascent from the best of these: by δ <- radius · g/|g|, where g is
     the term's gradient. At a quadratic function this is the power iteration.
     """
-    # Drawn when they are looked at: a network has too many weights to keep all directions.
-    random = (
-        torch.from_numpy(generator.standard_normal(expansion.size)).to(expansion.origin)
-        for _ in range(directions)
-    )
-    starts: dict[str, Iterable[Tensor]] = {
-        "random": random,
-        "gradient": [expansion.gradient, -expansion.gradient],
-        "eigenvector": [eigenvector, -eigenvector],
+
+    def best(vectors: Iterable[Tensor]) -> tuple[float, Tensor]:
+        changes = (radius / torch.linalg.vector_norm(vector) * vector for vector in vectors)
+        terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
+        return max(terms, key=lambda pair: pair[0])
+
+    # Drawn one by one: a network has too many weights to keep all directions.
+    random = (generator.standard_normal(expansion.size) for _ in range(directions))
+    ways = {
+        "random": best(torch.from_numpy(vector).to(expansion.origin) for vector in random),
+        "gradient": best([expansion.gradient, -expansion.gradient]),
+        "eigenvector": best([eigenvector, -eigenvector]),
     }
-    best = {kind: _best(expansion, vectors, radius) for kind, vectors in starts.items()}
-    climbed = max(_climb(expansion, change, radius) for _, change in best.values())
-    return LargestTerms(ascent=climbed, **{kind: value for kind, (value, _) in best.items()})
-
-
-def _best(expansion: Expansion, vectors: Iterable[Tensor], radius: float) -> tuple[float, Tensor]:
-    changes = (radius / torch.linalg.vector_norm(vector) * vector for vector in vectors)
-    terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
-    return max(terms, key=lambda pair: pair[0])
+    climbed = max(_climb(expansion, change, radius) for _, change in ways.values())
+    return LargestTerms(ascent=climbed, **{way: term for way, (term, _) in ways.items()})
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:

@@ -8,8 +8,9 @@ themselves hold no digest, so that equal numbers are equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,17 +21,8 @@ from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.origin import origin, origin_digest
 
 #: Options that cannot change a cell, or that enter its digest by themselves.
-APART = (
-    "activation_file",
-    "checkpoints",
-    "data",
-    "depths",
-    "memory_gb",
-    "output",
-    "seeds",
-    "threads",
-    "widths",
-)
+APART = {"activation_file", "checkpoints", "data", "depths", "memory_gb", "output", "seeds"}
+APART |= {"threads", "widths"}
 
 
 @dataclass(frozen=True)
@@ -76,25 +68,16 @@ class Cell:
 class Checkpoints:
     """The checkpoints of one call of a program."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        program: str,
-        options: Mapping[str, object],
-        plugins: Sequence[Path] = (),
-    ) -> None:
-        """Take what all cells depend on, see `origin`; of the ``options`` all but those `APART`."""
-        self._folder = folder
-        kept = {name: value for name, value in options.items() if name not in APART}
-        self._common = origin(program, plugins, kept)
-        self._data: dict[Path, str] = {}
+    def __init__(self, args: argparse.Namespace, program: str) -> None:
+        """Take the options of the ``program`` (its file), of which all but those `APART` count."""
+        self._folder: Path = args.checkpoints
+        options = {name: value for name, value in vars(args).items() if name not in APART}
+        self._common = origin(program, args.activation_file, options)
+        self._digest_of = cache(sha256)
 
     def path(self, cell: Cell) -> Path:
         """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
-        if cell.data not in self._data:
-            self._data[cell.data] = sha256(cell.data)
-        digest = origin_digest(self._common | {"data": self._data[cell.data]})
+        digest = origin_digest(self._common | {"data": self._digest_of(cell.data)})
         return self._folder / f"{cell.place}-{digest}.parquet"
 
     def read(self, cell: Cell, table: Table) -> pa.Table | None:

@@ -17,7 +17,7 @@ LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
 
 
 def origin(program: str, plugins: Sequence[Path], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what all checkpoints of a program's call depend on, but for its files of data.
+    """Return what all checkpoints of a call depend on, but for its data.
 
     That is the ``program`` (its file) with all that it imports, the ``plugins`` (files that
     register activations), the ``options`` and the versions of the libraries.

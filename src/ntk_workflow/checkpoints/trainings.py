@@ -28,8 +28,8 @@ log = logger(__file__)
 
 KEPT = 2
 
-#: What is whole; the temporary names of what is being written begin with a dot.
-NAMED = "[!.]*.npz"
+#: Why a checkpoint cannot be used.
+UNUSABLE = (FormatError, ContentError, MissingFileError, StateError, json.JSONDecodeError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,26 +39,26 @@ class CheckpointSettings:
     checkpoints: Path | None = option(
         "folder for checkpoints; without one none are made", type=Path, default=None
     )
-    checkpoint_minutes: float = option(
-        "time between checkpoints", type=positive_number, default=5.0
-    )
+    checkpoint_minutes: float = option("between checkpoints", type=positive_number, default=5.0)
     checkpoint_epochs: int | None = option(
-        "epochs between checkpoints", type=positive_integer, default=None
+        "between checkpoints", type=positive_integer, default=None
     )
 
 
 class TrainingCheckpoints:
-    """The checkpoints of one training, in a ``folder`` of its own."""
+    """The checkpoints of one training, in a ``folder`` of its own.
+
+    ``origin`` is what the training depends on.
+    """
 
     def __init__(
         self, folder: Path, settings: CheckpointSettings, origin: Mapping[str, Any]
     ) -> None:
-        """Take what the training depends on, its ``origin``."""
         self.settings = settings
-        self._folder, self._origin = folder, origin
+        self._folder, self._origin = folder, json.dumps(origin)
         self._digest = origin_digest(origin)
 
-    def save(self, ensemble: Training[Any]) -> bool:
+    def save(self, ensemble: Training) -> bool:
         """Write the state of an ensemble and delete all but the newest of this training's.
 
         Return whether that was possible: a disk may be full, or another job may have finished this
@@ -67,31 +67,32 @@ class TrainingCheckpoints:
         state = ensemble.state()
         progress = f"{ensemble.epoch:06d}-{int(state['steps'].sum()):09d}"
         path = self._folder / f"{self._digest}-{progress}.npz"
-        arrays = {"origin": np.array(json.dumps(self._origin)), **state}
         try:
             with atomic(path) as temporary, temporary.open("xb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
+                np.savez(stream, allow_pickle=False, origin=np.array(self._origin), **state)
         except OSError as error:
             log.info("no checkpoint could be written: %s", error)
             return False
-        for old in self._own()[KEPT:]:
+        for old in self._usable()[KEPT:]:
             old.unlink(missing_ok=True)
         return True
 
-    def restore(self, ensemble: Training[Any]) -> bool:
+    def restore(self, ensemble: Training) -> bool:
         """Let an ensemble go on from the newest state that can be read; return whether it does."""
-        names = list(ensemble.state())
-        for path in self._own():
+        names, usable = list(ensemble.state()), self._usable()
+        for path in usable:
             try:
                 ensemble.restore(load_arrays(path, required=names))
-            except (FormatError, ContentError, MissingFileError, StateError) as error:
+            except UNUSABLE as error:
                 log.info("a checkpoint is not used: %s", error)
                 continue
             return True
-        others = [path for path in self._folder.glob(NAMED) if path not in self._own()]
-        if others:
-            newest = max(others, key=_modified)
-            log.info("checkpoints are not used, training starts afresh: %s", self._reason(newest))
+        # The name of what is being written begins with a dot.
+        others = {*self._folder.glob("[!.]*.npz")} - {*usable}
+        with suppress(FileNotFoundError):  # another job has just deleted one
+            if newest := max(others, key=lambda path: path.stat().st_mtime, default=None):
+                reason = self._reason(newest)
+                log.info("checkpoints are not used, training starts afresh: %s", reason)
         return False
 
     def forget(self) -> None:
@@ -101,36 +102,25 @@ class TrainingCheckpoints:
         with suppress(OSError):  # there is none, or another job has just begun to use it
             self._folder.rmdir()
 
-    def _own(self) -> list[Path]:
+    def _usable(self) -> list[Path]:
         """Return the checkpoints of this training, the one that is furthest first."""
         return sorted(self._folder.glob(f"{self._digest}-*.npz"), reverse=True)
 
     def _reason(self, path: Path) -> str:
         """Return what a checkpoint depends on that is different here."""
         try:
-            origin = json.loads(str(load_arrays(path, required=["origin"])["origin"]))
-        except (FormatError, ContentError, MissingFileError, json.JSONDecodeError) as error:
+            then = json.loads(str(load_arrays(path, required=["origin"])["origin"]))
+        except UNUSABLE as error:
             return str(error)
-        reasons = [
-            _difference(name, origin.get(name), value) for name, value in self._origin.items()
-        ]
+        now = json.loads(self._origin)
+        reasons = [_difference(name, then.get(name), value) for name, value in now.items()]
         return f"{path.name} was made with other {', other '.join(filter(None, reasons))}"
 
 
-def _modified(path: Path) -> float:
-    """Return the time of a file's last change, or 0 if another job has just deleted it."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
 def _difference(name: str, then: Any, now: Any) -> str | None:
-    """Return the name of what differs, with its parts where it has some."""
-    now = json.loads(json.dumps(now))
     if then == now:
         return None
-    if not isinstance(now, Mapping) or not isinstance(then, Mapping):
+    if not isinstance(now, dict) or not isinstance(then, dict):
         return name
     parts = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
     return f"{name} ({', '.join(parts)})"

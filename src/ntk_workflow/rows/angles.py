@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,26 +13,10 @@ from ntk_workflow.cli import logger
 log = logger(__file__)
 
 
-def angle_row(found: MinAngle, x: NDArray[np.float64], labels: Mapping[str, Any]) -> dict[str, Any]:
+def angle_rows(result: MinAngle, x: NDArray[np.float64]) -> list[dict[str, Any]]:
     """Return the row of the angles table of a search among the samples ``x`` (n, d)."""
-    n, d = x.shape
-    log.info(
-        "n %d: smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples",
-        n,
-        found.degrees,
-        found.i,
-        found.j,
-        found.duplicates,
-    )
-    return {
-        **labels,
-        "dtype": "float64",
-        "n": n,
-        "d": d,
-        "min_angle": found.degrees,
-        "min_angle_error": found.error_degrees,
-        "i": found.i,
-        "j": found.j,
-        "duplicates": found.duplicates,
-        "candidates": found.candidates,
-    }
+    (n, d), pair = x.shape, {"i": result.i, "j": result.j, "duplicates": result.duplicates}
+    line = "n %d: smallest angle %.6g degrees between samples %d and %d; %d pairs of equal samples"
+    log.info(line, n, result.degrees, *pair.values())
+    angle = {"min_angle": result.degrees, "min_angle_error": result.error_degrees}
+    return [{"dtype": "float64", "n": n, "d": d, "candidates": result.candidates, **angle, **pair}]

@@ -2,66 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Parser, UsageError, seed
-from ntk_workflow.rows.row import row_parser
+from ntk_workflow.cli import Parser, UsageError, logger, seed
+from ntk_workflow.rows.row import row_parser, write_row
+
+log = logger(__file__)
 
 
 def depth_parser(
     description: str | None, *, seed_type: Callable[[str], int | None] = seed
 ) -> Parser:
-    """Return a parser with the options of a row over depths and seeds."""
+    """Return a parser of a row over depths and seeds, at infinite width unless options say else."""
     parser = row_parser(description)
     add = parser.add_argument
-    add(
-        "--data",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="prepared dataset (.npz), one for all seeds or one for each",
-    )
+    help = "prepared dataset (.npz), one for all seeds or one for each"
+    add("--data", type=Path, nargs="+", required=True, help=help)
     add("--depths", type=seed, nargs="+", required=True, help="numbers of hidden layers")
     add("--seeds", type=seed_type, nargs="+", required=True, help="seeds to compute")
+    parser.set_defaults(device="cpu", dtype="float64", width=None)
     return parser
 
 
-def depth_cells(
-    data: Sequence[Path], depths: Sequence[int], seeds: Sequence[int | None]
-) -> list[Cell]:
-    """Return the cells of a row, seed by seed.
-
-    Raises:
-        UsageError: if there are neither one nor as many files of data as seeds.
-    """
+def write_depths(
+    args: argparse.Namespace,
+    table: Table,
+    compute: Callable[[Cell, NDArray[np.float64]], Iterable[Mapping[str, Any]]],
+    *,
+    program: str,
+) -> None:
+    """Write a row, seed by seed; ``compute`` returns the rows of a cell and its samples (n, d)."""
+    width, depths = args.width or "infinite", " ".join(map(str, args.depths))
+    log.info("device %s, %s, width %s, depths %s", args.device, args.dtype, width, depths)
+    data, seeds = args.data, args.seeds
     if len(data) not in (1, len(seeds)):
-        raise UsageError(
-            f"{len(data)} files of data for {len(seeds)} seeds; give one for all or as many"
-        )
-    files = [*data] * (len(seeds) if len(data) == 1 else 1)
-    return [
+        problem = f"{len(data)} files of data for {len(seeds)} seeds"
+        raise UsageError(f"{problem}; give one for all or as many")
+    files = data * len(seeds) if len(data) == 1 else data
+    cells = [
         Cell("depth", depth, seed, file)
         for seed, file in zip(seeds, files, strict=True)
-        for depth in depths
+        for depth in args.depths
     ]
+    labels = {name: vars(args)[name] for name in ("kernel", "dataset", "activation", "width")}
+    samples = lru_cache(maxsize=1)(lambda path: load_prepared(path).x)
 
+    def labelled(cell: Cell) -> Iterator[Mapping[str, Any]]:
+        for row in compute(cell, samples(cell.data)):
+            yield {**labels, **cell.coordinates, **row}
 
-def samples_reader() -> Callable[[Path], NDArray[np.float64]]:
-    """Return a function that reads the samples (n, d) of a file, and once for cells in sequence."""
-    return lru_cache(maxsize=1)(lambda path: load_prepared(path).x)
-
-
-def depth_list(depths: Sequence[int]) -> str:
-    """Return depths as a text for a log line.
-
-    >>> depth_list([0, 1]), depth_list([2])
-    ('depths 0, 1', 'depth 2')
-    """
-    return f"depth{'s' if len(depths) > 1 else ''} {', '.join(map(str, depths))}"
+    write_row(args, table, cells, labelled, program=program)

@@ -32,31 +32,21 @@ def row_parser(description: str | None) -> Parser:
     return parser
 
 
-def checkpoints_of(args: argparse.Namespace, *, program: str) -> Checkpoints | None:
-    """Return the checkpoints of a call of a ``program`` (its file), if it was given a folder."""
-    if args.checkpoints is None:
-        return None
-    options, plugins = vars(args), args.activation_file
-    return Checkpoints(args.checkpoints, program=program, options=options, plugins=plugins)
-
-
 def write_row(
-    output: Path,
+    args: argparse.Namespace,
     table: Table,
     cells: Sequence[Cell],
     compute: Callable[[Cell], Iterable[Mapping[str, Any]]],
     *,
-    checkpoints: Checkpoints | None,
+    program: str,
 ) -> None:
-    """Write the rows of the table that ``compute`` returns of every cell.
+    """Write the rows of the table that ``compute`` returns of every cell, for a ``program`` (file).
 
     The file is the same whatever the order of the cells, and whichever had a checkpoint.
-
-    Raises:
-        UsageError: if a cell is there twice.
     """
     if len({cell.place for cell in cells}) < len(cells):
         raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")
+    checkpoints = Checkpoints(args, program) if args.checkpoints else None
     parts = []
     for cell in progress(cells, unit="cell", log=log):
         kept = checkpoints.read(cell, table) if checkpoints else None
@@ -65,4 +55,4 @@ def write_row(
             checkpoints.write(cell, table, data)
         log.info("%s: %s", cell.name, "computed" if kept is None else "kept")
         parts.append(data)
-    tables.write(output, table, pa.concat_tables(parts))
+    tables.write(args.output, table, pa.concat_tables(parts))

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_workflow.cli import HOW_TO_PREPARE, UsageError
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
-
-
-class LabelError(UserError):
-    """A dataset has no labels, or a test set has classes of its own."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +46,11 @@ def training_samples(
     """Return the training samples of every seed, and the labels of the classes.
 
     Classes are those of the whole dataset, so that a draw that lacks one has as many.
-
-    Raises:
-        LabelError: if the dataset has no labels.
-        SubsetError: if there are not so many samples.
     """
-    data = load_prepared(path, hint=HOW_TO_PREPARE)
-    if data.y is None:
-        raise LabelError(f"{path} has no labels, and training needs them; name a labelled one")
-    labels, y = np.unique(data.y, return_inverse=True)
-    whole = replace(data, x=_scaled(data.x, settings), y=y)
+    remedy = ", and training needs them; name a labelled one"
+    data, y = _labelled(path, settings, remedy=remedy)
+    labels, y = np.unique(y, return_inverse=True)
+    whole = replace(data, y=y)
     if settings.samples == "all":
         return dict.fromkeys(settings.seeds, whole), labels
     drawn = {}
@@ -73,29 +63,39 @@ def training_samples(
 def labelled_samples(
     path: Path, test: Path | None, dataset: str, settings: TrainingSettings
 ) -> LabelledSamples:
-    """Return the samples of prepared datasets; without a ``test`` set, some may be held out.
-
-    Raises:
-        LabelError: as `training_samples`, or if the test set has no labels or unknown ones.
-        SubsetError: if there are not so many samples.
-    """
+    """Return the samples of prepared datasets; without a ``test`` set, some may be held out."""
     if test and settings.test_share:
         raise UsageError("--test and --test-share exclude each other; give one of them")
     samples, labels = training_samples(path, dataset, settings)
     if settings.test_share:
-        parts = {seed: _hold_out(settings.test_share, seed, own) for seed, own in samples.items()}
+        parts = {seed: _hold_out(settings.test_share, seed, part) for seed, part in samples.items()}
         train, held = ({seed: part[k] for seed, part in parts.items()} for k in (0, 1))
         return LabelledSamples(train, held, len(labels))
     if test is None:
         return LabelledSamples(samples, None, len(labels))
-    data = load_prepared(test, like=path, hint=HOW_TO_PREPARE)
-    if data.y is None:
-        raise LabelError(f"{test} has no labels; leave the test set out")
-    unknown = np.setdiff1d(data.y, labels)
+    data, y = _labelled(test, settings, like=path, remedy="; leave the test set out")
+    unknown = np.setdiff1d(y, labels)
     if len(unknown):
-        raise LabelError(f"{test} has label {unknown[0]}, which no sample of {path} has")
-    tested = replace(data, x=_scaled(data.x, settings), y=np.searchsorted(labels, data.y))
+        raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
+    tested = replace(data, y=np.searchsorted(labels, y))
     return LabelledSamples(samples, dict.fromkeys(samples, tested), len(labels))
+
+
+def _labelled(
+    path: Path, settings: KernelSettings, *, remedy: str, like: Path | None = None
+) -> tuple[PreparedSamples, NDArray[np.int64]]:
+    """Return the samples of a file as the networks get them, and their labels.
+
+    Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
+    homogeneous activations that only divides outputs and gradients, which a loss other than the
+    square one feels.
+    """
+    data = load_prepared(path, like=like, hint=HOW_TO_PREPARE)
+    if data.y is None:
+        raise UsageError(f"{path} has no labels{remedy}")
+    if settings.input_scale == "fan_in":
+        return replace(data, x=data.x * math.sqrt(2 / data.x.shape[1])), data.y
+    return data, data.y
 
 
 def _hold_out(
@@ -114,13 +114,3 @@ def _hold_out(
     chosen = np.zeros(n, dtype=bool)
     chosen[stream.permutation(n)[:held]] = True
     return samples.rows(~chosen), samples.rows(chosen)
-
-
-def _scaled(x: NDArray[np.float64], settings: KernelSettings) -> NDArray[np.float64]:
-    """Return the samples as the networks get them.
-
-    Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
-    homogeneous activations that only divides outputs and gradients, which a loss other than the
-    square one feels.
-    """
-    return x * math.sqrt(2 / x.shape[1]) if settings.input_scale == "fan_in" else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,30 +14,63 @@ from torch.backends import cudnn
 
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.training.trainer import Training
-from ntk_workflow.checkpoints.interruption import Interruption
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.cli import limit_threads, logger
 from ntk_workflow.progress import progress
 
 log = logger(__file__)
 
+#: A scheduler that ends a job sends the first and waits half a minute; a user's Ctrl-C the second.
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# Saving takes at most one part in so many of the time.
+SHARE = 100
+
+
+class Interruption:
+    """Whether training is to pause, a context in which signals to stop are only noted.
+
+    A pause is due ``every`` seconds after the last, or later where saving takes more than a
+    hundredth of that time.
+    """
+
+    def __init__(self, *, every: float) -> None:
+        self._every, self._due = every, time.monotonic() + every
+        self.signal: int | None = None
+
+    def __enter__(self) -> Interruption:
+        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def wanted(self) -> bool:
+        """Return whether to pause."""
+        return self.signal is not None or time.monotonic() >= self._due
+
+    def saved(self, seconds: float) -> None:
+        """Say that the state has been saved, and how long that took."""
+        self._due = time.monotonic() + max(self._every, SHARE * seconds)
+
+    def _note(self, number: int, _: object) -> None:
+        self.signal = number
+
 
 def train(
-    ensemble: Training[Any],
-    checkpoints: TrainingCheckpoints | None,
-    *,
-    threads: int,
-    tf32: bool = False,
+    ensemble: Training, checkpoints: TrainingCheckpoints | None, *, threads: int, tf32: bool = False
 ) -> int | None:
     """Train to the end and return None, or the number of the signal that stopped it."""
     if checkpoints and checkpoints.restore(ensemble):
         log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
-    kept = False
+    saved = False
     total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
     bar = progress(total=total, done=done, unit="epoch", log=log)
     every = 60 * checkpoints.settings.checkpoint_minutes if checkpoints else float("inf")
     epochs = checkpoints and checkpoints.settings.checkpoint_epochs
     with (
+        bar,
         full_precision(tf32=tf32),
         # cuDNN's fastest convolutions do not sum in a fixed order.
         cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
@@ -46,26 +80,20 @@ def train(
         while not ensemble.finished:
             whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
             if whole:
-                tell_divergence(ensemble)
-                bar.set_postfix_str(f"lowest loss {lowest_loss(ensemble):.4g}", refresh=False)
+                _log_divergence(ensemble)
+                bar.set_postfix_str(f"lowest loss {_lowest_loss(ensemble):.4g}", refresh=False)
                 bar.update(ensemble.epoch - 1 - bar.n)
             # Asked once: a signal that comes after this is one for the next turn.
             stop = interruption.signal
             due = stop is not None or interruption.wanted()
-            due |= bool(whole and epochs and ensemble.epoch % epochs == 0)
-            if checkpoints and due:
+            if checkpoints and (due or (whole and epochs and ensemble.epoch % epochs == 0)):
                 start = time.monotonic()
-                kept = checkpoints.save(ensemble)
+                saved = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
             if stop is not None:
-                bar.close()
-                log.info(
-                    "stopped by a signal in epoch %d; %s",
-                    ensemble.epoch,
-                    "call again to go on" if kept else "nothing is kept",
-                )
+                remedy = "call again to go on" if saved else "nothing is kept"
+                log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)
                 return stop
-    bar.close()
     return None
 
 
@@ -83,17 +111,15 @@ def _spread(
     return [future.result() for future in futures]
 
 
-def tell_divergence(ensemble: Training[Any]) -> None:
-    """Log the networks that have just diverged."""
-    for number in np.flatnonzero(ensemble.diverged == ensemble.epoch - 1):
+def _log_divergence(ensemble: Training) -> None:
+    epoch = ensemble.epoch - 1
+    for number in np.flatnonzero(ensemble.diverged == epoch):
         member = ensemble.members[number]
-        log.info(
-            "seed %d, rate %g: diverged by epoch %d", member.seed, member.rate, ensemble.epoch - 1
-        )
+        log.info("seed %d, rate %g: diverged by epoch %d", member.seed, member.rate, epoch)
 
 
-def lowest_loss(ensemble: Training[Any]) -> float:
-    """Return the lowest training loss of the last epoch that was evaluated."""
+def _lowest_loss(ensemble: Training) -> float:
+    # of the last epoch that was evaluated
     known = ensemble.metrics["train_loss"]
     last = known[np.isfinite(known).any(axis=1)]
     return float(np.nanmin(last[-1])) if len(last) else float("nan")

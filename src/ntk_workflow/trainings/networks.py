@@ -1,10 +1,10 @@
-"""The networks of a training at initialisation, from its settings."""
+"""The networks of a training, at initialisation from its settings and afterwards in its table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
 from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.training.descent import rounded_down
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
@@ -35,16 +37,16 @@ def with_absolute_rates(
 
     Relative ones are in units of the smallest critical rate in the table ``kernel``.
     """
-    rates, critical = settings.rates, 1.0
-    if rates.relative:
+    rates = settings.learning_rates
+    if settings.relative_rates:
         if MODELS[model].by_modules:
             raise UsageError(f"--relative-rates: critical rates are known of mlp, not {model}")
         if kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
         table = tables.read(kernel, TRAINING_KERNELS)
         critical = min(table["critical_learning_rate"].to_pylist())
-    absolute = tuple(sorted(rates.absolute(critical)))
-    return replace(settings, learning_rates=absolute, relative_rates=())
+        rates = tuple(rounded_down(factor * critical) for factor in settings.relative_rates)
+    return replace(settings, learning_rates=tuple(sorted(rates)), relative_rates=())
 
 
 def turns(
@@ -57,15 +59,8 @@ def turns(
     require_possible(point, settings, samples)
     if not MODELS[point.model].by_modules:
         return [settings]
-    size = sizes(
-        point.model,
-        d=samples.shape[1],
-        width=settings.width,
-        depth=point.depth,
-        image=settings.image,
-        outputs=samples.classes if settings.outputs == "classes" else 1,
-    )
-    seeds, most = settings.seeds, seeds_in_turn(size.weights * len(settings.learning_rates))
+    weights = sizes(point.model, **_shape(point, settings, samples)).weights
+    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.learning_rates))
     return [replace(settings, seeds=seeds[k : k + most]) for k in range(0, len(seeds), most)]
 
 
@@ -76,12 +71,13 @@ def make_ensemble(
     *,
     device: torch.device,
     products: str,
-) -> Training[Any]:
+) -> Training:
     """Return the networks at initialisation, with their samples on the device.
 
     The ``products`` of mlp may be computed "together", see `Ensemble`.
     """
-    together = products == "together" and not MODELS[point.model].by_modules
+    by_modules = MODELS[point.model].by_modules
+    together = products == "together" and not by_modules
     dtype = getattr(torch, settings.dtype)
     placed: dict[int, Part] = {}
 
@@ -98,50 +94,40 @@ def make_ensemble(
 
     rates, activation = settings.learning_rates, activations.get(point.activation)
     members = [Member(seed, rate) for seed in settings.seeds for rate in rates]
-    loss = make_loss(
-        settings.loss,
-        outputs=settings.outputs,
-        classes=samples.classes,
-        dtype=dtype,
-        device=device,
-    )
+    codes: dict[str, Any] = {"outputs": settings.outputs, "classes": samples.classes}
+    loss = make_loss(settings.loss, **codes, dtype=dtype, device=device)
     test = parts(samples.test) if samples.test else None
-    given = (loss, members, parts(samples.train), test)
-    ensemble: Training[Any]
-    if MODELS[point.model].by_modules:
-        make = partial(
-            make_network,
-            point.model,
-            d=samples.shape[1],
-            image=settings.image,
-            depth=point.depth,
-            width=settings.width,
-            activation=activation,
-            outputs=loss.outputs,
-            dtype=dtype,
-        )
-        ensemble = ModuleEnsemble(make, *given, descent=settings.descent)
+    common = (loss, members, parts(samples.train), test)
+    ensemble: Training
+    if by_modules:
+        shape = _shape(point, settings, samples)
+        make = partial(make_network, point.model, **shape, activation=activation, dtype=dtype)
+        ensemble = ModuleEnsemble(make, *common, descent=settings.descent)
     else:
         architecture = Architecture(point.depth, settings.width, activation)
-        ensemble = Ensemble(architecture, *given, course=settings.descent, together=together)
+        ensemble = Ensemble(architecture, *common, course=settings.descent, together=together)
+    precision = settings.dtype + (", products of bfloat16" if settings.mixed_precision else "")
     log.info(
-        "device %s, %s%s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
-        device,
-        settings.dtype,
-        ", products of bfloat16" if settings.mixed_precision else "",
-        "together" if together else "one by one",
-        len(members),
-        len(settings.seeds),
-        ", ".join(f"{rate:g}" for rate in rates),
-        point.model,
-        point.depth,
-        settings.width,
+        "device %s, %s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
+        *(device, precision, "together" if together else "one by one"),
+        *(len(members), len(settings.seeds), ", ".join(f"{rate:g}" for rate in rates)),
+        *(point.model, point.depth, settings.width),
     )
     log.info(
         "%d samples of %d features in %d classes, %d steps an epoch, %s test samples",
         *(*samples.shape, samples.classes, ensemble.steps_per_epoch, samples.n_test or "no"),
     )
     return ensemble
+
+
+def _shape(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
+    return {
+        "d": samples.shape[1],
+        "image": settings.image,
+        "depth": point.depth,
+        "width": settings.width,
+        "outputs": samples.classes if settings.outputs == "classes" else 1,
+    }
 
 
 def image_of(point: Point, settings: TrainingSettings) -> tuple[int, int, int] | None:
@@ -171,3 +157,31 @@ def require_possible(point: Point, settings: TrainingSettings, samples: Labelled
             f"--batch-size {batch}: an epoch of {n} samples ends with a step of one, which has no "
             "variance to normalise by; take another size"
         )
+
+
+def ensemble_rows(
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Training
+) -> list[dict[str, Any]]:
+    """Return the rows of the table of an ensemble's curves, with its settings."""
+    (n, d), batch = samples.shape, settings.batch_size
+    values = asdict(point) | asdict(settings)
+    values |= {"n": n, "d": d, "n_test": samples.n_test, "classes": samples.classes}
+    values |= {
+        "batch_size": n if batch == "all" else min(batch, n),
+        "decay_at": " ".join(map(str, settings.decay_at)) or "none",
+        "image": " ".join(map(str, image_of(point, settings) or ["none"])),
+    }
+    columns = {column.name for column in TRAINING.columns}
+    return [
+        row
+        for number, member in enumerate(ensemble.members)
+        for row in curve_rows(
+            {name: value for name, value in values.items() if name in columns},
+            seed=member.seed,
+            rate=member.rate,
+            steps_per_epoch=ensemble.steps_per_epoch,
+            metrics={name: metric[:, number].tolist() for name, metric in ensemble.metrics.items()},
+            diverged=int(ensemble.diverged[number]),
+            epochs=ensemble.course.evaluated,
+        )
+    ]

@@ -1,4 +1,4 @@
-"""What a training is told: the settings of an experiment as they hold for one network."""
+"""The settings of a training: those of an experiment as they hold for one network."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ntk_conditioning.networks.architectures import MODELS
-from ntk_conditioning.training.descent import Augmentation, Descent
-from ntk_conditioning.training.learning_rates import LearningRates
+from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
 from ntk_workflow.cli import (
     Parser,
     UsageError,
     not_negative,
-    positive_integer,
     positive_number,
     seed,
     share,
     threads_argument,
 )
-from ntk_workflow.cli import positive_integer_or_all as integer_or_all
+from ntk_workflow.cli import positive_integer as count
+from ntk_workflow.cli import positive_integer_or_all as count_or_all
 from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.settings import add_arguments, from_mapping, option
 
@@ -40,18 +39,12 @@ class Point:
 class KernelSettings:
     """Networks at their initialisation, and the samples that they are trained on."""
 
-    width: int = option(
-        "hidden units per layer, or channels of a resnet's first stage",
-        type=positive_integer,
-        default=512,
-    )
+    width: int = option("units per layer, or a resnet's first channels", type=count, default=512)
     seeds: tuple[int, ...] = option(
         "seeds, a network for each", type=seed, many=True, default=(1, 32, 111, 555, 666)
     )
     samples: int | Literal["all"] = option(
-        "training samples that every seed draws for itself, or all",
-        type=integer_or_all,
-        default="all",
+        "samples that every seed draws for itself, or all", type=count_or_all, default="all"
     )
     input_scale: Literal["none", "fan_in"] = option(
         "fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
@@ -71,22 +64,18 @@ class TrainingSettings(KernelSettings):
         "cross_entropy, or half the squared distance from the target", default="cross_entropy"
     )
     outputs: Literal["classes", "scalar"] = option(
-        "an output for each class, or one whose targets are spaced evenly from -1 to 1",
-        default="classes",
+        "one for each class, or one whose targets lie evenly from -1 to 1", default="classes"
     )
     batch_size: int | Literal["all"] = option(
-        "samples per step, or all", type=integer_or_all, default=500
+        "samples per step, or all", type=count_or_all, default=500
     )
-    epochs: int = option("passes over the samples", type=positive_integer)
-    evaluate_every: int = option("epochs between evaluations", type=positive_integer, default=1)
+    epochs: int = option("passes over the samples", type=count)
+    evaluate_every: int = option("epochs between evaluations", type=count, default=1)
     learning_rates: tuple[float, ...] = option(
         "rates to try", type=positive_number, many=True, default=()
     )
     relative_rates: tuple[float, ...] = option(
-        "rates to try, in units of the smallest critical rate in --kernel",
-        type=positive_number,
-        many=True,
-        default=(),
+        "rates in units of the smallest in --kernel", type=positive_number, many=True, default=()
     )
     dtype: Literal["float32", "float64"] = option("precision", default="float32")
     tf32: bool = option("let a GPU round products to TF32", default=False)
@@ -98,29 +87,28 @@ class TrainingSettings(KernelSettings):
         "share of the weights that is added to their gradient", type=not_negative, default=0.0
     )
     decay_at: tuple[int, ...] = option(
-        "epochs after which the rate is multiplied", type=positive_integer, many=True, default=()
+        "epochs after which the rate is multiplied", type=count, many=True, default=()
     )
     decay_factor: float = option("by this", type=positive_number, default=0.1)
     augmentation: Augmentation = option("of training images", default="none")
     mixed_precision: bool = option("take products of bfloat16", default=False)
     image: tuple[int, int, int] | None = option(
-        "height, width and colours of a sample", type=positive_integer, many=3, default=None
+        "height, width and colours of a sample", type=count, many=3, default=None
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.learning_rates) == bool(self.relative_rates):
             raise UsageError("give either --learning-rates or --relative-rates")
-        if len(set(self.rates.values)) < len(self.rates.values):
+        if len(set(self.rates)) < len(self.rates):
             raise UsageError("a learning rate is given twice; give each once")
         if self.mixed_precision and self.dtype != "float32":
             raise UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
 
     @property
-    def rates(self) -> LearningRates:
+    def rates(self) -> tuple[float, ...]:
         """The learning rates, of whichever kind they are."""
-        relative = bool(self.relative_rates)
-        return LearningRates(self.relative_rates or self.learning_rates, relative=relative)
+        return self.learning_rates or self.relative_rates
 
     @property
     def descent(self) -> Descent:
@@ -132,9 +120,12 @@ class TrainingSettings(KernelSettings):
         cls, values: Mapping[str, Any], *, image: tuple[int, int, int] | None = None
     ) -> TrainingSettings:
         """Return the settings from an experiment's keys as they hold for one network."""
-        rates = LearningRates.parse(values["learning_rates"], loss=values["loss"])
-        key, other = ("relative_rates", "learning_rates")[:: 1 if rates.relative else -1]
-        return from_mapping(cls, {**values, key: rates.values, other: (), "image": image})
+        rates, key = values["learning_rates"], "learning_rates"
+        if rates == "auto":
+            rates, key = AUTO_RATES[values["loss"]], "relative_rates"
+        elif isinstance(rates, Mapping):
+            rates, key = rates["critical"], "relative_rates"
+        return from_mapping(cls, {**values, "learning_rates": (), "image": image, key: rates})
 
 
 def training_parser(description: str | None, settings: type[KernelSettings]) -> Parser:

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.transition import gradients
-from ntk_conditioning.transition.descent import DivergedError, descend
+from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import (
-    FeedforwardError,
     FeedforwardNet,
     draw_network,
     kernel,
@@ -41,8 +40,8 @@ def network(
     architecture: str, activation: str = "tanh", seed: int = 1, d: int = D
 ) -> FeedforwardNet:
     hidden, dense = ARCHITECTURES[architecture]
-    generator = np.random.default_rng(seed)
-    return draw_network(d, hidden, activation=activation, generator=generator, dense=dense)
+    rng = np.random.default_rng(seed)
+    return draw_network(d, hidden, activation=activation, generator=rng, dense=dense)
 
 
 def samples(n: int, d: int = D, seed: int = 2) -> Tensor:
@@ -60,7 +59,7 @@ def explicit_gradients(model: FeedforwardNet, x: Tensor, layer: int) -> Tensor:
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "softplus", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_inner_products_are_those_of_explicit_gradients(
     architecture: str, activation: str, monkeypatch: pytest.MonkeyPatch
@@ -69,28 +68,22 @@ def test_inner_products_are_those_of_explicit_gradients(
     model, other = (network(architecture, activation, seed) for seed in (1, 2))
     x = samples(1)[0]
     for second in (None, other):
-        found = list(gradient_products(model, x, second))
-        assert [len(one) for one in found] == list(model.hidden)
-        for layer, products in enumerate(found, start=1):
+        result = list(gradient_products(model, x, second))
+        assert [len(one) for one in result] == list(model.hidden)
+        for layer, products in enumerate(result, start=1):
             left = explicit_gradients(model, x, layer)
             right = explicit_gradients(second or model, x, layer)
             expected = left @ right.T
             assert torch.allclose(products, expected, rtol=0, atol=1e-12 * float(expected.max()))
 
 
-@pytest.mark.parametrize("m", [6, 7, 300, 400])
-def test_the_upper_half_of_a_symmetric_product_is_enough(m: int) -> None:
-    a = torch.from_numpy(np.random.default_rng(m).standard_normal((m, 5)))
-    found, whole = gradients.symmetric_product(a, a.T, 0.5), 0.5 * a @ a.T
-    assert torch.allclose(found, whole, rtol=0, atol=1e-14 * float(whole.abs().max()))
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_angles_are_those_of_explicit_gradients(architecture: str) -> None:
     model, x = network(architecture), samples(3)
-    found = {each.layer: each for each in layer_angles(model, x, level=0.2)}
-    assert list(found) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
-    for layer, angles in found.items():
+    result = {each.layer: each for each in layer_angles(model, x, level=0.2)}
+    assert list(result) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
+    assert (result[1].cos_max, result[1].cos_norm) == (0.0, 1.0)  # exactly orthogonal, Remark 4
+    for layer, angles in result.items():
         cosines, jacobians = [], []
         for k, sample in enumerate(x):
             rows = explicit_gradients(model, sample, layer)
@@ -108,13 +101,6 @@ def test_angles_are_those_of_explicit_gradients(architecture: str) -> None:
         assert angles.cos_norm == pytest.approx(norms[0], rel=1e-12)
         assert angles.jacobian_norm == pytest.approx(float(jacobians[0]), rel=1e-12)
         assert angles.fan_in == model.fan_ins[layer - 1]
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_gradients_in_the_first_layer_are_exactly_orthogonal(architecture: str) -> None:
-    """Remark 4."""
-    first = layer_angles(network(architecture), samples(2))[0]
-    assert (first.layer, first.cos_max, first.cos_norm) == (1, 0.0, 1.0)
 
 
 def test_a_gradient_that_vanishes_has_no_angle() -> None:
@@ -164,9 +150,9 @@ def test_the_hessian_is_the_dense_one(architecture: str, last_fixed: bool) -> No
     expansion = Expansion(network(architecture), samples(1)[0], last_fixed=last_fixed)
     dense = dense_hessian(expansion)
     values = torch.linalg.eigvalsh(dense)
-    found = hessian_norm(expansion)
-    assert found.norm == pytest.approx(float(values.abs().max()), rel=1e-8)
-    assert found.residual < 1e-4 * found.norm
+    result = hessian_norm(expansion)
+    assert result.norm == pytest.approx(float(values.abs().max()), rel=1e-8)
+    assert result.residual < 1e-4 * result.norm
     v = torch.from_numpy(np.random.default_rng(3).standard_normal(expansion.size))
     assert torch.allclose(expansion.hessian_product(v), dense @ v, rtol=0, atol=1e-12)
     assert expansion.size == sum(
@@ -199,14 +185,14 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball() -> None:
     expansion = Expansion(network("deep"), samples(1)[0])
     norm = hessian_norm(expansion)
     radius = 1e-3
-    generator = np.random.default_rng(0)
-    found = largest_terms(
-        expansion, radius, eigenvector=norm.eigenvector, directions=5, generator=generator
+    rng = np.random.default_rng(0)
+    result = largest_terms(
+        expansion, radius, eigenvector=norm.eigenvector, directions=5, generator=rng
     )
-    assert found.largest == pytest.approx(norm.norm * radius**2 / 2, rel=1e-3)
-    assert found.largest == max(found.ascent, found.eigenvector) > found.random
+    assert result.largest == pytest.approx(norm.norm * radius**2 / 2, rel=1e-3)
+    assert result.largest == max(result.ascent, result.eigenvector) > result.random
     blind = largest_terms(
-        expansion, radius, eigenvector=expansion.gradient, directions=5, generator=generator
+        expansion, radius, eigenvector=expansion.gradient, directions=5, generator=rng
     )
     assert blind.ascent > max(blind.random, blind.gradient)
 
@@ -222,32 +208,17 @@ def test_the_kernel_is_that_of_explicit_gradients(architecture: str) -> None:
 def test_descent_lowers_the_loss_and_tells_how_far_it_went() -> None:
     model, x = network("deep"), samples(4)
     y = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    found = descend(model, x, y, steps=50)
-    error = outputs(found.trained, x) - y
-    assert found.loss_after == pytest.approx(float(error @ error) / 2)
-    assert found.loss_after < found.loss_before / 2
+    result = descend(model, x, y, steps=50)
+    error = outputs(result.trained, x) - y
+    assert result.loss_after == pytest.approx(float(error @ error) / 2)
+    assert result.loss_after < result.loss_before / 2
     moved = sum(
         float((a - b).square().sum())
-        for a, b in zip(found.trained.weights, model.weights, strict=True)
+        for a, b in zip(result.trained.weights, model.weights, strict=True)
     )
-    assert found.distance == pytest.approx(moved**0.5)
-    change = kernel(found.trained, x) - kernel(model, x)
+    assert result.distance == pytest.approx(moved**0.5)
+    change = kernel(result.trained, x) - kernel(model, x)
     ratio = torch.linalg.matrix_norm(change, 2) / torch.linalg.matrix_norm(kernel(model, x), 2)
-    assert found.kernel_change == pytest.approx(float(ratio))
+    assert result.kernel_change == pytest.approx(float(ratio))
     still = descend(model, x, y, steps=0)
     assert (still.kernel_change, still.distance) == (0, 0)
-
-
-def test_descent_with_steps_too_large_says_so() -> None:
-    model = network("deep", "softplus")
-    y = torch.zeros(4, dtype=torch.float64)
-    with pytest.raises(DivergedError, match="lower its step size"):
-        descend(model, samples(4), y, steps=500, step_size=1e6)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    model = network("deep")
-    with pytest.raises(FeedforwardError, match="do not make a network"):
-        model.with_weights(model.weights[:-1])
-    with pytest.raises(FeedforwardError, match=r"takes \(n, 5\)"):
-        outputs(model, samples(2, 4))

@@ -1,4 +1,4 @@
-"""Studies of assemblies of neurons: what their tables hold, and the exponents fitted to them."""
+"""Studies of wide networks: what their tables hold, and the exponents fitted to them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
-from tests import assemblies
+from tests import width_studies
 
 STUDIES = ("orthogonality", "linearity")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return assemblies.archive(tmp_path)
+    return width_studies.archive(tmp_path)
 
 
 def table(folder: Path, name: str) -> pd.DataFrame:
@@ -26,8 +26,8 @@ def table(folder: Path, name: str) -> pd.DataFrame:
 
 def test_angles_of_every_layer_before_and_after_training(data, tmp_path):
     for name in ("deep", "bottleneck"):
-        assert not assemblies.measure("orthogonality", data, tmp_path, architecture=name)
-    assert not assemblies.aggregate("orthogonality", tmp_path)
+        assert not width_studies.measure("orthogonality", data, tmp_path, architecture=name)
+    assert not width_studies.aggregate("orthogonality", tmp_path)
     rows = table(tmp_path, "orthogonality")
     assert len(rows) == 2 * 2 * 3 * 2  # architectures, widths, layers, moments
     bottleneck = rows.query("architecture == 'bottleneck' and width == 6 and not trained")
@@ -42,8 +42,8 @@ def test_angles_of_every_layer_before_and_after_training(data, tmp_path):
 
 def test_terms_and_bounds_of_every_radius(data, tmp_path):
     for name in ("two_layer", "deep", "densenet"):
-        assert not assemblies.measure("linearity", data, tmp_path, architecture=name)
-    assert not assemblies.aggregate("linearity", tmp_path)
+        assert not width_studies.measure("linearity", data, tmp_path, architecture=name)
+    assert not width_studies.aggregate("linearity", tmp_path)
     rows = table(tmp_path, "linearity")
     assert len(rows) == 3 * 2 * 2  # architectures, widths, radii
     assert (rows["quadratic_term"] >= rows["quadratic_term_fixed"] * 0.5).all()
@@ -58,9 +58,9 @@ def test_terms_and_bounds_of_every_radius(data, tmp_path):
 def test_slopes_are_fitted_for_each_seed(data, tmp_path):
     widths, seeds = (8, 16, 32), (1, 2)
     for study in STUDIES:
-        assert not assemblies.measure(study, data, tmp_path, widths=widths, seeds=seeds)
-        assert not assemblies.aggregate(study, tmp_path)
-    assert not assemblies.fit(tmp_path)
+        assert not width_studies.measure(study, data, tmp_path, widths=widths, seeds=seeds)
+        assert not width_studies.aggregate(study, tmp_path)
+    assert not width_studies.fit(tmp_path)
     slopes = table(tmp_path, "width_slopes")
     assert not slopes.query("quantity == 'cos_mean' and layer == 1").size  # exactly orthogonal
     network = "seed == 2 and layer == 3 and trained"
@@ -81,6 +81,6 @@ def test_the_two_classes_may_be_named(data, tmp_path):
     written = []
     for name, options in (("a", ()), ("b", ("0", "1")), ("c", ("1", "2"))):
         classes = ("--classes", *options) if options else ()
-        assert not assemblies.measure("orthogonality", data, tmp_path / name, *classes)
+        assert not width_studies.measure("orthogonality", data, tmp_path / name, *classes)
         written.append((tmp_path / name / "orthogonality/tiny/deep/tanh.parquet").read_bytes())
     assert written[0] == written[1] != written[2]

@@ -1,4 +1,4 @@
-"""Small studies of assemblies of neurons, by the programs that make them."""
+"""Small studies of wide networks, by the programs that make them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ HIDDEN = {
 }
 
 
-def archive(folder: Path, *, labelled: bool = True) -> Path:
+def archive(folder: Path) -> Path:
     """Return the file of 12 samples with 5 features, of three classes."""
-    generator = np.random.default_rng(0)
-    y = np.arange(12) % 3 if labelled else None
-    path = folder / "all.npz"
-    save_prepared(path, PreparedSamples("tiny", generator.standard_normal((12, 5)), y, "none"))
+    x, path = np.random.default_rng(0).standard_normal((12, 5)), folder / "all.npz"
+    save_prepared(path, PreparedSamples("tiny", x, np.arange(12) % 3, "none"))
     return path
 
 

@@ -1,1 +1,0 @@
-"""The cores, threads and GPUs that a job was given."""

@@ -1,0 +1,42 @@
+"""Rows of networks of finite width: their options, and the network of a cell."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import torch
+
+from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_workflow.checkpoints.cells import Cell
+from ntk_workflow.cli import Parser, positive_integer
+from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.devices import device_argument, torch_device
+from ntk_workflow.rows.depths import depth_parser
+
+
+def finite_parser(description: str | None) -> Parser:
+    """Return a parser of a row over depths and seeds, with a width and a device."""
+    parser = depth_parser(description)
+    parser.add_argument("--width", type=positive_integer, default=512, help="units per layer")
+    device_argument(parser)
+    return parser
+
+
+def networks(args: argparse.Namespace) -> Callable[[Cell, int], MLP]:
+    """Return a function that draws the network of a cell for d inputs, on the device asked for."""
+    device, activation = torch_device(args), load_activation(args)
+
+    def network(cell: Cell, d: int) -> MLP:
+        return init_mlp(
+            d,
+            depth=cell.value,
+            width=args.width,
+            activation=activation,
+            generator=generator(cell.random_seed, "init"),
+            dtype=getattr(torch, args.dtype),
+            device=device,
+        )
+
+    return network
