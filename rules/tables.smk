@@ -4,43 +4,26 @@
 #        results/{run}/tables/{table}/{experiment}.parquet
 
 
-for table in ("spectra", "angles", "datasets", "bounds"):
-
-    rule:
-        """Collect this table from the rows of the run."""
-        name:
-            f"aggregate_{table}"
-        input:
-            plan.rows(table),
-        output:
-            f"results/{{run}}/tables/{table}.parquet",
-        log:
-            f"logs/{{run}}/aggregate_{table}.log",
-        conda:
-            "../envs/environment.yaml"
-        params:
-            table=table,
-            code=plan.code("scripts/aggregate_table.py"),
-        shell:
-            "python scripts/aggregate_table.py --table {params.table} --rows {input:q}"
-            " --output {output:q} 2> {log:q}"
-
-
-use rule aggregate_spectra as aggregate_widths with:
+rule aggregate_table:
+    """Collect a table from its rows."""
     input:
         plan.rows(),
     output:
         "results/{run}/tables/{table}.parquet",
     log:
-        "logs/{run}/aggregate_widths/{table}.log",
+        "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="orthogonality|linearity",
+        table="spectra|angles|datasets|bounds|orthogonality|linearity",
+    conda:
+        "../envs/environment.yaml"
     params:
-        table="{table}",
         code=plan.code("scripts/aggregate_table.py"),
+    shell:
+        "python scripts/aggregate_table.py --table {wildcards.table} --rows {input:q}"
+        " --output {output:q} 2> {log:q}"
 
 
-use rule aggregate_spectra as aggregate_training with:
+use rule aggregate_table as aggregate_training with:
     input:
         plan.trainings,
     output:
@@ -49,12 +32,9 @@ use rule aggregate_spectra as aggregate_training with:
         "logs/{run}/aggregate_training/{table}/{experiment}.log",
     wildcard_constraints:
         table="training|training_kernels",
-    params:
-        table="{table}",
-        code=plan.code("scripts/aggregate_table.py"),
 
 
-use rule aggregate_spectra as aggregate_experiments with:
+use rule aggregate_table as aggregate_experiments with:
     input:
         plan.experiment_tables,
     output:
@@ -63,9 +43,6 @@ use rule aggregate_spectra as aggregate_experiments with:
         "logs/{run}/aggregate_experiments/{table}.log",
     wildcard_constraints:
         table="training|training_kernels|learning_rates",
-    params:
-        table="{table}",
-        code=plan.code("scripts/aggregate_table.py"),
 
 
 rule select_learning_rates:

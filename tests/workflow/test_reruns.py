@@ -19,8 +19,8 @@ from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
 
-SPECTRA = {"compute_spectrum", "aggregate_spectra", "aggregate_conditioning"}
-ANGLES = {"compute_min_angle", "aggregate_angles"}
+SPECTRA = {"compute_spectrum", "aggregate_conditioning"}
+ANGLES = {"compute_min_angle"}
 INFINITE = {"compute_infinite_spectrum", "compute_infinite_min_angle"}
 TRAINING = {"train_network", "aggregate_training", "aggregate_experiments", "select_learning_rates"}
 DESCRIBED = {"describe_dataset"}
