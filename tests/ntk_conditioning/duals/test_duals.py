@@ -50,8 +50,8 @@ def test_leaky_relus_are_their_integral(slope, theta):
         w = 1 - gain2 * mixed(order_1(angle), order_1(mpmath.pi - angle))
         h = 1 - gain2 * mixed(order_0(angle), -order_0(mpmath.pi - angle))
         expected = float(w), float(h)
-    found = cosine_distances(LeakyReLUDual(np.ones(2), negative_slope=slope), theta)
-    assert found == pytest.approx(expected, rel=4e-15, abs=1e-30)
+    layer = LeakyReLUDual(np.ones(2), negative_slope=slope)
+    assert cosine_distances(layer, theta) == pytest.approx(expected, rel=4e-15, abs=1e-30)
 
 
 @pytest.mark.parametrize("theta", ANGLES)
@@ -61,8 +61,7 @@ def test_leaky_relus_are_their_integral(slope, theta):
 def test_erf_is_williams_formula(q, theta):
     """Williams 1996, Eq. (10), and its derivative, in 50 digits."""
     with mpmath.workdps(50):
-        q1, q2 = map(mpmath.mpf, q)
-        cosine = mpmath.cos(mpmath.mpf(theta))
+        (q1, q2), cosine = map(mpmath.mpf, q), mpmath.cos(mpmath.mpf(theta))
 
         def values(a, b, c):
             return mpmath.asin(2 * mpmath.sqrt(a * b) * c / mpmath.sqrt((1 + 2 * a) * (1 + 2 * b)))
@@ -75,8 +74,8 @@ def test_erf_is_williams_formula(q, theta):
             for f in (values, slopes)
         )
     # Of nearly equal variances, q - q' keeps 10 of 16 digits, and what is left of w' is its square.
-    found = cosine_distances(ErfDual(np.array(q)), theta)
-    assert found == pytest.approx(expected, rel=1e-8 if q[1] == 2 + 1e-6 else 1e-12, abs=1e-24)
+    expected = pytest.approx(expected, rel=1e-8 if q[1] == 2 + 1e-6 else 1e-12, abs=1e-24)
+    assert cosine_distances(ErfDual(np.array(q)), theta) == expected
 
 
 def test_angles_of_tiny_cosine_distances_are_right():
