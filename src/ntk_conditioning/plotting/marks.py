@@ -103,5 +103,4 @@ def spread(levels: ArrayLike, *, gap: float) -> list[float]:
     """
     levels = np.asarray(levels)
     steps = gap * np.arange(len(levels))
-    spaced: list[float] = (isotonic_regression(levels - steps).x + steps).tolist()
-    return spaced
+    return list(map(float, isotonic_regression(levels - steps).x + steps))
