@@ -49,8 +49,7 @@ def pack(folder: Path, target: Path) -> None:
 def unpack(path: Path, target: Path) -> Path:
     """Unpack an archive that `pack` wrote into the folder ``target``; return the folder in it.
 
-    Nothing is written before the list of all members is found harmless, and never more than the
-    archive's own size.
+    Nothing is written before all members are found harmless, never more than the archive's size.
 
     Raises:
         MissingFileError: if there is no such file.

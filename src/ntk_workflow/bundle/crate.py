@@ -137,9 +137,8 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow["creator"] = crate.root_dataset["author"]
     workflow["version"] = PROJECT
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"name": "Snakemake", "version": libraries()["snakemake"]}
-    engine["url"] = "https://snakemake.readthedocs.io"
-    _add(crate, "#snakemake", "SoftwareApplication", **engine)
+    engine = {"version": libraries()["snakemake"], "url": "https://snakemake.readthedocs.io"}
+    _add(crate, "#snakemake", "SoftwareApplication", name="Snakemake", **engine)
     parameter = {
         "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
         "additionalType": "File",

@@ -40,8 +40,8 @@ class Record:
 def provenance(outputs: Sequence[str], record: Callable[[str], Record | None]) -> dict[str, Any]:
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 
-    Paths are relative to the working folder. The result has ``files``, by path, each
-    with ``sha256`` and ``bytes``, and ``jobs``, which name their files by these paths.
+    The result has ``files``, by path relative to the working folder, each with ``sha256`` and
+    ``bytes``, and ``jobs``, which name their files by these paths.
 
     Raises:
         MissingFileError: if one of ``outputs`` is not there.
@@ -138,9 +138,8 @@ class _Files:
         if expected and not self.known[name]:
             self.known[name] = {"sha256": expected}  # it was temporary
         if expected and self.known[name].get("sha256", expected) != expected:
-            raise BundleError(
-                f"{path} is not the file that a job has read; let snakemake run again, then bundle"
-            )
+            advice = "let snakemake run again, then bundle"
+            raise BundleError(f"{path} is not the file that a job has read; {advice}")
         return name
 
 
