@@ -74,6 +74,7 @@ rule compute_infinite_spectrum:
 
 
 use rule compute_infinite_spectrum as compute_activation_study with:
+    """Condition infinite-width kernels of many activations, for beyond/activations."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheets="results/{run}/datasets/{dataset}/all.json",

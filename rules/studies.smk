@@ -65,6 +65,7 @@ rule measure_orthogonality:
 
 
 use rule measure_orthogonality as measure_linearity with:
+    """Measure how far networks are from linear: Hessian, quadratic term, change of the NTK."""
     output:
         "results/{run}/linearity/{dataset}/{architecture}/{activation}.parquet",
     log:

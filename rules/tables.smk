@@ -24,6 +24,7 @@ rule aggregate_table:
 
 
 use rule aggregate_table as aggregate_training with:
+    """Collect the trainings of one experiment, or the NTK where they begin."""
     input:
         plan.trainings,
     output:
@@ -35,6 +36,7 @@ use rule aggregate_table as aggregate_training with:
 
 
 use rule aggregate_table as aggregate_experiments with:
+    """Put the tables of all experiments together."""
     input:
         plan.experiment_tables,
     output:
@@ -81,6 +83,7 @@ rule aggregate_conditioning:
 
 
 use rule aggregate_conditioning as aggregate_activation_study with:
+    """Summarise kappa of the activation study over blocks and seeds."""
     input:
         plan.rows("activation_study"),
     output:
