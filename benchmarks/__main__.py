@@ -4,8 +4,6 @@ Ratios are taken within one run, of methods that are called in turn on the same 
 ratio is refused where the results differ.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

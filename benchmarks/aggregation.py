@@ -3,8 +3,6 @@
 Each program runs once for every number of cells, in a process of its own.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

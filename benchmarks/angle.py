@@ -1,7 +1,5 @@
 """The smallest gradient angle over all pairs, against the arccosine of the kernel's entries."""
 
-from __future__ import annotations
-
 import logging
 import math
 from dataclasses import asdict

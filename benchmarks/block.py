@@ -1,7 +1,5 @@
 """One kernel block against torch.func, neural-tangents and nngeometry."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A cell of the published figure by the workflow's own program: 117 blocks of 512 samples."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What checkpoints cost a training: the time of one, and their share of the time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import suppress

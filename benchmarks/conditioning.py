@@ -1,7 +1,5 @@
 """Extreme eigenvalues of a kernel against full spectra by SciPy, NumPy and torch."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Environments of the peers: made under .peers/ when they are first needed."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

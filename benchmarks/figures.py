@@ -1,7 +1,5 @@
 """What the figures share: colours by method, and lines that are named where they end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """On a CUDA device: the empirical kernel, its extreme eigenvalues and the smallest angle."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import asdict

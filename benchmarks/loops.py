@@ -1,7 +1,5 @@
 """Ways of training the same networks: ours, a plain loop in PyTorch, and the products alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a measurement was made on."""
 
-from __future__ import annotations
-
 import os
 import platform
 from importlib.metadata import version

@@ -5,8 +5,6 @@ call, after a small call has loaded libraries and started threads. "Growth" is t
 was resident before. Elsewhere than on Linux nothing is measured.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

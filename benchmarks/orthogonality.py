@@ -1,7 +1,5 @@
 """Angles between the gradients of a layer's neurons, against gradients that are written out."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The network and the data that are measured, what they cost at least, and equality of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

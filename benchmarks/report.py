@@ -1,7 +1,5 @@
 """What a benchmark leaves: results/NAME.json, results/NAME.png and a section of README.md."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass

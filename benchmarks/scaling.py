@@ -1,7 +1,5 @@
 """The empirical kernel by number of samples and by depth: time, memory, share of the GEMM rate."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run of benchmarks is asked for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

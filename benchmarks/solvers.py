@@ -1,7 +1,5 @@
 """Extreme eigenvalues of a kernel by ours and by the solvers of SciPy, NumPy and torch."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

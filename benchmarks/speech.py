@@ -4,8 +4,6 @@ The corpus is the sample in resources/, repeated under other speakers' numbers i
 that any machine has it.
 """
 
-from __future__ import annotations
-
 import io
 import tarfile
 import tempfile

@@ -1,7 +1,5 @@
 """Times of methods that take turns, and the ratios of these times."""
 
-from __future__ import annotations
-
 import logging
 import statistics
 import time

@@ -1,7 +1,5 @@
 """Training of ensembles: ours, a plain PyTorch loop, and the matrix products alone."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from concurrent.futures import ThreadPoolExecutor

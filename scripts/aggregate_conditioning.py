@@ -1,7 +1,5 @@
 """Summarise the condition numbers of rows over blocks and seeds, one row per curve point."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Put rows, or other files of one table, together into the table of a run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bundle a run: what it found, what it was asked for, and the workflow that did it, in one zip."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

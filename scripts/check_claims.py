@@ -1,7 +1,5 @@
 """Compare what papers claim with the tables of a run: a verdict on each, as table and as page."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

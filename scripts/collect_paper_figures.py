@@ -1,7 +1,5 @@
 """Collect figures for a paper: PDFs that a printer takes, and captions in LaTeX and Markdown."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A and B are folders like results/demo, or bundles. The page is written in Markdo
 exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Compare kernels of infinite width along depth with the bounds of agarwal2021deep."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Condition a kernel of infinite width on random blocks of a dataset."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args

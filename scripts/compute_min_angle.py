@@ -1,7 +1,5 @@
 """Find the smallest gradient angle of networks of finite width over all pairs of a dataset."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

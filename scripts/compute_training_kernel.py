@@ -4,8 +4,6 @@ The largest eigenvalue says how large a learning rate may be, and the condition 
 gradient descent on the square loss can be at best.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -3,8 +3,6 @@
 What the source was like is taken from the light datasheet that prepare_dataset.py wrote beside it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

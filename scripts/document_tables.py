@@ -1,7 +1,5 @@
 """Write the tables' documentation into results/README.md, from the declarations of the tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

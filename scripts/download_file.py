@@ -5,8 +5,6 @@ file under its catalogue name; then the addresses in their order. A partial down
 continued. A file in place with the right content is left alone, so it may be put there by hand.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

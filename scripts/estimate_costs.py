@@ -4,8 +4,6 @@ Nothing is run: the jobs are those of Snakemake's dry run, their sizes those of 
 jobs of the run have finished, the estimate is fitted to their benchmark files.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ a table beside it tells the speaker, chapter, utterance and frame of each row. T
 twice, first for the lengths of its utterances. The same arguments and files give the same bytes.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

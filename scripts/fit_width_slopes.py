@@ -1,7 +1,5 @@
 """Fit the exponents with which orthogonality and linearity come with the width."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

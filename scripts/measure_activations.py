@@ -1,7 +1,5 @@
 """Measure activations: Hermite coefficients, how far from affine they are, where duals tend."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

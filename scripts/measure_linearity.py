@@ -3,8 +3,6 @@
 All widths of one architecture (liu2022transition, Theorems 1 and 4, Appendices D and E).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 All widths of one architecture (liu2022transition, Appendix B).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Compare condition numbers from float arithmetic with references in many digits."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The archive keeps the values of the source; they are scaled when it is loaded. B
 datasheet in JSON. The same arguments and files give the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

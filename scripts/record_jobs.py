@@ -1,7 +1,5 @@
 """Record who made a run's files: every job with its code, inputs, outputs, device and times."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

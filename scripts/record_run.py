@@ -3,8 +3,6 @@
 Neither file names a user, a machine or a folder outside the checkout, so both can be published.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

@@ -1,7 +1,5 @@
 """Write a page of a run's report: one of its small tables, or its record."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run the numerical experiments that decide papers' theorems, lemmas and misprints."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict

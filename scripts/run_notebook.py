@@ -1,7 +1,5 @@
 """Run one figure's notebook: keep the executed notebook, and see that the figure's files exist."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

@@ -1,7 +1,5 @@
 """Find the best learning rate of every trained network, and say where its grid was too short."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

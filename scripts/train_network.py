@@ -4,8 +4,6 @@ A job that is killed goes on from its last checkpoint when it is called again, w
 to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Nothing of a bundle is executed. With --render the figures are drawn again from 
 checkout's notebooks, and compared with its pictures.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 PYTHONPATH=src python -m tests.architecture
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real browser without a window: Chromium, and what it says in its console and asks for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

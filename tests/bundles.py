@@ -1,7 +1,5 @@
 """A small bundle, and ways to make another one of its files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """Settings of every test: few threads, no display, no proxy, and deterministic properties."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the validator of RO-Crates says of one, without a network."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

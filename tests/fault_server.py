@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that does everything wrong that a server can, when told to."""
 
-from __future__ import annotations
-
 import re
 import socket
 import struct

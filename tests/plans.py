@@ -1,7 +1,5 @@
 """Plans of runs for tests: the demo's config with an overlay on top."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Rows and files of any table for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

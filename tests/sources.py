@@ -1,7 +1,5 @@
 """Contents of data files, written out from the formats' descriptions."""
 
-from __future__ import annotations
-
 import io
 import struct
 import tarfile

@@ -1,7 +1,5 @@
 """What tests of trainings share: training to the end, pausing, and comparing states."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

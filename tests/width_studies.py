@@ -1,7 +1,5 @@
 """Small studies of wide networks, by the programs that make them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

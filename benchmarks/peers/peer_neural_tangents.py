@@ -4,8 +4,6 @@ The weights are stored (in, out) and used as x @ w: with x @ w.T the structured 
 silently become whole Jacobians, a hundred times slower, and AUTO chooses Jacobians as well.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 

@@ -1,7 +1,5 @@
 """NTK by nngeometry's FMatDense, in one batch: PROBLEM.npz."""
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -1,7 +1,5 @@
 """NTK by the recipes of torch.func's documentation: PROBLEM.npz jacobian|products."""
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -4,8 +4,6 @@ A program runs in its peer's environment, so this needs NumPy only. It reads the
 kernel once, which compiles and warms up, and then speaks JSON, one line for each line it is sent.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

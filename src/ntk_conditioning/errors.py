@@ -1,7 +1,5 @@
 """The base of every error that a user can mend: one line, shown without a traceback."""
 
-from __future__ import annotations
-
 
 class UserError(ValueError):
     """A mistake in what the user gave: the data, an entry, an option or a file's place.

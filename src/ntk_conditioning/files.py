@@ -1,7 +1,5 @@
 """Files that are whole or not there: atomic writes, and checks by sha256."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """How much memory there is, and how much a kernel needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

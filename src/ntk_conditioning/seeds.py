@@ -1,7 +1,5 @@
 """Random generators by seed and role, so that no two uses of a seed share a stream."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 import numpy as np

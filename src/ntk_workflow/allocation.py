@@ -1,7 +1,5 @@
 """What a job was given by whoever started it: cores and memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The catalogue of datasets: its files read and stacked, and what it says of shapes and sources."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ checked here stands in the way of its own study alone: a figure without data is 
 blocks of the main grid are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """What all programs share: arguments, errors in one line, logging, threads."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import math

@@ -1,7 +1,5 @@
 """The user's own activations, which programs are given as files."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

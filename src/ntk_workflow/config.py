@@ -1,7 +1,5 @@
 """Reading what users write: YAML, defaults, and every mistake as one line with file and key."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

@@ -6,8 +6,6 @@ ends. Processes that are to share a machine's GPUs need the same folder of locks
 for the GPUs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

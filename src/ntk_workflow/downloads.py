@@ -6,8 +6,6 @@ pieces fit together. (pooch cannot resume, takes one checksum a file where Fashi
 and hashes all gigabytes once more.)
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -1,7 +1,5 @@
 """What the jobs that remain would take: from Snakemake's dry run and the times of finished jobs."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -1,7 +1,5 @@
 """The size of each job of a run: what its rule asks a scheduler for, and what it would take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Progress of long work: a bar in a terminal, elsewhere a log line a minute."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterable

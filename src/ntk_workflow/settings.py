@@ -4,8 +4,6 @@
 back, so that a rule, its program and the program's help cannot drift apart.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields

@@ -5,8 +5,6 @@ tests/scripts/test_bundle_run.py touch each attribute, so that a new version of 
 there and not at a user's.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The benchmarks at tiny sizes: what they write, and what they refuse to compare."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import json

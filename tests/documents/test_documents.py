@@ -1,7 +1,5 @@
 """What the documents say of files, rules, commands and examples is so."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every notebook is committed clean and draws its figure from tables of any shape."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

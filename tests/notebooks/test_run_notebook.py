@@ -1,7 +1,5 @@
 """The program runs toy notebooks: what it keeps, what it refuses, and what it says."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

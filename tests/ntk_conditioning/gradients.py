@@ -1,7 +1,5 @@
 """Random networks, and what tests of their gradients watch."""
 
-from __future__ import annotations
-
 import weakref
 
 import torch

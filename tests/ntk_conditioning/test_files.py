@@ -1,7 +1,5 @@
 """Files are whole or not there, and nothing else is left behind."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

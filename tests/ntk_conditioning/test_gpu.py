@@ -1,7 +1,5 @@
 """A GPU finds what the processor finds; without one the same runs on the processor, in tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

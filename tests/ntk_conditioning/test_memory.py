@@ -1,7 +1,5 @@
 """The memory that is available is read from wherever the system says it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ntk_conditioning.memory import GB, available_bytes

@@ -1,7 +1,5 @@
 """A job uses no more cores than it was given, and logs when it was asked for more threads."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue fits its schema, and the schema names every mistake in an entry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

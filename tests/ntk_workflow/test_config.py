@@ -1,7 +1,5 @@
 """Every mistake in a config is one line with file, key and remedy, and all come at once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

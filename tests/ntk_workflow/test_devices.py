@@ -4,8 +4,6 @@ There is no GPU here: `machine` says what torch would say on a machine that has 
 files with the names of GPUs, which real processes hold.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Whatever a server does, the right file comes into place or one line says why it does not."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import random

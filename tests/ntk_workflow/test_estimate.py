@@ -1,7 +1,5 @@
 """The estimate of a run: of real dry runs, and fitted to jobs that have finished."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

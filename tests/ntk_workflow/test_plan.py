@@ -1,7 +1,5 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
-from __future__ import annotations
-
 import pytest
 
 from ntk_workflow.plan import ConfigError

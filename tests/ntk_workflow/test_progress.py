@@ -1,7 +1,5 @@
 """Progress is a bar in a terminal and a log line a minute elsewhere."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What jobs need, against counted operations, programs and measured times; what they ask for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every undocumented attribute of Snakemake that the workflow touches, with the real Snakemake."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

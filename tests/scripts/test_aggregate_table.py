@@ -1,7 +1,5 @@
 """Rows become tables: one program for all of them, and one for condition numbers."""
 
-from __future__ import annotations
-
 import aggregate_conditioning
 import aggregate_table
 import pandas as pd

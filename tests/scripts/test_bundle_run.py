@@ -1,7 +1,5 @@
 """Bundles of a small run that Snakemake really did, in a folder of its own."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -1,7 +1,5 @@
 """The claims of a paper's file beside tables of a run: table, pages, and mistakes in the file."""
 
-from __future__ import annotations
-
 import html
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures for a paper: copied, captioned, and refused where a printer would."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs are compared as folders and as bundles, and the page says where they differ."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

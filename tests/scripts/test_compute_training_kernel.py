@@ -1,7 +1,5 @@
 """Kernels of trainings: those of the very networks and samples, and their critical rates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

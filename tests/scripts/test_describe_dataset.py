@@ -1,7 +1,5 @@
 """The real program describes a prepared dataset, or says in one line what is wrong."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The program as it is started, killed and started again, and what it says in one line."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

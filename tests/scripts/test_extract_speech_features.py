@@ -1,7 +1,5 @@
 """The real program draws frames from a corpus; bytes repeat however it is run."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The table of activations: a row each and normalised, the same bytes twice, one's own too."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The precision study's table: complete, the same bytes twice, mistakes in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import measure_precision

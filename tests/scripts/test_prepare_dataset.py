@@ -1,7 +1,5 @@
 """The real program prepares datasets, or says in one line what is wrong with them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The record of a run: a config to be used again, versions, and nothing about who or where."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import platform

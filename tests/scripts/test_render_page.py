@@ -1,7 +1,5 @@
 """Pages of a report: what a table has is there to be read, and nothing is asked of any server."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The programs that compute rows: one file however it came about, mistakes in one line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The best rate of every network is written, and what stands in the way is said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

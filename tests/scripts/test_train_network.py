@@ -1,7 +1,5 @@
 """Training as a program: its table, mistakes in one line, and no trace of having been stopped."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

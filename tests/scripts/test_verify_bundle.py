@@ -1,7 +1,5 @@
 """A bundle is accepted as it was made, and refused in one line that says what is wrong with it."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """Studies of wide networks: what their tables hold, and the exponents fitted to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

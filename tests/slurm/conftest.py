@@ -1,7 +1,5 @@
 """A Slurm of the tests' own, for all of them."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What happens to jobs on a cluster, made to happen: each function does it to one running job."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -7,8 +7,6 @@ must end by itself with the bytes of one that was left in peace. What happened g
 benchmarks/results/slurm_soak.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """Whose configuration is it? Nothing here starts a daemon."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The workflow on a real Slurm: as on one machine, to the byte, whatever happens to its jobs."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Clones of the repository for the tests of the workflow."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The bundle of the smallest full run: what makes it, what it says, and its bytes."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import shutil

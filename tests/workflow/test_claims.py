@@ -1,7 +1,5 @@
 """The claims of a finished run, and mistakes in papers' files before anything runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.clone import Clone

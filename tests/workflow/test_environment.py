@@ -1,7 +1,5 @@
 """Versions are pinned once, and the same everywhere."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

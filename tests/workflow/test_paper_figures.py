@@ -1,7 +1,5 @@
 """The figures of a run for a paper are made on demand, and again when a caption has changed."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 

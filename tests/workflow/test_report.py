@@ -1,7 +1,5 @@
 """The report: one file, made of the finished run, that a browser shows without asking anybody."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Reruns are exact: what a change can affect runs again, and nothing else does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What users type works: targets, overlays, mirrors, data and activations of their own."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

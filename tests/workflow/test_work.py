@@ -1,7 +1,5 @@
 """What jobs ask a scheduler for: enough, more with their size and with every attempt."""
 
-from __future__ import annotations
-
 import re
 
 import estimate_costs

@@ -13,8 +13,6 @@ for k = d + 16, the product is at least -w. As m is the mean, the error is relat
 apart directions are: of images of low contrast, whose cosines are all nearly 1, few are candidates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

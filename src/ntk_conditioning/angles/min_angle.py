@@ -16,8 +16,6 @@ two such is off by γ_(w+w'+5) of the blocks' norms, whose products add up to 1 
 L + 1 blocks adds γ_(L+1), and the bound on the other blocks a few u. So k = w + w' + L + 12.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import pairwise

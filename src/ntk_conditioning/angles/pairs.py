@@ -1,7 +1,5 @@
 """Smallest angle over all pairs of samples: the result type and what every search of it shares."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

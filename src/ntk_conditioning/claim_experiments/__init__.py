@@ -5,8 +5,6 @@ without the formula that it is compared with: by networks of finite width, eigen
 root finder, or a recursion where the paper expands. Verdicts are left to `ntk_workflow.claims`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import SupportsFloat

@@ -1,7 +1,5 @@
 """What several experiments use: power laws, means and samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

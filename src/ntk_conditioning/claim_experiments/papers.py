@@ -3,8 +3,6 @@
 Modules are imported here by name, so that a digest of what a program imports covers them.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from ntk_conditioning.claim_experiments import Measurements, Setting

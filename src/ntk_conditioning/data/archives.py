@@ -1,7 +1,5 @@
 """NumPy archives (npz), read without unpickling anything, and files packed with gzip."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

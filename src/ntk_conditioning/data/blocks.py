@@ -1,7 +1,5 @@
 """Disjoint random blocks of samples, the way liu2023relu's condition numbers are taken."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

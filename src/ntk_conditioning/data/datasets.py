@@ -1,7 +1,5 @@
 """Datasets: read and checked, drawn from, and described."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 Apart from `datasets`, whose checks every run waits for: on a large dataset this takes minutes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

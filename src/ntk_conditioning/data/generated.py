@@ -1,7 +1,5 @@
 """Samples that need no file: drawn, or shipped with scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ntk_conditioning.data.samples import RawSamples

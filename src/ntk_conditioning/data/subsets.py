@@ -1,7 +1,5 @@
 """Which samples of a dataset a seed draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tar archives, plain or packed with gzip, read in one pass without unpacking them to disk."""
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 import zlib

@@ -12,8 +12,6 @@ A cosine near 1 keeps only half of the digits of its angle; cosine distances kee
 them the smallest eigenvalues of kernels of close samples.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Protocol
 

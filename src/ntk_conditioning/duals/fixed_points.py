@@ -5,8 +5,6 @@ The dual σ̂(ρ) = E σ(u)σ(v) / E σ² of u and v with correlation ρ is incr
 cosines converge at the rate of the slope there (Theorem 11).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ dual activation of agarwal2021deep (Appendix C) is σ̂(ρ) = Σ a_k² ρ^k, of 
 one layer of infinite width does to the cosine ρ of two inputs of norm 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

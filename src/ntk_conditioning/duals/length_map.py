@@ -5,8 +5,6 @@ With γ the squared norm, σ̂_l(γ) = g² E σ(√γ z)² is the squared norm a
 it that the mean has, is what the cosine of two independent inputs gains (Appendix I.1).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Duals of any activation by quadrature in the plane, interpolated over angles and variances."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """The dual of ReLUs whose kink is not at 0: single integrals of positive, smooth functions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache

@@ -10,8 +10,6 @@ vanishes with it, as the dual has no negative coefficient in ρ: so relative err
 absolute ones, of distances up to 1, neither. Where the dual's slope is below 1 they shrink by it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

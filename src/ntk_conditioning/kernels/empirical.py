@@ -9,8 +9,6 @@ entry by entry, where the rows of A and D are the alphas and deltas of the sampl
 is the last term alone, A_L A_L^T.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -3,8 +3,6 @@
 Nothing here imports torch: a workflow asks before it starts anything. See `networks.modules`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The factored gradients of two panels of rows are held at once, and all pairs bet
 in tiles. If the memory allows, one panel is all samples and every factor is computed once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ docs/agarwal2021deep.md says how what the paper leaves open is settled. Weights 
 generator: one seed gives one network on every device, and torch's own generator is not touched.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterable

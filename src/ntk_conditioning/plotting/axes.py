@@ -1,7 +1,5 @@
 """Curves with bands, their legends, and axes: depths, and plain numbers on logarithmic scales."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Marks beside curves: lines' names, and values that are missing, bounded or beyond an axis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

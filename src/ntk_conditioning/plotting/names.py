@@ -1,7 +1,5 @@
 """What datasets, activations and depths are called and how they look: the same in every figure."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias

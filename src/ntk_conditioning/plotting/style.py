@@ -1,7 +1,5 @@
 """Sizes, fonts and files of figures: alike on every machine, and the same bytes each time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

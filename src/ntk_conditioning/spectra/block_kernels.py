@@ -1,7 +1,5 @@
 """What kernels of finite and of infinite width share when they are conditioned on blocks."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass

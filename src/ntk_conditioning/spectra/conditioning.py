@@ -1,7 +1,5 @@
 """Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Kernels of networks of finite width on blocks of samples."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

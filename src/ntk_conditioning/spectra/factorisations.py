@@ -1,7 +1,5 @@
 """A symmetric matrix in memory, factored in its place by LAPACK."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ diagonal is kept apart. So a kernel of 60,000 samples in float64, 28.8 GB, is co
 of 40 GB, where a factor of its own would not fit beside it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ float32 rounds them first, which moves kappa by about eps32 · sqrt(kappa), rela
 of a kernel's entries move it by eps32 · kappa.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

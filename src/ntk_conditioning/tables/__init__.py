@@ -5,8 +5,6 @@ writes and reads them. A table on disk is sorted by its keys, compressed with zs
 own documentation, and the same rows always give the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Many files of one table as one table, in little more memory than its rows need."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import replace

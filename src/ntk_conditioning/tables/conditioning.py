@@ -1,7 +1,5 @@
 """The table of condition numbers: one row per curve point, over all its blocks and seeds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of the precision study: one row per problem and recipe for its condition number."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """Every table that a run may have, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ntk_conditioning.tables import Table

@@ -1,7 +1,5 @@
 """The table of training curves: one row per network and evaluated epoch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

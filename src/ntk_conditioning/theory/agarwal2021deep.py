@@ -11,8 +11,6 @@ NTK are relative to its diagonal. Condition numbers are bounded as excess, kappa
 its digits. Where a theorem says nothing, the bound is NaN.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

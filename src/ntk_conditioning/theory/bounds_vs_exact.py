@@ -1,7 +1,5 @@
 """Kernels of infinite width on the unit sphere beside what agarwal2021deep proves of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -6,8 +6,6 @@ weights with |δ| <= R. Weights are standard normal at the start and a layer has
 1/sqrt(m) of its input's length m before it, Eq. (8).
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -6,8 +6,6 @@ on arrays. Where a printed formula and its proof differ, the proof is followed a
 is named.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How networks descend. Without torch: a workflow reads this before it starts anything."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

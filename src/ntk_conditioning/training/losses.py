@@ -5,8 +5,6 @@ or for a network of one output a number from -1 to 1. Outputs f are (..., n, c),
 from 0 on.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -12,8 +12,6 @@ side. Nothing is recorded for automatic differentiation, and a descent adds its 
 weights without storing the gradient.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Order and augmentation of an epoch follow from the seed and the epoch alone, and
 in the state: weights, running statistics and momentum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ be compared. Training can be paused after any step and taken up again from its `
 with the same numbers in the end: the order of an epoch follows from the seed and the epoch alone.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Full-batch gradient descent, and how far it takes the network and its kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -11,8 +11,6 @@ where P' is P of the neurons that feed the layer and S the diagonal matrix of th
 (liu2022transition, Eqs. (11) and (23)). A layer costs two products of its size for each sample.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How far a network is from linear in its weights, in balls about its initialisation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict

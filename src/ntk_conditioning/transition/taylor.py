@@ -4,8 +4,6 @@ With Lagrange's remainder the expansion is exact (liu2022transition, Eq. (1)), s
 term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Members are stored, not deflated: nearly all of them are compressed by themselve
 depend on the version of zlib, and an archive that is larger inside than outside cannot be one.
 """
 
-from __future__ import annotations
-
 import filecmp
 import itertools
 import shutil

@@ -1,7 +1,5 @@
 """The BagIt bag of a bundle: a sha256 of every byte, in manifests that any BagIt tool reads."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A number that was changed together with every checksum cannot be told from an or
 compare the archive's own sha256 with the one that was published, or run the workflow again.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import unquote

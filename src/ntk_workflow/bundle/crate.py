@@ -6,8 +6,6 @@ tables and figures as its results. The jobs within the run are too many for the 
 file of their own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draw the figures of an unpacked bundle again, from its tables alone, and compare the pictures."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

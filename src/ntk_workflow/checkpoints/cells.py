@@ -6,8 +6,6 @@ job that runs again computes only the cells that have no checkpoint of their dig
 themselves hold no digest, so that equal numbers are equal bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from functools import cache

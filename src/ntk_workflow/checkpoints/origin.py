@@ -1,7 +1,5 @@
 """What a checkpoint depends on, so that one from other code, options or libraries is not used."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ cannot be read, and none when the training's output is complete. States follow f
 on alone, so that two jobs of the same training may even take turns with each other's.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

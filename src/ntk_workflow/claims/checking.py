@@ -1,7 +1,5 @@
 """Comparing a claim with the tables of a run."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

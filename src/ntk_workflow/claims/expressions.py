@@ -3,8 +3,6 @@
 A paper's file may come from anyone, so its expressions are parsed and never executed.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator as op

@@ -1,7 +1,5 @@
 """The page of claims, as Markdown and as one HTML file: what a referee would be told."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

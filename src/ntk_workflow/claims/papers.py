@@ -1,7 +1,5 @@
 """What a paper claims, as it is written down in papers/{paper}.yaml."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

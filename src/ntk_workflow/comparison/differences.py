@@ -6,8 +6,6 @@ lists is the largest difference over the largest number of both, since the small
 spectrum are rounding noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The page on two runs that compare_runs.py writes."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

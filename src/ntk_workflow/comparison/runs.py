@@ -1,7 +1,5 @@
 """What differs between two recorded runs, part by part and table by table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 What a caption may have besides words is ``**strong**``, ``*emphasised*`` and ``:math:`` text.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How the products of a run are listed: targets of figures, and the report's categories."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

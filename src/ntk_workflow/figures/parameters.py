@@ -1,7 +1,5 @@
 """What the notebook of a figure is given: its tables, its files, and values of the config."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

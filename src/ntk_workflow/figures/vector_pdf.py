@@ -1,7 +1,5 @@
 """What a printer asks of a figure's PDF: its size, its fonts, its letters, no pixels."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Render the templates: HTML pages that load nothing, with all values escaped, and Markdown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The datasets of a run: their files, draws and datasheets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any

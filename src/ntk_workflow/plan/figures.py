@@ -1,7 +1,5 @@
 """The figures of a run, its claims and its pages."""
 
-from __future__ import annotations
-
 import fnmatch
 from functools import cached_property
 from typing import Any

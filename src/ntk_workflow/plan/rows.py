@@ -1,7 +1,5 @@
 """The rows of a run, one file for each job that computes, and the settings of its studies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The base of a plan: which studies and tables a run has, where its files are, and its code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property

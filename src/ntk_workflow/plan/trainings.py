@@ -1,7 +1,5 @@
 """The trainings of a run: one job for each network of an experiment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """What made a result: digests of a program with the modules it imports, and of a user's files."""
 
-from __future__ import annotations
-
 import ast
 import fnmatch
 import hashlib

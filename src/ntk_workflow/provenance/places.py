@@ -1,7 +1,5 @@
 """Values without the folders of the person who gave them, so that they can be published."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run to be read, whether it is a folder of results or a bundle: its tables and its record."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib

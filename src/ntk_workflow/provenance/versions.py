@@ -1,7 +1,5 @@
 """Which software computes: the versions of this project and of the libraries that matter."""
 
-from __future__ import annotations
-
 import platform
 from contextlib import suppress
 from importlib import metadata

@@ -1,7 +1,5 @@
 """Rows of smallest angles: the row of the table of one cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of spectra: the options of kernel blocks, and the rows of the table of one cell."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Rows over depths and seeds: their options, their cells and the samples of these."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Rows of networks of finite width: their options, and the network of a cell."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 

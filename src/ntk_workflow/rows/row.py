@@ -1,7 +1,5 @@
 """A row as one file: its cells one by one, those with a checkpoint read instead of computed."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

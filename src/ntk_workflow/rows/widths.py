@@ -1,7 +1,5 @@
 """Rows over widths and seeds: the options of a study of wide networks, and its networks."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

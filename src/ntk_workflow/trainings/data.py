@@ -1,7 +1,5 @@
 """The samples that networks are trained and tested on, for each seed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The networks of a training, at initialisation from its settings and afterwards in its table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The search of the closest pair against every pair's angle from its difference."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

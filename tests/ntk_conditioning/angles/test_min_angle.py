@@ -1,7 +1,5 @@
 """Angles between gradients are right to the last meaningful digit, and the smallest is found."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

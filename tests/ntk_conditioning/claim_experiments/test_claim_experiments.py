@@ -1,7 +1,5 @@
 """The numerical experiments against what is known without them, and the verdicts they lead to."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from functools import cache

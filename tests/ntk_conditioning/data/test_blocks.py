@@ -1,7 +1,5 @@
 """Blocks are disjoint, random by seed, and never more than fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -4,8 +4,6 @@ Each format meets 200 seeded flips of a bit and about 200 cuts. A warning is an 
 tests. SVHN's files are not among them: they are read only if their checksum is known.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

@@ -1,7 +1,5 @@
 """Datasets are read, checked, drawn from and described."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers of a dataset's samples, against NumPy by hand."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

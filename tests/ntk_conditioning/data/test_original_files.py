@@ -4,8 +4,6 @@ Genuine files, partly subsets of the official ones, stand in a folder beside the
 there is room for them; elsewhere these tests are skipped.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

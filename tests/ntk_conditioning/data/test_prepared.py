@@ -1,7 +1,5 @@
 """Prepared files keep what they are given, and are scaled by the formulas when loaded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Sources give what they hold, and a file that is not sound is named."""
 
-from __future__ import annotations
-
 import gzip
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CIFAR-10 is read from its archive and unpacked, and every fault is named with its place."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SVHN's files are read exactly, if their checksum is known; what else they hold is named."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

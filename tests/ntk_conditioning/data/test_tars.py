@@ -1,7 +1,5 @@
 """Archives are read whole and in order; what is cut off, damaged or out of place is named."""
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Duals: closed forms against high precision, and quadrature against them and plain integration."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Hermite coefficients against closed forms and duals; fixed points against deep networks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

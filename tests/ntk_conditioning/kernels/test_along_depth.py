@@ -1,7 +1,5 @@
 """Kernels along depth in one pass are those of the recursion for each depth, with honest errors."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """The layer-wise kernel is the product of explicit Jacobians, and behaves like a kernel."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Infinite-width kernels against the paper's formula, high precision, and slow obvious ways."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import subprocess

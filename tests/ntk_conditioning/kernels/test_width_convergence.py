@@ -1,7 +1,5 @@
 """Finite networks approach the infinite-width kernel at the rate of the law of large numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Activations against autograd, torch's own functions and independent integration."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Panels and tiles cover every pair once, in bounded memory and in full precision."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import subprocess

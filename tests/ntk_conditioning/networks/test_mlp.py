@@ -1,7 +1,5 @@
 """Networks follow the papers' parameterisation, share first layers, and refuse misfits."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

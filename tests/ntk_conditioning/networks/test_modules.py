@@ -1,7 +1,5 @@
 """Deep networks have the published sizes, initialisations and invariances."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

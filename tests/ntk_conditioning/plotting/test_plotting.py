@@ -1,7 +1,5 @@
 """Curves, names and marks of figures, and files that have the same bytes each time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import combinations, pairwise

@@ -1,7 +1,5 @@
 """Symmetric matrices of known spectrum."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 

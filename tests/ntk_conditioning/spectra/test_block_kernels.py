@@ -1,7 +1,5 @@
 """Kernels of networks on blocks: whole spectra, extremes or factors, within a budget of memory."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Condition numbers are right where float arithmetic resolves them and missing where not."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

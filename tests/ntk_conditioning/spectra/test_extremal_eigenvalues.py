@@ -1,7 +1,5 @@
 """Extreme eigenvalues agree with whole spectra, within bounds that hold, or are missing."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

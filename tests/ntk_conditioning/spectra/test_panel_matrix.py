@@ -1,7 +1,5 @@
 """A symmetric matrix is factored in its own memory, whatever the panels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """References against closed forms and slow obvious ways; recipes fail where they must."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Tables are typed, sorted, documented and the same bytes for the same rows."""
 
-from __future__ import annotations
-
 import random
 
 import duckdb

@@ -1,7 +1,5 @@
 """Curves become rows, and the best rate is found by its criterion."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Depths and bounds of agarwal2021deep against the maps and inequalities that they come from."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

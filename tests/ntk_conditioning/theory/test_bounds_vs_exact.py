@@ -1,7 +1,5 @@
 """Comparisons with bounds: numbers of samples that can be told by hand, and what is missing."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Bounds of liu2022transition against closed forms, Hessians and the steps that they come from."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

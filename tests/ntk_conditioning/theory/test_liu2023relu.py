@@ -1,7 +1,5 @@
 """The theorems' functions against their printed forms in high precision, and their limits."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

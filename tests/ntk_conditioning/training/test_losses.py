@@ -1,7 +1,5 @@
 """Losses have torch's own values and gradients; rates are rounded to be the same everywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Ensembles have autograd's gradients, members that feel no other, and pauses without a trace."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

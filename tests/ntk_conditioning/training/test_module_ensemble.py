@@ -1,7 +1,5 @@
 """Ensembles of modules: torch's own descent, pauses without a trace, and what is measured."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import permutations
 from typing import Any

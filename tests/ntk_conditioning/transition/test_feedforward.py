@@ -1,7 +1,5 @@
 """Feed-forward networks: gradients, Hessians and descent against torch's automatic derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The parts of a bundle: archive, bag, crate, the record of jobs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

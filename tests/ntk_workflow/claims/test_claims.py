@@ -1,7 +1,5 @@
 """Verdicts on claims: comparisons, joins, conditions, what cannot be decided, and mistakes."""
 
-from __future__ import annotations
-
 import html
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The expressions of claims: what they give, and that nothing but them is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two tables are compared row by row, whatever is missing, infinite or in another order."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The code digest changes with meaning and with nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings of trainings: the same from a config, a dataclass and a command line."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Activations of Appendix C.4, NormReLU (Section 7, Appendix I), normalisation (Lemmas 1, 17)."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -4,8 +4,6 @@ Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Le
 theorem and Eq. (7).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

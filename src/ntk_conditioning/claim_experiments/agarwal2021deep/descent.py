@@ -6,8 +6,6 @@ but not in the step sizes that it prints: Θ(1/λ_max(K)), and Lee et al.'s 2/(�
 belongs to a sum of squares. ``printed`` steps are those, the others n/2 times as long.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -5,8 +5,6 @@ follow from means over one correlation t, by Gauss and Jacobi's rule. And featur
 plain ReLUs: Theorem 56 and Lemma 57.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

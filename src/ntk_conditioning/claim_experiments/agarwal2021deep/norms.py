@@ -4,8 +4,6 @@ Theorem 37, Lemma 39, Eq. (14), Appendix D.4; Lemma 41, Theorems 12 and 42 on od
 Theorem 59 on NormReLU.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

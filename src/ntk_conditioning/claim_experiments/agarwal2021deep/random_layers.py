@@ -4,8 +4,6 @@ Embeddings are scaled to norm 1 after every layer, by the paper's Π. A unit see
 two normal variables of their correlation: those are drawn, for many networks, in place of matrices.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -5,8 +5,6 @@ s(m) = sqrt(m). The quadratic term is what is left of the assembly without its e
 order, so that no Hessian is needed.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """Quadratic terms and Hessians of deep networks: Theorem 4 and Appendix E."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -5,8 +5,6 @@ their start on a sample of norm sqrt(d). Norms behind the proofs: Lemmas 3 and 4
 (36), the tails of Appendix C. ``depth`` of a measurement is the hidden layer.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """Eigenvalues of many samples' kernels: Proposition 2.2, Theorem 5.1, what inputs do to kappa."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

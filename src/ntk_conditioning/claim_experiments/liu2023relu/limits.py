@@ -4,8 +4,6 @@ At each width the deviation from the limit is taken over pairs of samples and se
 with the width, and what it is at the largest, tells whether the limit is right.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -5,8 +5,6 @@ Remark 4.6 and Section 7; kappa: Theorem 5.2 and the Eq. (44) of its proof. `the
 so that angles whose cosine is 1 in floats can be tried.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

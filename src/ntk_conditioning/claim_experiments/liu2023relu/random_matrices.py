@@ -1,7 +1,5 @@
 """Gaussian matrices of growing size: Lemmas C.1, D.1, D.2 and D.3, and Eqs. (46) and (47)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

@@ -5,8 +5,6 @@ network is linear between the two: its gradient angle is theta times a constant 
 grows as theta^-2 like the Gram matrix's, while at infinite width it grows as theta^-1.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -4,8 +4,6 @@ A module for each family of formats. Readers check that a source is what it says
 dataset must fulfil is checked by `RawSamples`. Libraries that one reader needs are imported there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

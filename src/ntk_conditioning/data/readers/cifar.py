@@ -1,7 +1,5 @@
 """CIFAR-10's binary version, from its archive or unpacked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal

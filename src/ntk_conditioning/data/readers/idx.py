@@ -1,7 +1,5 @@
 """The IDX format of MNIST and its kin."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """SVHN's cropped digits, from MATLAB files of known checksum."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path

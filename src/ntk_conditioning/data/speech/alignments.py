@@ -1,7 +1,5 @@
 """Phones in time: TextGrids of the Montreal Forced Aligner, or CTM files of Kaldi."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

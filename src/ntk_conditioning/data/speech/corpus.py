@@ -1,7 +1,5 @@
 """A LibriSpeech subset, read from its official tar.gz as it is, or from an unpacked tree."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -1,7 +1,5 @@
 """The frames of a speech dataset: drawn without replacement, spread over all speakers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """From a corpus to the vectors and labels of drawn frames, on all processors, in little memory."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping

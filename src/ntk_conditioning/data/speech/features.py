@@ -4,8 +4,6 @@ C. Liu, L. Hui (2023) say only "768-dimensional vector representing a frame" and
 recipes; 64 bins times 12 frames is this project's reading of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """The project's LibriSpeech utterances, and a small corpus made from three of them."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile

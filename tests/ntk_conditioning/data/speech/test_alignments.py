@@ -1,7 +1,5 @@
 """Every frame gets the phone of its own time, and an alignment that is not sound is named."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A corpus reads alike from its archive and unpacked, and no damage gives other audio."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

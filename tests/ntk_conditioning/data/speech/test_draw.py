@@ -1,7 +1,5 @@
 """Frames are drawn without replacement and spread over speakers and utterances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

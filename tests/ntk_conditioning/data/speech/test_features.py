@@ -1,7 +1,5 @@
 """The filterbank is Kaldi's, by a plain computation from its description; edges are repeated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
