@@ -88,7 +88,7 @@ GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
         ("mnist", {"value_range": None}, ".value_range: None is not of type"),
         ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
         ("mnist", {"files": ...}, ": 'files' is a required property"),
-        ("mnist", {"title": ...}, ": 'title' is a required property"),
+        ("mnist", {"scaling": ...}, ": 'scaling' is a required property"),
         ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
         ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
         ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),

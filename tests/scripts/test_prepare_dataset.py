@@ -156,7 +156,7 @@ class TestRefusal:
         [
             ("small", "{not YAML", "", "catalogue.yaml: line 2 not valid YAML: "),
             ("small", "[]", "", "catalogue.yaml: the file: [] is not a mapping"),
-            ("small", {}, "", "catalogue.yaml: small: missing title, reader, scaling"),
+            ("small", {}, "", "catalogue.yaml: small: missing reader, scaling"),
             ("small", GAUSSIAN | {"colour": 1}, "", "small: 'colour' is not one of"),
             ("Small", GAUSSIAN, "", "catalogue.yaml: the file: 'Small' does not fit; did you mean"),
             ("small", yaml.safe_dump({"smal": GAUSSIAN}), "", "; did you mean 'smal'?"),

@@ -164,7 +164,7 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
 
 def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
     """Add a dataset, which is referred to by address and checksum, not part of the crate."""
-    about = {"name": entry["title"], "description": f"dataset {name}"}
+    about = {"name": entry.get("title", name), "description": f"dataset {name}"}
     keys = {"citation": "citation", "homepage": "url", "licence": "license"}
     about |= {keys[key]: entry[key] for key in keys if key in entry}
     files = entry.get("files", {}).values()
