@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import (
-    ElementClickInterceptedException,
-    StaleElementReferenceException,
-)
+from selenium.common import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -62,11 +59,9 @@ class Browser:
     def remote_requests(self) -> tuple[list[str], int]:
         """Return the addresses that were asked for outside this file, and the number inside."""
         events = [json.loads(it["message"])["message"] for it in self.driver.get_log("performance")]
-        urls = [
-            event["params"].get("request", event["params"]).get("url", "")
-            for event in events
-            if event["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated")
-        ]
+        sent = ("Network.requestWillBeSent", "Network.webSocketCreated")
+        asked = [event["params"] for event in events if event["method"] in sent]
+        urls = [params.get("request", params).get("url", "") for params in asked]
         remote = [url[:200] for url in urls if not url.startswith(LOCAL)]
         return remote, len(urls) - len(remote)
 

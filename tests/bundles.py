@@ -6,13 +6,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
-from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_workflow.bundle import archive, bag, crate
+from tests import rows
 
 RUN = "tiny"
 RECORDS = f"results/{RUN}/record"
@@ -44,24 +42,11 @@ DESCRIPTION = crate.Run(
 )
 
 
-def rows(table: tables.Table, count: int) -> pa.Table:
-    """Return rows of any table, all different and sorted."""
-
-    def values(kind: pa.DataType) -> list[object]:
-        if pa.types.is_string(kind):
-            return [f"v{row:03d}" for row in range(count)]
-        if pa.types.is_boolean(kind):
-            return [row % 2 == 0 for row in range(count)]
-        return [None] * count if pa.types.is_list(kind) else list(range(count))
-
-    columns = {c.name: pa.array(values(c.type), type=c.type) for c in table.columns}
-    return tables.checked(table, pa.table(columns, schema=table.schema))
-
-
 def write_payload(folder: Path) -> None:
     """Write the files of a run of two tables, without a crate."""
-    for name, table in (("angles", ANGLES), ("precision", PRECISION)):
-        tables.write(folder / TABLES[name], table, rows(table, 40))
+    for table, column in ((ANGLES, "min_angle"), (PRECISION, "ratio")):
+        cells = ({"seed": seed, column: seed / 7} for seed in range(40))
+        rows.write(folder / TABLES[table.name], table, *cells)
     for name, text in TEXTS.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -93,21 +78,16 @@ def packed(folder: Path, target: Path) -> Path:
 
 
 def altered(
-    bundle: Path,
-    scratch: Path,
-    change: Callable[[Path], object],
-    *,
-    bagged_again: bool = False,
-    described_again: bool = False,
+    bundle: Path, scratch: Path, change: Callable[[Path], object], *, bagged=False, described=False
 ) -> Path:
     """Return a bundle whose unpacked bag was changed; if asked for, with checksums made anew."""
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(scratch)
     folder, target = scratch / RUN, scratch / "altered.zip"
     change(folder)
-    if described_again:
+    if described:
         describe(folder / "data")
-    if bagged_again:
+    if bagged:
         shutil.move(folder / "data", scratch / "payload" / RUN)
         return packed(scratch / "payload" / RUN, target)
     archive.pack(folder, target)

@@ -47,9 +47,8 @@ class Clone:
     def environment(self) -> dict[str, str]:
         """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
-            "PATH": path
-        }
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return kept | {"PATH": path}
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -90,14 +89,14 @@ class Clone:
         for path in self.files("logs/*/compute_*/**/*.log"):
             path.unlink()
         self.run(*arguments)
-        found: dict[str, set[str]] = {"computed": set(), "kept": set()}
+        cells: dict[str, set[str]] = {"computed": set(), "kept": set()}
         for path in self.files("logs/*/compute_*/**/*.log"):
             row = path.with_suffix("").as_posix().split("/logs/", 1)[1].split("/", 1)[1]
             for depth, seed, what in re.findall(
                 r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", path.read_text(), re.MULTILINE
             ):
-                found[what].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
-        return found
+                cells[what].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
+        return cells
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file

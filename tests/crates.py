@@ -36,12 +36,7 @@ def crate_issues(folder: Path, scratch: Path) -> list[str]:
         session.mount("https://", StoredContexts())
         for address in FILES:
             session.get(address)
-    settings = services.ValidationSettings(
-        rocrate_uri=str(folder),
-        profile_identifier="workflow-run-crate-0.5",
-        requirement_severity="REQUIRED",
-        offline=True,
-        cache_path=cache,
-        cache_max_age=-1,
-    )
+    profile = {"profile_identifier": "workflow-run-crate-0.5", "requirement_severity": "REQUIRED"}
+    offline = {"offline": True, "cache_path": cache, "cache_max_age": -1}
+    settings = services.ValidationSettings(rocrate_uri=str(folder), **profile, **offline)
     return [issue.message for issue in services.validate(settings).get_issues()]

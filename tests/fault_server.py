@@ -1,5 +1,6 @@
 """A real HTTP server on loopback that does everything wrong that a server can, when told to."""
 
+import itertools
 import re
 import socket
 import struct
@@ -36,6 +37,9 @@ class Plan:
     rate: float = 0.0  # bytes in a second
     gate: threading.Event | None = None  # for which the body waits
     endless: bool = False
+
+
+MISSING = Plan(content=b"no such file", status=404, kind="text/html")
 
 
 @dataclass
@@ -96,51 +100,41 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         seen = Seen(self.path, {name.lower(): value for name, value in self.headers.items()})
         self.server.seen.append(seen)
-        plan = self.server.plan(self.path)
-        if plan is None:
-            plan = Plan(content=b"no such file", status=404, kind="text/html")
+        plan = self.server.plan(self.path) or MISSING
         if plan.silent:
             self.server.closing.wait(20)
             self._end(reset=True)
             return
-        body, span = self._body(plan)
-        seen.status = 206 if span else plan.status
-        if body is None:
-            seen.status, body = 416, b""
+        seen.status, body, span = self._body(plan)
         self.send_response(seen.status)
         for name, value in self._headers(plan, body, span).items():
             self.send_header(name, value)
         self.end_headers()
         self._send(plan, body, seen)
 
-    def _body(self, plan: Plan) -> tuple[bytes | None, str]:
-        """Return the bytes and the Content-Range; None if there is nothing in the range."""
+    def _body(self, plan: Plan) -> tuple[int, bytes, str]:
+        """Return the status, the bytes and the Content-Range."""
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         condition = self.headers.get("If-Range")
         strong = plan.etag is not None and not plan.etag.startswith("W/")
         unchanged = condition in (None, plan.etag if strong else None, plan.modified)
         if plan.status != 200 or not plan.ranges or asked is None or not unchanged:
-            return plan.content, ""
+            return plan.status, plan.content, ""
         start, end = int(asked[1]), len(plan.content)
         if start >= end:
-            return None, ""
-        return plan.content[start:], plan.content_range or f"bytes {start}-{end - 1}/{end}"
+            return 416, b"", ""
+        return 206, plan.content[start:], plan.content_range or f"bytes {start}-{end - 1}/{end}"
 
     def _headers(self, plan: Plan, body: bytes, span: str) -> dict[str, str]:
-        headers = {"Content-Type": plan.kind}
-        if plan.etag:
-            headers["ETag"] = plan.etag
-        if plan.modified:
-            headers["Last-Modified"] = plan.modified
-        if span:
-            headers["Content-Range"] = span
+        headers = {"Content-Type": plan.kind, "ETag": plan.etag, "Last-Modified": plan.modified}
+        headers["Content-Range"] = span
         if plan.chunked:
             headers["Transfer-Encoding"] = "chunked"
         elif not plan.endless:
             headers["Content-Length"] = str(len(body) if plan.length is None else plan.length)
         else:
             headers["Connection"] = "close"
-        return headers | plan.headers
+        return {name: value for name, value in (headers | plan.headers).items() if value}
 
     def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
@@ -148,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         if plan.gate is not None:
             plan.gate.wait(20)
         pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
-        for piece in _for_ever(b"x" * PIECE) if plan.endless else pieces:
+        for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:
             seen.sent += len(piece)  # before a client can have it, and ask
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if plan.chunked else piece)
             if plan.rate and self.server.closing.wait(len(piece) / plan.rate):
@@ -187,8 +181,3 @@ def wait_until(condition: Any, *, within: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.005)
-
-
-def _for_ever(piece: bytes) -> Iterator[bytes]:
-    while True:
-        yield piece

@@ -1,17 +1,36 @@
-"""Contents of data files, written out from the formats' descriptions."""
+"""Contents of data files, written out from the formats' descriptions, and prepared samples."""
 
 import io
 import struct
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.io
 
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.data.readers.cifar import BATCHES
 
 IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
+
+
+def write_prepared(
+    path: Path,
+    *,
+    n: int = 20,
+    d: int = 4,
+    labels: Sequence[int] = (0, 1, 2),
+    seed: int = 0,
+    scaling: str = "none",
+    scale: float = 1.0,
+) -> None:
+    """Write a prepared dataset of Gaussian samples called tiny; without labels it has none."""
+    rng = np.random.default_rng(seed)
+    x = scale * rng.standard_normal((n, d))
+    y = np.array(labels)[rng.permutation(n) % len(labels)] if labels else None
+    save_prepared(path, PreparedSamples("tiny", x, y, scaling))
 
 
 def idx_bytes(array: np.ndarray, dtype: str = ">u1") -> bytes:

@@ -13,6 +13,16 @@ from ntk_conditioning.training.trainer import Training
 T = TypeVar("T", bound=Training)
 
 
+def to_words(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a program for options; one of None is left out."""
+    words = []
+    for name, value in options.items():
+        if value is not None:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name.replace('_', '-')}", *filter(None, map(str, values))]
+    return words
+
+
 def finish(ensemble: T, spread: Callable[..., Iterable[bool]] = map) -> T:
     while not ensemble.finished:
         assert ensemble.advance(spread=spread)

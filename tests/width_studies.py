@@ -7,9 +7,8 @@ import aggregate_table
 import fit_width_slopes
 import measure_linearity
 import measure_orthogonality
-import numpy as np
 
-from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from tests.sources import write_prepared
 
 HIDDEN = {
     "two_layer": ["m"],
@@ -22,9 +21,8 @@ HIDDEN = {
 
 def archive(folder: Path) -> Path:
     """Return the file of 12 samples with 5 features, of three classes."""
-    x, path = np.random.default_rng(0).standard_normal((12, 5)), folder / "all.npz"
-    save_prepared(path, PreparedSamples("tiny", x, np.arange(12) % 3, "none"))
-    return path
+    write_prepared(folder / "all.npz", n=12, d=5)
+    return folder / "all.npz"
 
 
 def measure(

@@ -51,25 +51,6 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         assert found["seeds"].to_pylist() == [2] * len(depths)
 
 
-@pytest.mark.parametrize(
-    ("table", "rows", "problem"),
-    [
-        ("spectrums", [], "argument --table: invalid choice: 'spectrums'"),
-        ("spectra", ["absent.parquet"], "absent.parquet: no such table"),
-        ("spectra", ["datasets.parquet"], "not a spectra table of this version"),
-        ("datasets", ["datasets.parquet", "datasets.parquet"], "1 rows repeat the key"),
-    ],
-)
-def test_a_mistake_is_one_line(table, rows, problem, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "datasets.parquet", TABLES["datasets"], {})
-    call = [f"--table={table}", "--output=table.parquet", "--rows", *rows]
-    assert aggregate_table.main(call) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert problem in line
-    assert not (tmp_path / "table.parquet").exists()
-
-
 # Of the 13 kB that a cell adds to the peak, 8 are its eigenvalues, before and after sorting.
 MOST = 40_000
 

@@ -16,7 +16,6 @@ import bundle_run
 import numpy as np
 import pytest
 import record_jobs
-import run_notebook
 import verify_bundle
 import yaml
 from PIL import Image
@@ -82,11 +81,7 @@ def record(*more: str) -> dict[str, Any]:
 
 
 def bundle(
-    *options: str,
-    files: Sequence[str] = (),
-    workflow: str = "datasets.yaml",
-    own: Sequence[str] = (),
-    dataset: str = "drawn",
+    *options: str, files: Sequence[str] = (), workflow="datasets.yaml", own=(), dataset="drawn"
 ) -> set[str]:
     """Write the bundle, which verifies; return the names of the files in it."""
     arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
@@ -98,31 +93,21 @@ def bundle(
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 
 
-def test_snakemakes_records_are_read(here: Path):
-    known = Records(here)(ROW)
-    assert known is not None
-    assert (known.rule, known.inputs) == ("make_row", ("own.csv",))
-    assert known.log == ("logs/tiny/make_row/drawn/relu.log",)
-    assert known.code == CODE  # and not the other parameter, which is part of the command
-    assert known.start is not None
-    assert known.end is not None
-    assert known.start <= known.end
-    assert known.checksums == {"own.csv": sha256(Path("own.csv"))}
-    assert Records(here)("Snakefile") is None
-    assert Records(here / "src")(ROW) is None
-    assert not (here / "src" / ".snakemake").exists()
-
-
 def test_jobs_of_a_run(here: Path):
     recorded = record()
     row, table = recorded["jobs"]
-    assert (row["place"], row["code"]) == ("drawn/relu", CODE)
+    # the code's digest is not the other parameter, which is part of the command
+    assert (row["rule"], row["place"], row["code"]) == ("make_row", "drawn/relu", CODE)
+    assert row["start"] <= row["end"]
     assert (row["inputs"], row["outputs"]) == (["own.csv"], [ROW])
     assert "device" not in row  # a line that only mentions one is no statement of the program
     assert (table["rule"], table["inputs"]) == ("make_tables", [ROW])
     text = json.dumps(recorded)
     for private in (str(here), getpass.getuser(), socket.gethostname()):
         assert private not in text
+    assert Records(here)("Snakefile") is None
+    assert Records(here / "src")(ROW) is None
+    assert not (here / "src" / ".snakemake").exists()
 
 
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
@@ -175,33 +160,14 @@ def test_results_without_records_and_a_file_that_names_a_folder(here: Path, caps
     assert "startTime" not in entities["#run"]
 
 
-def test_a_file_that_is_missing_or_another_one(here: Path, capsys: pytest.CaptureFixture[str]):
-    assert record_jobs.main(["--files", "none", "--output=jobs.json"]) == 2
-    assert "none does not exist" in capsys.readouterr().err
+def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
+    arguments = ["--output=jobs.json", "--files"]
+    assert "none does not exist" in refusal(record_jobs, [*arguments, "none"])
     Path("own.csv").write_text("other data\n")
-    assert record_jobs.main(["--files", TABLES["angles"], "--output=jobs.json"]) == 2
-    assert "own.csv is not the file that a job has read" in capsys.readouterr().err
+    line = refusal(record_jobs, [*arguments, TABLES["angles"]])
+    assert "own.csv is not the file that a job has read" in line
     Path("own.csv").write_text("1,2\n")
-
-
-@pytest.mark.slow
-def test_figures_are_drawn_again(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
-    figure = "liu2023relu/fig4_g"
-    outputs = {kind: f"results/tiny/figures/{figure}.{kind}" for kind in ("pdf", "png")}
-    arguments = [str(ROOT / f"notebooks/{figure}.ipynb"), "--parameters"]
-    arguments += [f"{kind}={path}" for kind, path in outputs.items()]
-    arguments += ["--output=executed.ipynb", "--failed=failed.ipynb", "--outputs"]
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    assert run_notebook.main([*arguments, *outputs.values()]) == 0
-    record(*outputs.values())
-    bundle(files=tuple(outputs.values()))
-    shutil.rmtree("results/tiny/figures")
-    capsys.readouterr()
-    assert verify_bundle.main([BUNDLE, "--render"]) == 0
-    messages = capsys.readouterr().err
-    assert f"{figure}: the same" in messages
-    # no job is known to have drawn it
-    assert "drawn with this checkout's notebook, which is not the run's" in messages
+    assert not Path("jobs.json").exists()
 
 
 #: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
@@ -243,6 +209,8 @@ def test_figures_that_come_out_different(here: Path, capsys, monkeypatch: pytest
     for figure, (*_, verdict) in zip(pictures, PICTURES, strict=False):
         assert f"{figure}{verdict}" in messages
     assert "liu2023relu/fig99_none: this checkout has no such figure" in messages
+    # no job is known to have drawn it
+    assert "drawn with this checkout's notebook, which is not the run's" in messages
     error = messages.splitlines()[-1]
     assert error.startswith(f"verify_bundle: error: {BUNDLE}: ")
     assert len(error.split("; ")) == 4

@@ -43,24 +43,20 @@ def given(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def collect(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> int:
-    arguments = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
-    arguments += ["--captions", *(f"{name}={given}/{name}.rst" for name in captions)]
-    return collect_paper_figures.main([*arguments, "--folder", str(given / "paper")])
+def arguments(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> list[str]:
+    figures = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
+    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in captions)]
+    return [*figures, *texts, f"--folder={given}/paper"]
 
 
-def refusal(given: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
-    """Return the one line with which the figures are refused."""
-    assert collect(given, **options) == 2
-    out, err = capsys.readouterr()
-    (line,) = err.splitlines()
-    assert not out
-    assert not (given / "paper").exists()
-    return line.removeprefix("collect_paper_figures: error: ")
+@pytest.fixture
+def refused(given, refusal):
+    """Return a function that returns the one line with which the figures are refused."""
+    return lambda **options: refusal(collect_paper_figures, arguments(given, **options))
 
 
 def test_figures_are_collected_with_their_captions(given):
-    assert collect(given) == 0
+    assert collect_paper_figures.main(arguments(given)) == 0
     files = {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
     pdfs = {f"{name}.pdf": (given / f"{name}.pdf").read_bytes() for name in WIDTHS}
     latex, markdown = (files[f"captions.{kind}"].decode() for kind in ("tex", "md"))
@@ -81,7 +77,7 @@ def test_figures_are_collected_with_their_captions(given):
         r"**Angles & more of 2.** The angle $\theta_{\mathrm{in}}$ of 100 % of the *inputs* "
         r"(“_” and # are signs); $\kappa^{-1}$ as well."
     ) in markdown.splitlines()
-    assert collect(given) == 0
+    assert collect_paper_figures.main(arguments(given)) == 0
     assert files == {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
 
 
@@ -96,9 +92,9 @@ def test_figures_are_collected_with_their_captions(given):
         *(({"x": x, "y": y}, "1 texts begin") for x, y in ((-0.1, 0.1), (1.1, 0.1), (0.1, 1.2))),
     ],
 )
-def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, problem, given, capsys):
+def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, problem, given, refused):
     draw(given / "one_fig2.pdf", **changes)
-    assert refusal(given, capsys).startswith(f"{given}/one_fig2.pdf: {problem}")
+    assert refused().startswith(f"{given}/one_fig2.pdf: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -108,27 +104,27 @@ def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, problem, giv
         ({"pdf.use14corefonts": True, "font.family": "Helvetica"}, "Helvetica"),
     ],
 )
-def test_fonts_that_printers_refuse_are_named(settings, font, given, capsys):
+def test_fonts_that_printers_refuse_are_named(settings, font, given, refused):
     mpl.rcParams.update(settings)
     draw(given / "one_fig1.pdf", s="plain")
-    line = refusal(given, capsys)
+    line = refused()
     assert "not embedded as TrueType: " in line
     assert font in line
 
 
-def test_pixels_and_files_that_are_no_figure_are_refused(given, capsys):
+def test_pixels_and_files_that_are_no_figure_are_refused(given, refused):
     path = given / "one_fig1.pdf"
     figure = draw(path, s="κ beyond 255")
     figure.subplots().imshow(np.eye(3))
     figure.savefig(path)
-    assert "it has 1 pictures made of pixels" in refusal(given, capsys)
+    assert "it has 1 pictures made of pixels" in refused()
     path.write_bytes(b"no PDF")
-    assert f"{path}: not a readable PDF" in refusal(given, capsys)
+    assert f"{path}: not a readable PDF" in refused()
     writer = PdfWriter()
     for _ in range(2):
         writer.add_blank_page(100, 100)
     writer.write(path)
-    assert f"{path}: 2 pages; a figure is one" in refusal(given, capsys)
+    assert f"{path}: 2 pages; a figure is one" in refused()
 
 
 @pytest.mark.parametrize(
@@ -143,16 +139,16 @@ def test_pixels_and_files_that_are_no_figure_are_refused(given, capsys):
         (None, "does not exist"),
     ],
 )
-def test_what_is_no_caption_is_refused(text, problem, given, capsys):
+def test_what_is_no_caption_is_refused(text, problem, given, refused):
     path = given / "one_fig2.rst"
     path.unlink()
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    line = refusal(given, capsys)
+    line = refused()
     assert line.startswith(str(path))
     assert problem in line
 
 
-def test_a_missing_caption_is_named(given, capsys):
-    line = refusal(given, capsys, captions=("one_fig1",))
+def test_a_missing_caption_is_named(refused):
+    line = refused(captions=("one_fig1",))
     assert line.startswith("not both a PDF and a caption: one_fig2")

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ntk_conditioning import tables
-from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.datasets import DATASETS
+from tests.rows import write as write_table
 
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
 CONFIG = {"run": "tiny", "seeds": [1, 32], "training": {"fig3": {"epochs": 5}}}
@@ -24,27 +23,19 @@ JOBS = [
 ]
 
 
-def blank(table: Table) -> dict[str, object]:
-    """Return a row without values: 1, or an empty text, where there must be something."""
-    least = {c.name: "" if c.type == pa.string() else 1 for c in table.columns if not c.nullable}
-    return {column.name: least.get(column.name) for column in table.columns}
-
-
 @pytest.fixture
 def run(tmp_path):
     """Return a function that writes a run and returns its folder."""
 
     def write(name: str, *, verdicts=VERDICTS, sha256="0", **record) -> Path:
         folder = tmp_path / name
-        common = blank(CLAIMS) | {"paper": "liu2023relu"}
         rows = [
-            common | {"claim": claim, "verdict": verdict, "measured": measured}
+            {"paper": "liu2023relu", "claim": claim, "verdict": verdict, "measured": measured}
             for claim, (verdict, measured) in verdicts.items()
         ]
-        tables.write(folder / "tables" / "claims.parquet", CLAIMS, tables.from_rows(CLAIMS, rows))
-        texts = {"dataset": "digits", "dtype": "uint8", "scaling": "none", "sha256": sha256}
-        data = tables.from_rows(DATASETS, [blank(DATASETS) | texts])
-        tables.write(folder / "tables" / "datasets.parquet", DATASETS, data)
+        write_table(folder / "tables/claims.parquet", CLAIMS, *rows)
+        data = {"dataset": "digits", "sha256": sha256}
+        write_table(folder / "tables/datasets.parquet", DATASETS, data)
         (folder / "record").mkdir()
         kept = {"config": CONFIG, "versions": VERSIONS, "jobs": {"jobs": JOBS}} | record
         for part, content in kept.items():
@@ -131,14 +122,13 @@ def test_missing_numbers_and_those_that_print_alike(run, compared):
     assert "| 1.5 | 1.5000000000000002 |" in " ".join(compared(run("d"), c)[1].split())
 
 
-def test_tolerance_makes_close_runs_equal(run, compared, capsys):
+def test_tolerance_makes_close_runs_equal(run, compared, refusal):
     a, b = run("a"), run("b", verdicts=VERDICTS | {"theorem_1": ("holds", 1.5 * (1 + 1e-9))})
     assert compared(a, b)[0] == 1
     status, page, _ = compared(a, b, "--tolerance", "1e-8")
     assert status == 0
     assert "up to a relative change of 1e-08" in page
-    assert compare_runs.main([str(a), str(b), "--tolerance=-1"]) == 2
-    assert "-1 is not a number from 0 on" in capsys.readouterr().err
+    assert "-1 is not a number from 0 on" in refusal(compare_runs, [a, b, "--tolerance=-1"])
 
 
 def test_what_only_one_run_has_is_a_difference(run, compared):
@@ -170,19 +160,17 @@ def damaged_member(folder: Path) -> Path:
     return archive
 
 
-def with_file(name: str, content: bytes):
+def with_file(name: str, content: bytes | pa.Table):
     """Return a damage that writes a file of a run."""
 
     def damage(folder: Path) -> Path:
-        (folder / name).write_bytes(content)
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        else:
+            pq.write_table(content, folder / name)
         return folder
 
     return damage
-
-
-def without_keys(folder: Path) -> Path:
-    pq.write_table(pa.table({"x": [1]}), folder / "tables" / "claims.parquet")
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -196,12 +184,8 @@ def without_keys(folder: Path) -> Path:
         (damaged_member, r"claims\.parquet cannot be read"),
         (with_file("record/jobs.json", b"{"), "record/jobs.json is damaged"),
         (with_file("record/jobs.json", b"{}"), "record/jobs.json has no list of jobs"),
-        (without_keys, "does not name its keys"),
+        (with_file("tables/claims.parquet", pa.table({"x": [1]})), "does not name its keys"),
     ],
 )
-def test_mistakes_are_one_line(run, capsys, damage, message):
-    status = compare_runs.main([str(damage(run("a"))), str(run("b"))])
-    captured = capsys.readouterr()
-    assert (status, captured.out) == (2, "")
-    assert captured.err.count("\n") == 1
-    assert re.search(message, captured.err), captured.err
+def test_mistakes_are_one_line(run, refusal, damage, message):
+    assert re.search(message, refusal(compare_runs, [damage(run("a")), run("b")]))

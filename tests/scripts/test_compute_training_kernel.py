@@ -19,20 +19,15 @@ from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
+from tests.sources import write_prepared
+from tests.trainings import to_words
 
 SEEDS = (1, 5)
 
 
-def write_samples(path: Path, *, n: int = 20, d: int = 4, labels: bool = True) -> Path:
-    rng = np.random.default_rng(0)
-    y = rng.permutation(n) % 3 if labels else None
-    save_prepared(path, PreparedSamples("tiny", rng.standard_normal((n, d)), y, "none"))
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_samples(tmp_path / "train.npz")
+    write_prepared(tmp_path / "train.npz")
     return tmp_path
 
 
@@ -40,11 +35,7 @@ def network(folder: Path, options: Mapping[str, Any]) -> list[str]:
     """Return the arguments that name a network and its samples."""
     usual = {"data": folder / "train.npz", "output": folder / "kernel.parquet", "seeds": SEEDS}
     usual |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu"}
-    text = []
-    for name, value in (usual | {"depth": 2, "width": 16} | dict(options)).items():
-        values = value if isinstance(value, tuple) else (value,)
-        text += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return text
+    return to_words(usual | {"depth": 2, "width": 16} | dict(options))
 
 
 def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
@@ -134,14 +125,10 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
         ({"samples": 21}, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
         ({"activation": "rellu"}, "did you mean 'relu'?"),
         ({"epochs": 3}, "unrecognized arguments: --epochs 3"),
-        ({}, "bare.npz has no labels, and training needs them"),
+        ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),
     ],
 )
-def test_a_mistake_is_one_line(folder, capsys, options, problem):
-    write_samples(folder / "bare.npz", labels=False)
-    options = {**options, **({"data": folder / "bare.npz"} if "labels" in problem else {})}
-    assert compute_training_kernel.main(network(folder, options)) == 2
-    *_, line = capsys.readouterr().err.splitlines()
-    assert line.startswith("compute_training_kernel: error: ")
-    assert problem in line
-    assert not (folder / "kernel.parquet").exists()
+def test_a_mistake_is_one_line(folder, monkeypatch, refusal, options, problem):
+    monkeypatch.chdir(folder)
+    write_prepared(Path("bare.npz"), labels=())
+    assert problem in refusal(compute_training_kernel, network(folder, options))

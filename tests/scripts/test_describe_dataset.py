@@ -35,28 +35,18 @@ X = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
 
 def test_a_row_by_hand(prepared, tmp_path, capsys):
     y = np.array([1, 1, 7, 1])
-    assert describe_dataset.main(prepared(X, y, seed=3, balanced=False)) == 0
+    written = []
+    for _ in range(2):
+        assert describe_dataset.main(prepared(X, y, seed=3, balanced=False)) == 0
+        written.append((tmp_path / "out/seed-3.parquet").read_bytes())
+    assert written[0] == written[1]
     (row,) = tables.read(tmp_path / "out/seed-3.parquet", DATASETS).to_pylist()
     floats = {name: row.pop(name) for name in ("norm_min", "norm_median", "norm_max", "min_angle")}
-    assert row == {
-        "dataset": "mine",
-        "seed": 3,
-        "n": 4,
-        "d": 3,
-        "classes": 2,
-        "class_min": 1,
-        "class_max": 3,
-        "dtype": "uint8",
-        "scaling": "unit_interval",
-        "min": 0.0,
-        "max": 9.0,
-        "constant_columns": 1,
-        "gram_rank": 2,
-        "duplicates": 3,
-        "i": 0,
-        "j": 1,
-        "sha256": content_digest(PreparedSamples("tiny", X, y, "unit_interval", (0.0, 10.0))),
-    }
+    expected = {"dataset": "mine", "seed": 3, "n": 4, "d": 3, "dtype": "uint8", "i": 0, "j": 1}
+    expected |= {"classes": 2, "class_min": 1, "class_max": 3, "scaling": "unit_interval"}
+    expected |= {"min": 0.0, "max": 9.0, "constant_columns": 1, "gram_rank": 2, "duplicates": 3}
+    digest = content_digest(PreparedSamples("tiny", X, y, "unit_interval", (0.0, 10.0)))
+    assert row == expected | {"sha256": digest}
     # both samples, (0.3, 0.4, 0.9) and (0, 0.5, 0.9), have norm² 1.06 and inner product 1.01
     angle = np.degrees(np.arccos(1.01 / 1.06))
     np.testing.assert_allclose(list(floats.values()), [1.06**0.5] * 3 + [angle], rtol=1e-14)
@@ -71,14 +61,6 @@ def test_what_does_not_exist_is_missing(prepared, tmp_path):
     assert row["duplicates"] == 3
 
 
-def test_the_same_call_gives_the_same_bytes(prepared, tmp_path):
-    written = []
-    for _ in range(2):
-        assert describe_dataset.main(prepared(X, seed=3)) == 0
-        written.append((tmp_path / "out/seed-3.parquet").read_bytes())
-    assert written[0] == written[1]
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -89,14 +71,10 @@ def test_the_same_call_gives_the_same_bytes(prepared, tmp_path):
         ("of 5", "is of 5 samples of 3 features, "),
     ],
 )
-def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, capsys, text, problem):
+def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal, text, problem):
     arguments, path = prepared(X, seed=3), tmp_path / "seed-3.json"
     other = json.dumps(json.loads(path.read_text()) | {"n": 5})
     path.unlink()
     if text is not None:
         path.write_text(other if text == "of 5" else text)
-    assert describe_dataset.main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("describe_dataset: error: ")
-    assert problem in line
-    assert not (tmp_path / "out").exists()
+    assert problem in refusal(describe_dataset, arguments)

@@ -59,14 +59,13 @@ def test_a_receipt_says_what_is_in_place_wherever_it_came_from(output, tmp_path,
         assert captured.out == ""
 
 
-def test_a_failure_is_one_line_without_a_receipt(output, tmp_path, capsys):
-    assert download_file.main(options(output, "--receipt", str(tmp_path / "images.json"))) == 2
-    assert capsys.readouterr().err == (
-        f"download_file: error: {NAME} cannot be fetched: no mirror is given and no address is "
-        f"known; get the file with sha256 {'0' * 64} by hand and save it as {output}, or name a "
-        "mirror that has it: --config mirror=DIR\n"
+def test_a_failure_is_one_line_without_a_receipt(output, tmp_path, refusal):
+    arguments = options(output, "--receipt", str(tmp_path / "images.json"))
+    assert refusal(download_file, arguments) == (
+        f"{NAME} cannot be fetched: no mirror is given and no address is known; get the file with "
+        f"sha256 {'0' * 64} by hand and save it as {output}, or name a mirror that has it: "
+        "--config mirror=DIR"
     )
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_at_once_share_one_download(server, output):
@@ -104,16 +103,16 @@ def test_a_full_disk_is_one_line_and_costs_nothing(server, output):
 
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing(server, output):
-    chance, part = random.Random(0), output.with_name(".images.gz.part")
+    rng, part = random.Random(0), output.with_name(".images.gz.part")
     size = 0
     for number in range(20):
-        more = chance.randrange(1, 100_000)
+        more = rng.randrange(1, 100_000)
         url = server.serve("/x", replace(PLAN, hang=more))
         with start(output, url) as process:
             if number % 4:
                 wait_until(lambda: part.exists() and part.stat().st_size == size + more)  # noqa: B023
             else:  # at any point of the start, too
-                time.sleep(chance.uniform(0, 1))
+                time.sleep(rng.uniform(0, 1))
             process.kill()
         before, size = size, part.stat().st_size if part.exists() else 0
         assert size >= before

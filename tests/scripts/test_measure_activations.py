@@ -41,11 +41,3 @@ def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     np.testing.assert_allclose(squares.sum(axis=1) + rows["tail"], 1, atol=1e-13)
     np.testing.assert_allclose(squares[:, 1], rows["a_1"] ** 2)
     assert rows.filter(like="_error").to_numpy().max() < 1e-12
-
-
-@pytest.mark.usefixtures("activation_registry")
-def test_an_unknown_name_is_one_line_and_leaves_no_table(tmp_path, capsys):
-    assert run(tmp_path / "table.parquet", "norm_relu") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "did you mean 'normrelu'" in line
-    assert not list(tmp_path.iterdir())

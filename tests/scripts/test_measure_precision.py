@@ -36,13 +36,6 @@ def test_every_problem_has_a_row_for_each_of_its_recipes_and_the_same_bytes_agai
     assert rows["width"].isna().equals(rows["kernel"] == "infinite_ntk")
 
 
-def test_a_mistake_is_one_line_and_leaves_no_table(tmp_path, capsys):
-    assert run(tmp_path / "table.parquet", "--dim=3") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "4 samples in 3 dimensions have a singular Gram matrix" in line
-    assert not list(tmp_path.iterdir())
-
-
 def test_reach_is_where_the_errors_stay_small():
     kappa, error = [1e2, 1e4, 1e6, 1e8], [0.0, 0.02, 0.5, 0.001]
     reached = [reach(kappa, error, tolerance=tolerance) for tolerance in (0.1, 0.01, 1.0)]

@@ -64,10 +64,3 @@ def test_a_path_is_relative_or_a_name(record, tmp_path, monkeypatch):
     recorded = yaml.safe_load(record(given)[0])
     assert recorded["catalogues"] == ["datasets.yaml", "own/catalogue.yaml"]
     assert recorded["training"]["fig3"]["file"] == "…/swish.py"
-
-
-def test_what_is_no_config_is_named_in_one_line(capsys):
-    arguments = ["--workflow-digest=0", "--config-output=c.yaml", "--versions-output=v.json"]
-    assert record_run.main(["--config", "seeds", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "--config: 'seeds' is not of the form NAME=VALUE" in line

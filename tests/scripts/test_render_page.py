@@ -50,17 +50,3 @@ def test_the_record_is_as_it_was_written(page, tmp_path):
     assert "<pre>depths: [1, 2]\nnote: &lt;b&gt;\n</pre>" in text
     assert "<h2>Versions</h2>" in text
     assert "<table>" not in text
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("spectra.parquet", "there are pages of datasets, conditioning, learning_rates only"),
-        ("config.yaml", "config.yaml does not exist"),
-    ],
-)
-def test_what_has_no_page_is_named_in_one_line(tmp_path, capsys, name, message):
-    arguments = ["--sources", str(tmp_path / name), f"--output={tmp_path}/page.html"]
-    assert render_page.main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line

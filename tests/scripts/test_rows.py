@@ -1,10 +1,5 @@
 """The programs that compute rows: one file however it came about, mistakes in one line."""
 
-import os
-import signal
-import subprocess
-import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,42 +10,33 @@ import compute_min_angle
 import compute_spectrum
 import measure_linearity
 import measure_orthogonality
-import numpy as np
 import pytest
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints import origin
+from ntk_workflow.rows import finite
+from tests.sources import write_prepared
 
 ROOT = Path(__file__).parents[2]
 STUDY = "--architecture deep --hidden m m --samples 4 --steps 3"
 # The programs with options of their own. Studies have rows over widths, others over depths.
+INFINITE = "--activation relu --kernel nngp --kernel-size 10"
 PROGRAMS = {
-    "spectrum": (compute_spectrum.main, "--width 8 --kernel-size 10"),
-    "infinite_spectrum": (
-        compute_infinite_spectrum.main,
-        "--activation relu --kernel nngp --kernel-size 10",
-    ),
-    "min_angle": (compute_min_angle.main, "--width 64"),
-    "infinite_min_angle": (compute_infinite_min_angle.main, "--activation relu"),
-    "orthogonality": (measure_orthogonality.main, STUDY),
-    "linearity": (measure_linearity.main, f"{STUDY} --radii 1 --directions 2"),
+    "spectrum": (compute_spectrum, "--width 8 --kernel-size 10"),
+    "infinite_spectrum": (compute_infinite_spectrum, INFINITE),
+    "min_angle": (compute_min_angle, "--width 64"),
+    "infinite_min_angle": (compute_infinite_min_angle, "--activation relu"),
+    "orthogonality": (measure_orthogonality, STUDY),
+    "linearity": (measure_linearity, f"{STUDY} --radii 1 --directions 2"),
 }
 STUDIES = ("orthogonality", "linearity")
 
 
-def write_samples(path: Path, *, seed: int = 0, labels: bool = True) -> Path:
-    """Write 20 samples with 4 features, of three classes."""
-    x = np.random.default_rng(seed).standard_normal((20, 4))
-    save_prepared(path, PreparedSamples("tiny", x, np.arange(20) % 3 if labels else None, "none"))
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_samples(tmp_path / "all.npz")
+    write_prepared(tmp_path / "all.npz")
     return tmp_path
 
 
@@ -70,7 +56,7 @@ def row(folder: Path, capsys) -> Callable[..., tuple[bytes, list[str], list[str]
         options += f" --checkpoints {folder}/kept" if kept else ""
         (folder / "row.parquet").unlink(missing_ok=True)  # as Snakemake does before a job
         given = arguments(folder, program, options, values=values, seeds=seeds)
-        assert PROGRAMS[program][0](given) == 0
+        assert PROGRAMS[program][0].main(given) == 0
         lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
         computed, reused = (
             sorted(line.removesuffix(end) for line in lines if line.endswith(end))
@@ -99,32 +85,20 @@ def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
     assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
 
 
-KILLED = """
-import os, signal, sys
-import compute_spectrum
-from ntk_workflow.rows import finite
-
-init = finite.init_mlp
-def killed(*arguments, depth, **options):
-    if depth == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return init(*arguments, depth=depth, **options)
-finite.init_mlp = killed
-compute_spectrum.main(sys.argv[1:])
-"""
-
-
-def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
+def test_a_job_that_is_stopped_goes_on_with_the_cells_it_lacks(row, folder, monkeypatch):
+    """One that is killed is a test of the workflow."""
     whole, *_ = row(kept=False)
-    (folder / "row.parquet").unlink()
-    given = arguments(
-        folder, "spectrum", f"--checkpoints {folder}/kept", values="1 3", seeds="1 32"
-    )
-    path = os.pathsep.join(str(ROOT / name) for name in ("src", "scripts"))
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *given], env={**os.environ, "PYTHONPATH": path}, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
+    init = finite.init_mlp
+
+    def stopped(*arguments, depth, **options):
+        if depth == 3:
+            raise KeyboardInterrupt
+        return init(*arguments, depth=depth, **options)
+
+    monkeypatch.setattr(finite, "init_mlp", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        row()
+    monkeypatch.setattr(finite, "init_mlp", init)
     assert not (folder / "row.parquet").exists()
     assert row() == (whole, ALL[1:], ALL[:1])
 
@@ -150,11 +124,11 @@ def test_a_depth_or_a_seed_more_computes_only_its_cells(row):
 def test_what_can_change_a_cell_computes_it_again_and_forgets_what_was(
     program, options, kept, row, folder
 ):
-    before, cells_of_it, _ = row(program)
+    before, cells, _ = row(program)
     after, *computed_and_kept = row(program, options)
-    assert computed_and_kept == ([[], cells_of_it] if kept else [cells_of_it, []])
+    assert computed_and_kept == ([[], cells] if kept else [cells, []])
     assert after == before or not kept
-    assert len([*folder.glob("kept/*/*")]) == len(cells_of_it)
+    assert len([*folder.glob("kept/*/*")]) == len(cells)
 
 
 PLUGIN = """
@@ -170,8 +144,7 @@ def test_code_and_versions_are_part_of_what_a_cell_depends_on(row, folder, monke
 
     def computed(derivative: str) -> bool:
         plugin.write_text(PLUGIN.replace("DERIVATIVE", derivative))
-        _, cells_of_it, _ = row(options=f"--activation half --activation-file {plugin}")
-        return len(cells_of_it) > 0
+        return row(options=f"--activation half --activation-file {plugin}")[1] != []
 
     assert computed("lambda z: (1 - z.tanh() ** 2) / 2")
     assert not computed("lambda z:  (1 - z.tanh()**2) / 2  # a remark")
@@ -185,10 +158,12 @@ def test_code_and_versions_are_part_of_what_a_cell_depends_on(row, folder, monke
 
 
 def test_cells_of_drawn_samples_depend_on_the_draw_of_their_seed(row, folder):
-    draws = [write_samples(folder / f"{name}.npz", seed=name) for name in (1, 2)]
+    draws = [folder / "first.npz", folder / "second.npz"]
+    for seed, path in enumerate(draws, start=1):
+        write_prepared(path, seed=seed)
     options = f"--data {draws[0]} {draws[1]}"
     row(options=options)
-    write_samples(draws[1], seed=5)
+    write_prepared(draws[1], seed=5)
     assert row(options=options)[1:] == (names("depth", seeds=(32,)), names("depth", seeds=(1,)))
 
 
@@ -239,31 +214,30 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
         ("orthogonality", "--hidden m k", "--hidden"),
         ("orthogonality", "--step-size 1e300 --steps 9", "diverged in step"),
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
+        pytest.param(
+            *("infinite_min_angle", "--data large.npz --activation tanh --depths 2 --seeds none"),
+            "; scale the data to norms nearer 1",
+            marks=pytest.mark.filterwarnings("ignore"),
+        ),
     ],
 )
-def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, capsys):
+def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, refusal):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    write_samples(folder / "unlabelled.npz", labels=False)
-    options += " --checkpoints kept"
+    write_prepared(folder / "unlabelled.npz", labels=())
+    write_prepared(folder / "large.npz", scale=1e5)
     given = arguments(folder, program, options, values="1 3", seeds="1 2")
-    assert PROGRAMS[program][0](given) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert problem in lines[-1]
-    assert sum("error" in line for line in lines) == 1
-    assert not [*folder.rglob("*.parquet")]
+    assert problem in refusal(PROGRAMS[program][0], given)
 
 
-def test_bounds_of_all_activations_are_one_file(folder, capsys):
-    def compute(options: str) -> bytes | None:
-        given = f"--data {folder}/all.npz --dataset tiny --activations relu erf --depths 1 4"
-        output = folder / "row.parquet"
-        output.unlink(missing_ok=True)
-        status = compute_bounds.main(f"{given} --output {output} {options}".split())
-        return None if status else output.read_bytes()
+def test_bounds_of_all_activations_are_one_file(folder, refusal):
+    given = f"--data {folder}/all.npz --dataset tiny --activations relu erf --depths 1 4"
 
-    x = np.random.default_rng(0).standard_normal((20, 4))
-    save_prepared(folder / "all.npz", PreparedSamples("tiny", x, None, "unit_norm"))
+    def compute(options: str) -> bytes:
+        assert compute_bounds.main(f"{given} --output {folder}/row.parquet {options}".split()) == 0
+        return (folder / "row.parquet").read_bytes()
+
+    write_prepared(folder / "all.npz", scaling="unit_norm")
     first = compute("--samples 10")
     rows = tables.read(folder / "row.parquet", compute_bounds.BOUNDS).to_pandas()
     assert len(rows) == 2 * 2 * 2  # activations, kernels, depths
@@ -272,20 +246,5 @@ def test_bounds_of_all_activations_are_one_file(folder, capsys):
     assert rows.query("activation == 'relu'")["l_0"].isna().all()
     assert compute("--samples 10 --activations erf relu") == first
     assert compute("--samples 10 --seed 2") != first
-    assert compute("--samples 31") is None
-    assert "larger than the dataset's 20 samples" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_an_angle_that_is_not_resolved_is_refused_in_one_line(tmp_path, capsys):
-    x = np.random.default_rng(0).standard_normal((12, 6))
-    x *= 1e5 / np.linalg.norm(x, axis=1)[:, None]
-    save_prepared(tmp_path / "large.npz", PreparedSamples("large", x, None, "none"))
-    output = tmp_path / "row.parquet"
-    given = ["--dataset=large", "--activation=tanh", "--depths=2", "--seeds=none"]
-    data = [f"--data={tmp_path}/large.npz", f"--output={output}"]
-    with warnings.catch_warnings(action="ignore"):
-        assert compute_infinite_min_angle.main([*given, *data]) == 2
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("compute_infinite_min_angle: error: large: tanh at depth 2: ")
-    assert line.endswith("; scale the data to norms nearer 1")
-    assert not output.exists()
+    words = f"{given} --output {folder}/other.parquet --samples 31".split()
+    assert "larger than the dataset's 20 samples" in refusal(compute_bounds, words)

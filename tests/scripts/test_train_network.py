@@ -1,11 +1,10 @@
 """Training as a program: its table, mistakes in one line, and no trace of having been stopped."""
 
+import itertools
 import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +38,9 @@ from ntk_workflow.checkpoints import trainings
 from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.loop import Interruption
 from tests.fault_server import wait_until
-from tests.trainings import finish, train_and_exit
+from tests.rows import write
+from tests.sources import write_prepared
+from tests.trainings import finish, to_words, train_and_exit
 
 SCRIPT = Path(train_network.__file__)
 METRICS = Ensemble.METRICS
@@ -48,16 +49,7 @@ SEEDS, RATES = (1, 5), (0.1, 0.3)
 IMAGE = (4, 3, 2)
 RESNET: dict[str, Any] = {"model": "resnet_batch_norm", "depth": 8, "width": 2, "image": IMAGE}
 RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
-
-
-def write_samples(
-    path: Path, *, n: int = 30, d: int = 4, labels: Any = LABELS, seed: int = 0, scaling="none"
-) -> Path:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, d))
-    y = None if labels is None else np.array(labels)[rng.permutation(n) % len(labels)]
-    save_prepared(path, PreparedSamples("tiny", x, y, scaling))
-    return path
+write_samples = partial(write_prepared, n=30, labels=LABELS)
 
 
 @pytest.fixture
@@ -69,18 +61,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def arguments(folder: Path, **options: Any) -> list[str]:
-    """Return the arguments of a call in a folder; an option of None is left out."""
+    """Return the arguments of a call in a folder."""
     data = "images.npz" if "image" in options else "train.npz"
     given: dict[str, Any] = {"data": folder / data, "test": folder / "test.npz"}
     given |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu", "depth": 1, "width": 6}
     given |= {"seeds": SEEDS, "learning_rates": RATES, "batch_size": 8, "epochs": 3}
     given["output"] = folder / "out/depth-1.parquet"
-    text = []
-    for name, value in (given | options).items():
-        if value is not None:
-            values = value if isinstance(value, tuple) else (value,)
-            text += [f"--{name.replace('_', '-')}", *filter(None, map(str, values))]
-    return text
+    return to_words(given | options)
 
 
 def call(folder: Path, **options: Any) -> bytes:
@@ -219,15 +206,12 @@ def test_every_seed_draws_its_own_samples(folder):
 
 
 def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
-    numbers: dict[str, Any] = {"depth": 1, "width": 6, "n": 30, "n_train": 30, "lambda_max": 1.0}
-    names = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
-    kernel = [
-        {**names, **numbers, "seed": seed, "lambda_min": None, "kappa": None}
-        | {"critical_learning_rate": critical}
-        for seed, critical in ((1, 0.45678), (5, 0.12345))
-    ]
+    network = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
+    network |= {"depth": 1, "width": 6, "n": 30, "n_train": 30}
+    critical = [{"seed": 1, "critical_learning_rate": 0.45678}]
+    critical += [{"seed": 5, "critical_learning_rate": 0.12345}]
     path = folder / "kernel.parquet"
-    tables.write(path, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, kernel))
+    write(path, TRAINING_KERNELS, *(network | row for row in critical))
     table = rows(folder, learning_rates=None, relative_rates=(1, 0.5), kernel=path)
     assert sorted({row["learning_rate"] for row in table}) == [0.0617, 0.123]
     assert table == rows(folder, learning_rates=(0.0617, 0.123))
@@ -259,19 +243,10 @@ def test_a_rate_that_diverges_is_flagged_and_changes_no_other_row(folder, lines)
 # --- mistakes -------------------------------------------------------------------------------------
 
 RELATIVE: dict[str, Any] = {"learning_rates": None, "relative_rates": 0.5}
-
-
-def assert_refused(folder: Path, capsys: Any, problem: str, **options: Any) -> None:
-    """The call fails with one line, and writes nothing."""
-    before = {*folder.rglob("*")}
-    capsys.readouterr()
-    assert train_network.main(arguments(folder, **options)) == 2
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("train_network: error: ")
-    assert problem in line
-    assert captured.out == ""
-    assert {*folder.rglob("*")} == before
+STANDARD = {"scaling": "standardize"}
+OTHER_SAMPLES: dict[str, Any] = {"bare": {"labels": ()}, "another_label": {"labels": (3, 8, 40)}}
+OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}, "standard": STANDARD}
+OTHER_SAMPLES |= {"standard_five": {"d": 5} | STANDARD}
 
 
 @pytest.mark.parametrize(
@@ -288,6 +263,15 @@ def assert_refused(folder: Path, capsys: Any, problem: str, **options: Any) -> N
         ({"learning_rates": None}, "give either --learning-rates or --relative-rates"),
         ({"epochs": 0}, "argument --epochs: 0 is not above zero"),
         ({"test": "absent.npz"}, "absent.npz does not exist"),
+        (
+            {"data": "bare.npz", "test": None},
+            "bare.npz has no labels, and training needs them; nam",
+        ),
+        ({"test": "bare.npz"}, "bare.npz has no labels; leave the test set out"),
+        ({"test": "another_label.npz"}, "another_label.npz has label 8, which no sample of"),
+        ({"test": "five.npz"}, "5 features"),
+        ({"data": "standard.npz", "test": "standard_five.npz"}, "5 features"),
+        ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
         ({"activation": "rellu"}, "unknown activation 'rellu'; did you mean 'relu'?"),
         ({"epoch": 3}, "unrecognized arguments: --epoch"),
         (RESNET | {"depth": 9}, "--depth 9: resnet_batch_norm has depths 6 n + 2, such as 8, 14"),
@@ -305,28 +289,13 @@ def assert_refused(folder: Path, capsys: Any, problem: str, **options: Any) -> N
         ),
     ],
 )
-def test_a_mistake_is_one_line(folder, capsys, monkeypatch, options, problem):
+def test_a_mistake_is_one_line(folder, refusal, monkeypatch, options, problem):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert_refused(folder, capsys, problem, **{"checkpoints": folder / "kept"} | options)
-
-
-@pytest.mark.parametrize(
-    ("name", "samples", "problem"),
-    [
-        ("train", {"labels": None}, "train.npz has no labels, and training needs them; name a la"),
-        ("test", {"labels": None}, "test.npz has no labels; leave the test set out"),
-        ("test", {"labels": (3, 8, 40)}, "test.npz has label 8, which no sample of"),
-        ("test", {"d": 5}, "5 features"),
-        ("test", {"d": 5, "scaling": "standardize"}, "5 features"),
-        ("train", {"labels": (7,)}, "the data have 1 class; a classifier needs 2 or more"),
-    ],
-)
-def test_data_that_cannot_be_trained_on_are_one_line(folder, capsys, name, samples, problem):
-    if "scaling" in samples:
-        write_samples(folder / "train.npz", scaling=samples["scaling"])
-    write_samples(folder / f"{name}.npz", **samples)
-    options = {"test": None} if name == "train" else {}
-    assert_refused(folder, capsys, problem, **options)
+    monkeypatch.chdir(folder)
+    for name, samples in OTHER_SAMPLES.items():
+        write_samples(folder / f"{name}.npz", **samples)
+    given = arguments(folder, **{"checkpoints": "kept"} | options)
+    assert problem in refusal(train_network, given)
 
 
 # --- stopped by a signal --------------------------------------------------------------------------
@@ -335,26 +304,15 @@ def test_data_that_cannot_be_trained_on_are_one_line(folder, capsys, name, sampl
 @contextmanager
 def stopped_after(steps: int, number: int = signal.SIGTERM) -> Iterator[None]:
     """Have a signal noted in the midst of the step that follows so many, of any network."""
-    descend, count, noted = mlp_ensemble.descend, 0, threading.Event()
-
-    class Noting(Interruption):
-        def _note(self, *given: Any) -> None:
-            super()._note(*given)
-            noted.set()
+    descend, count = mlp_ensemble.descend, itertools.count()
 
     def counted(*given: Any, **options: Any) -> Any:
-        nonlocal count
-        if count == steps:
-            # Again if need be: between its look for signals and its wait for this thread, the main
-            # thread is not woken by one.
-            while not noted.wait(0.05):
-                signal.pthread_kill(threading.main_thread().ident or 0, number)
-        count += 1
+        if next(count) == steps:
+            signal.getsignal(number)(number, None)  # as Python does when a signal has come
         return descend(*given, **options)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(mlp_ensemble, "descend", counted)
-        patched.setattr(loop, "Interruption", Noting)
         yield
 
 
@@ -393,7 +351,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
 
 
 def test_a_signal_between_two_epochs_leaves_a_checkpoint_too(folder, monkeypatch):
-    """It comes when the main thread has just table that there is no reason to save."""
+    """It comes when the main thread has just seen that there is no reason to save."""
 
     class Late(Interruption):
         def wanted(self) -> bool:
@@ -443,33 +401,24 @@ def test_large_networks_take_turns_with_the_same_result(folder, monkeypatch, cap
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def saved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many checkpoints there were after each was written."""
+def test_checkpoints_are_made_by_epochs_or_time_and_two_are_kept(folder, monkeypatch):
+    (folder / "kept/depth-2").mkdir(parents=True)  # of others
     counts: list[int] = []
     save = trainings.TrainingCheckpoints.save
 
     def counted(self: Any, ensemble: Any) -> None:
         save(self, ensemble)
-        counts.append(len([*self._folder.iterdir()]))
+        counts.append(len(named(folder)))
 
     monkeypatch.setattr(trainings.TrainingCheckpoints, "save", counted)
-    return counts
-
-
-def test_checkpoints_are_made_by_epochs_and_two_are_kept(folder, saved):
-    (folder / "kept/depth-2").mkdir(parents=True)  # of others
-    call(folder, epochs=6, checkpoints=folder / "kept", checkpoint_epochs=2)
-    assert saved == [2, 3, 3]
-    assert [*folder.glob("kept/*")] == [folder / "kept/depth-2"]
-
-
-def test_checkpoints_are_made_by_time_in_mid_epoch_too(folder, saved):
-    options = {"epochs": 30, "checkpoints": folder / "kept"}
+    options = {"epochs": 6, "checkpoints": folder / "kept"}
     usual = call(folder, **options)
-    assert saved == []  # five minutes are not over
+    assert counts == []  # five minutes are not over
+    assert call(folder, **options, checkpoint_epochs=2) == usual
+    assert counts == [1, 2, 2]
     assert call(folder, **options, checkpoint_minutes=1e-5) == usual
-    assert saved
+    assert len(counts) > 3
+    assert [*folder.glob("kept/*")] == [folder / "kept/depth-2"]
 
 
 def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
@@ -483,21 +432,19 @@ def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
             assert interruption.wanted() == (seconds == due)
 
 
-OTHERS = [
-    ({"width": 7, "loss": "square"}, "options (loss, width)"),
-    ({"products": "together"}, "options (products)"),
-    ({"data": "other.npz"}, "files (data)"),
-    (
-        {"activation": "bent", "activation_file": "plugin.py"},
-        "code, other options (activation)",
-    ),
-]
+BENT = {"activation": "bent", "activation_file": "plugin.py"}
 
 
-@pytest.mark.parametrize(("options", "difference"), OTHERS, ids=str)
-def test_a_checkpoint_of_something_else_is_not_used(
-    folder, lines, monkeypatch, options, difference
-):
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        ({"width": 7, "loss": "square"}, "options (loss, width)"),
+        ({"products": "together"}, "options (products)"),
+        ({"data": "other.npz"}, "files (data)"),
+        (BENT, "code, other options (activation)"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_not_used(folder, lines, monkeypatch, options, other):
     monkeypatch.chdir(folder)
     write_samples(Path("other.npz"), seed=7)
     Path("plugin.py").write_text(PLUGIN)
@@ -506,7 +453,7 @@ def test_a_checkpoint_of_something_else_is_not_used(
     name = named(folder)[0].name
     lines()
     assert call(folder, **options, checkpoints=folder / "kept") == usual
-    reason = f"{name} was made with other {difference}"
+    reason = f"{name} was made with other {other}"
     assert f"checkpoints are not used, training starts afresh: {reason}" in lines()
     assert not (folder / "kept").exists()
 
@@ -534,8 +481,8 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder, lines):
     stop(folder, 20, width=200, checkpoint_epochs=1)
     newest, older = named(folder)
     sound, before = newest.read_bytes(), older.read_bytes()
-    flipped = sound[: len(sound) // 2] + bytes([sound[len(sound) // 2] ^ 4])
-    flipped += sound[len(flipped) :]
+    flipped = bytearray(sound)
+    flipped[len(sound) // 2] ^= 4
     for data, second in ((flipped, before), (sound[:-100], before), (sound[:-100], before[:-100])):
         (folder / "kept").mkdir(exist_ok=True)
         newest.write_bytes(data)
@@ -606,30 +553,29 @@ MODULES |= {"augmentation": "crop_flip", "momentum": 0.9, "decay_at": (4, 20)}
 )
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, kills, network):
     options = {"epochs": 10 * kills, "checkpoint_epochs": 1} | network
-    output = folder / "out/depth-1.parquet"
+    output, logs = folder / "out/depth-1.parquet", []
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")
-    logs: list[Path] = []
     rng, killed = random.Random(kills), 0
     while killed < kills or not named(folder):  # so that there is something to go on from
         assert len(logs) < 10 * kills
         before = named(folder)[:1]
         logs.append(folder / f"{len(logs)}.log")
         process = start(argv, logs[-1])
-        if len(logs) % 4:  # else at any point of the start, too
+        if len(logs) % 4 == 0:  # at any point of the start
+            time.sleep(rng.uniform(0, 0.1))
+        else:
             wait_until(lambda before=before: named(folder)[:1] != before, within=60)
             time.sleep(rng.uniform(0, 0.02))
-        else:
-            time.sleep(rng.uniform(0, 0.1))
         process.kill()
         process.join()
-        killed += process.exitcode != 0
         if process.exitcode == 0:  # it was faster
             assert output.read_bytes() == usual
             output.unlink()
         else:
             assert process.exitcode == -signal.SIGKILL
             assert not output.exists()
+            killed += 1
         assert len(named(folder)) <= 3  # two, and one that is newer
     logs.append(folder / "last.log")
     last = start(argv, logs[-1])
@@ -643,18 +589,13 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, kills, ne
     assert [path for path in output.parent.iterdir() if path.name[0] != "."] == [output]
 
 
-def test_the_script_itself_tells_a_scheduler_that_it_was_stopped(folder):
-    """As a shell runs it, not only as a function."""
+def test_a_process_tells_a_scheduler_that_it_was_stopped(folder, start):
     options = {"epochs": 10**6, "checkpoint_minutes": 1e-4, "checkpoints": folder / "kept"}
-    with subprocess.Popen(
-        [sys.executable, SCRIPT, *arguments(folder, **options)],
-        env=os.environ | {"PYTHONPATH": str(SCRIPT.parents[1] / "src")},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_until(lambda: len(named(folder)) > 0, within=60)
-        process.terminate()
-        logged = process.communicate()[1]
-    assert process.returncode == 143
+    process = start(arguments(folder, **options), folder / "log")
+    wait_until(lambda: len(named(folder)) > 0, within=60)
+    process.terminate()
+    process.join()
+    assert process.exitcode == 143
+    logged = (folder / "log").read_text()
     assert logged.splitlines()[-1].endswith("; call again to go on")
     assert "Traceback" not in logged

@@ -4,6 +4,7 @@ import io
 import random
 import re
 import stat
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -32,16 +33,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
+def refused(refusal, tmp_path: Path, monkeypatch) -> Callable[[Path], str]:
     """Return a function that returns the one line with which a bundle is refused."""
-
-    def refused(path: Path) -> str:
-        assert verify_bundle.main([str(path)]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"verify_bundle: error: {path}: ")
-        return line.removeprefix(f"verify_bundle: error: {path}: ")
-
-    return refused
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a file beside it is noticed
+    return lambda path: refusal(verify_bundle, [path]).removeprefix(f"{path}: ")
 
 
 def of_bytes(change: Callable[[bytes, random.Random], bytes]) -> Damage:
@@ -57,18 +52,15 @@ def of_files(change: Callable[[Path, random.Random], object], **again: bool) -> 
 
 
 def of_members(
-    name: Callable[[list[str], random.Random], str],
-    kind: int = stat.S_IFREG,
-    compression: int = zipfile.ZIP_STORED,
-    size: int = 4,
+    name: Callable[[list[str], random.Random], str], kind: int = stat.S_IFREG, size: int = 4
 ) -> Damage:
-    """Append a member to the archive."""
+    """Append a member to the archive; a large one is compressed."""
 
     def damage(bundle: Path, scratch: Path, rng: random.Random) -> Path:
         target = written(scratch, bundle.read_bytes())
-        with warnings.catch_warnings(), zipfile.ZipFile(target, "a") as opened:
-            warnings.simplefilter("ignore")  # a name that is there already is what is wanted
-            info = member(name(opened.namelist(), rng), kind)
+        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(target, "a") as opened:
+            info = member(name(opened.namelist(), rng), kind)  # whose name may be there already
+            compression = zipfile.ZIP_STORED if size < 99 else zipfile.ZIP_DEFLATED
             opened.writestr(info, bytes(size), compress_type=compression)
         return target
 
@@ -105,12 +97,9 @@ def flip_bit_of_file(folder: Path, rng: random.Random) -> None:
 
 def change_number(folder: Path, rng: random.Random) -> None:
     """Add one to a number of a table, keeping it a sound table."""
-    data = tables.read(folder / ANGLES_FILE, ANGLES)
-    values = data["min_angle"].to_pylist()
-    values[rng.randrange(len(values))] += 1.0
-    column = data.schema.get_field_index("min_angle")
-    data = data.set_column(column, data.schema.field(column), pa.array(values, pa.float64()))
-    tables.write(folder / ANGLES_FILE, ANGLES, data)
+    rows = tables.read(folder / ANGLES_FILE, ANGLES).to_pylist()
+    rng.choice(rows)["min_angle"] += 1.0
+    tables.write(folder / ANGLES_FILE, ANGLES, tables.from_rows(ANGLES, rows))
 
 
 def extra_file(*places: str) -> Callable[[Path, random.Random], object]:
@@ -139,28 +128,25 @@ TABLE_EXTRA = ("data/more.txt", f"data/results/{RUN}/tables/more.parquet")
 ANY = "damaged|missing|extra|climbs|link|plain file|compressed|zip bomb|name that|twice|at once"
 DAMAGES: list[tuple[Damage, str]] = [
     (of_bytes(flip_bit), ANY),
-    (of_bytes(flip_bit), ANY),
     (of_bytes(lambda content, rng: content[: rng.randrange(len(content))]), "damaged, cut off"),
     (of_bytes(lambda content, rng: content + rng.randbytes(rng.randrange(1, 99))), "damaged"),
     (of_files(flip_bit_of_file), "damaged"),
     (of_files(lambda folder, rng: any_file(folder, rng).unlink()), "missing"),
     (of_files(lambda folder, rng: rng.choice(sorted(folder.glob("*.txt"))).unlink()), "missing"),
     (of_files(extra_file(*EXTRA)), "extra file"),
-    (of_files(extra_file(*TABLE_EXTRA), bagged_again=True), "an extra file"),
+    (of_files(extra_file(*TABLE_EXTRA), bagged=True), "an extra file"),
     (of_files(change_number), "damaged"),
-    (of_files(change_number, bagged_again=True), "changed, it is not the file that its job has"),
+    (of_files(change_number, bagged=True), "changed, it is not the file that its job has"),
     (of_members(lambda _, rng: rng.choice(OUTSIDE)), "climbs out"),
     (of_members(lambda *_: f"{RUN}/data/link", kind=stat.S_IFLNK), "is a link"),
     (of_members(lambda names, rng: rng.choice(names)), "stands in the archive twice"),
     (of_members(lambda names, rng: rng.choice(names).upper()), "stands in the archive twice"),
-    (of_members(lambda *_: f"{RUN}/data/0", stat.S_IFREG, zipfile.ZIP_DEFLATED, 10**7), "zip bomb"),
+    (of_members(lambda *_: f"{RUN}/data/0", size=10**7), "zip bomb"),
     (of_bytes(overlapping_bomb), "a zip bomb"),
 ]
 
 
-def test_a_bundle_is_accepted_as_it_was_made(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_bundle_is_accepted_as_it_was_made(bundle: Path, tmp_path: Path, capsys):
     assert verify_bundle.main([str(bundle)]) == 0
     messages = capsys.readouterr().err
     assert "2 tables, 4 files known to jobs" in messages
@@ -170,18 +156,15 @@ def test_a_bundle_is_accepted_as_it_was_made(
     assert verify_bundle.main([str(tmp_path / RUN)]) == 0
 
 
-def test_a_hundred_bundles_damaged_at_random_are_refused_with_the_right_word(
-    bundle: Path, tmp_path: Path, refusal
-):
+def test_bundles_damaged_at_random_are_refused_with_the_right_word(bundle, tmp_path, refused):
     rng = random.Random(0)
     for number in range(100):
         damage, word = DAMAGES[number % len(DAMAGES)]
-        line = refusal(damage(bundle, tmp_path / "outer" / f"{number}", rng))
+        line = refused(damage(bundle, tmp_path / "outer" / f"{number}", rng))
         assert re.search(word, line), f"{number}: not {word}: {line}"
-    assert not list(tmp_path.rglob("evil"))
 
 
-def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_path: Path, refusal):
+def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_path: Path, refused):
     """Times, permissions and versions of members are not part of their content."""
     content = bundle.read_bytes()
     start, end = content.index(b"PK\x01\x02"), len(content)
@@ -189,29 +172,28 @@ def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_pat
     for byte in [*range(4, 30), *range(start, start + 46), *range(end - 22, end)]:
         changed = bytearray(content)
         changed[byte] ^= 1
-        lines.append(refusal(written(tmp_path, bytes(changed))))
+        lines.append(refused(written(tmp_path, bytes(changed))))
     assert all(lines)
     assert any("damaged, or packed by another program" in line for line in lines)
 
 
-def test_a_number_changed_with_its_checksums(bundle: Path, tmp_path: Path, refusal):
+def test_a_number_changed_with_its_checksums(bundle: Path, tmp_path: Path, refused):
     def change(folder: Path) -> None:
         before = sha256(folder / ANGLES_FILE)
         change_number(folder, random.Random(0))
         jobs = folder / "data" / JOBS
         jobs.write_text(jobs.read_text().replace(before, sha256(folder / ANGLES_FILE)))
 
-    line = refusal(altered(bundle, tmp_path / "crate", change, bagged_again=True))
+    line = refused(altered(bundle, tmp_path / "crate", change, bagged=True))
     assert "changed, its sha256 is not the one in the RO-Crate" in line
     # with all of them it is not detected; docs/bundles.md says so: compare the bundle's own sha256
-    forge = of_files(change_number, bagged_again=True, described_again=True)
+    forge = of_files(change_number, bagged=True, described=True)
     forged = forge(bundle, tmp_path / "all", random.Random(0))
     assert verify_bundle.main([str(forged)]) == 0
     assert sha256(forged) != sha256(bundle)
 
 
-def with_metadata(data: pa.Table, **metadata: str) -> pa.Table:
-    return data.replace_schema_metadata(metadata)
+ANOTHER = {"table": "angles", "keys": "n"}
 
 
 @pytest.mark.parametrize(
@@ -220,25 +202,22 @@ def with_metadata(data: pa.Table, **metadata: str) -> pa.Table:
         (lambda data: data.drop_columns(["min_angle"]), "not a angles table of this version"),
         (lambda data: data.take(pc.sort_indices(data, [("seed", "descending")])), "in the order"),
         (lambda data: pa.concat_tables([data, data.slice(0, 1)]), "rows repeat the key"),
-        (lambda data: with_metadata(data, table="angles", keys="n"), "of another version"),
-        (lambda data: with_metadata(data, table="unknown"), "no table that"),
+        (lambda data: data.replace_schema_metadata(ANOTHER), "of another version"),
+        (lambda data: data.replace_schema_metadata({"table": "unknown"}), "no table that"),
     ],
-    ids=["column", "order", "repeated", "description", "unknown"],
 )
-def test_tables_that_are_not_as_declared(bundle: Path, tmp_path: Path, refusal, change, word):
+def test_tables_that_are_not_as_declared(bundle: Path, tmp_path: Path, refused, change, word):
     def rewrite(folder: Path) -> None:
         path = folder / ANGLES_FILE
         pa.parquet.write_table(change(tables.read(path, ANGLES)), path)
 
-    line = refusal(altered(bundle, tmp_path, rewrite, bagged_again=True, described_again=True))
+    line = refused(altered(bundle, tmp_path, rewrite, bagged=True, described=True))
     assert f"{RUN}/tables/angles.parquet: " in line
     assert word in line
 
 
-def test_what_is_no_bundle(tmp_path: Path, refusal, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "text.zip").write_text("no archive")
-    assert "no zip archive" in refusal(tmp_path / "text.zip")
+def test_what_is_no_bundle(tmp_path: Path, refused, refusal):
+    assert "no zip archive" in refused(written(tmp_path, b"no archive"))
     zipfile.ZipFile(tmp_path / "empty.zip", "w").close()
-    assert "the archive is empty" in refusal(tmp_path / "empty.zip")
-    assert verify_bundle.main([str(tmp_path / "none.zip")]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    assert "the archive is empty" in refused(tmp_path / "empty.zip")
+    assert "does not exist" in refusal(verify_bundle, [tmp_path / "none.zip"])
