@@ -40,11 +40,6 @@ def payload(tmp_path: Path) -> Path:
     return tmp_path / RUN
 
 
-def graph(folder: Path) -> dict[str, dict[str, object]]:
-    entities = json.loads((folder / crate.NAME).read_text())["@graph"]
-    return {entity["@id"]: entity for entity in entities}
-
-
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
 def test_the_crate_is_a_workflow_run_crate(payload: Path, tmp_path: Path):
     assert crate_issues(payload, tmp_path) == []
@@ -60,7 +55,8 @@ def test_the_crate_refers_to_data_and_to_rows_as_a_folder(payload: Path):
     (payload / rows / "row.parquet").write_text("a row")
     (payload / crate.NAME).unlink()
     crate.write(payload, DESCRIPTION)
-    entities = graph(payload)
+    metadata = json.loads((payload / crate.NAME).read_text())
+    entities = {entity["@id"]: entity for entity in metadata["@graph"]}
     original = entities["https://example.org/a.gz"]
     assert original["sha256"] == "0" * 64
     assert original["sameAs"] == ["https://mirror.example.org/a.gz"]
@@ -73,9 +69,7 @@ def test_the_crate_refers_to_data_and_to_rows_as_a_folder(payload: Path):
     checks.require_described(payload)
 
 
-def test_jobs_are_followed_back_to_what_no_record_tells_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_jobs_are_followed_back_to_what_no_record_tells_of(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = tmp_path.parent / f"{tmp_path.name}-own.csv"
     own.write_text("1,2")
@@ -96,12 +90,12 @@ def test_jobs_are_followed_back_to_what_no_record_tells_of(
     }
     provenance = jobs.provenance(["table"], records.get)
     made_rows, made_table = provenance["jobs"]
-    expected = {"rule": "make_rows", "place": "digits/relu", "code": "c" * 16}
-    expected |= {"inputs": ["data", f"elsewhere/{own.name}", "gone"]}
-    expected |= {"outputs": ["row-1", "row-2"]}
-    expected |= {"device": "cuda", "dtype": "float32", "host": "Linux x86_64"}
     period = ("1970-01-01T00:00:00+00:00", "1970-01-01T00:01:01+00:00")
-    assert made_rows == {**expected, "start": period[0], "end": period[1]}
+    expected = {"rule": "make_rows", "place": "digits/relu", "code": "c" * 16}
+    expected |= {"inputs": ["data", f"elsewhere/{own.name}", "gone"], "start": period[0]}
+    expected |= {"outputs": ["row-1", "row-2"], "end": period[1]}
+    expected |= {"device": "cuda", "dtype": "float32", "host": "Linux x86_64"}
+    assert made_rows == expected
     # nothing is guessed: no log, no times, no digest of code
     inputs = ["row-1", "row-2"]
     assert made_table == {"rule": "make_table", "place": "", "inputs": inputs, "outputs": ["table"]}
