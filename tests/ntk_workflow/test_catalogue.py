@@ -159,9 +159,9 @@ def test_ones_own_entries(reader, entry, expected):
     assert found is None if expected is None else found.startswith(f"$.mine{expected}")
 
 
-@pytest.mark.parametrize("name", ["Mine", "my-data", "a/b", "", 7])
-def test_names_are_plain_words(name):
-    assert mistake({name: CATALOGUE["digits"]}) is not None
+def test_names_are_plain_words():
+    for name in ("Mine", "my-data", "a/b", "", 7):
+        assert mistake({name: CATALOGUE["digits"]}) is not None
 
 
 FRAMES = {"frames": 300, "stack_left": 5, "stack_right": 6, "num_mel_bins": 64}

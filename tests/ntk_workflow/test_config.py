@@ -25,11 +25,6 @@ def lines(overlay: dict) -> list[str]:
     return list(dict.fromkeys(line for lines in plan.mistakes.values() for line in lines))
 
 
-@pytest.mark.parametrize("name", ["ci", "cifar10", "laptop", "paper"])
-def test_the_projects_own_configs_have_no_mistakes(name):
-    assert lines(read_yaml(ROOT / f"config/{name}.yaml")) == []
-
-
 # An overlay -> how its line begins after the file's name.
 MISTAKES = """\
 depth: [1] -> unknown key 'depth'; did you mean 'depths'?

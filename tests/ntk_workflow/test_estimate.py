@@ -122,11 +122,3 @@ def test_an_estimate_learns_this_machine_from_its_finished_jobs():
     assert 1.1 * 5000 < after([(1000, 4000)]) < 2.5 * 5000  # one job says less than many
     short = [(STARTUP + 0.01, 8 * STARTUP)] * 50
     assert after(short) == pytest.approx(5000, rel=0.05)  # they say nothing of long ones
-
-
-def test_the_report_says_how_far_off_the_estimate_was():
-    finished = {KIND: [(Job(KIND, 61), 39.5), (Job(KIND, 61), 80.5)]}
-    text = "\n".join(estimate.report([], finished))
-    assert text.startswith("Nothing remains to be run.")
-    assert "Fitted to 2 finished jobs" in text
-    assert re.search(r"^compute_spectrum +2 +122(?:\.00)? +120(?:\.00)? +1\.02$", text, re.M)

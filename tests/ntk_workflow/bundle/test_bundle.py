@@ -1,35 +1,26 @@
 """The parts of a bundle: archive, bag, crate, the record of jobs."""
 
 import json
-import os
-import shutil
+import zipfile
 from pathlib import Path
 
 import bagit
 import pytest
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import archive, bag, checks, crate, jobs
+from ntk_workflow.bundle import bag, checks, crate, jobs
 from tests.bundles import DESCRIPTION, RUN, TABLES, describe, write_bundle, write_payload
 from tests.crates import crate_issues
 
 
-def test_equal_content_has_equal_bytes_and_is_a_bag_for_other_tools(tmp_path: Path):
-    first = write_bundle(tmp_path / "a.zip", tmp_path / "one")
-    second = write_bundle(tmp_path / "b.zip", tmp_path / "another" / "place")
-    copy = tmp_path / "copy" / RUN
-    for name, path in reversed(archive.files_by_name(tmp_path / "one" / RUN).items()):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy / name)
-        (copy / name).chmod(0o600)
-        os.utime(copy / name, (0, 0))
-    archive.pack(copy, tmp_path / "c.zip")
-    assert first.read_bytes() == second.read_bytes() == (tmp_path / "c.zip").read_bytes()
-    opened = bagit.Bag(str(copy))
+def test_a_bundle_is_a_bag_for_other_tools(tmp_path: Path):
+    with zipfile.ZipFile(write_bundle(tmp_path / "a.zip", tmp_path / "one")) as opened:
+        opened.extractall(tmp_path / "copy")
+    opened = bagit.Bag(str(tmp_path / "copy" / RUN))
     assert opened.is_valid()
     assert opened.algorithms == ["sha256"]
     assert opened.info["Bagging-Date"] == "2026-01-02"
-    lines = (copy / bag.TAG_MANIFEST).read_text().splitlines()
+    lines = (tmp_path / "copy" / RUN / bag.TAG_MANIFEST).read_text().splitlines()
     assert lines == sorted(lines, key=lambda line: line.split()[1])
 
 
