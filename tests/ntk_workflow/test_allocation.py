@@ -9,9 +9,9 @@ from ntk_workflow import allocation, cli
 
 @pytest.fixture
 def bound(monkeypatch):
-    """Bind this process to so many cores, as the system tells it."""
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
-    monkeypatch.delenv("SLURM_CPUS_ON_NODE", raising=False)
+    """Return a function that binds this process to so many cores."""
+    for name in allocation.SLURM_CORES:
+        monkeypatch.delenv(name, raising=False)
 
     def bind(cores: int) -> None:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cores)}, raising=False)
@@ -19,21 +19,17 @@ def bound(monkeypatch):
     return bind
 
 
-# A Slurm job's cores per task and on the node.
-CORES = [(None, None, 8), ("4", "3", 3), ("2", "3", 2), ("64", None, 8), ("", "0", 8)]
-CORES += [("4(x2)", "-1", 8)]
+# A Slurm job's cores per task and on the node; a task of a job array has none.
+CORES = [((), 8), (("4", "3"), 3), (("2", "3"), 2), (("64",), 8), (("", "0"), 8)]
+CORES += [(("4(x2)", "-1"), 8)]
 
 
-@pytest.mark.parametrize(("per_task", "on_node", "expected"), CORES)
-def test_the_smallest_limit_on_cores_counts(bound, per_task, on_node, expected):
+@pytest.mark.parametrize(("granted", "expected"), CORES)
+def test_the_smallest_limit_on_cores_counts(bound, monkeypatch, granted, expected):
     bound(8)
-    environ = {"SLURM_CPUS_PER_TASK": per_task, "SLURM_CPUS_ON_NODE": on_node}
-    environ = {name: value for name, value in environ.items() if value is not None}
-    assert allocation.cores(environ | {"SLURM_ARRAY_TASK_ID": "2"}) == expected
-
-
-def test_a_system_that_binds_no_process_gives_all_of_its_cores(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    environ = dict(zip(allocation.SLURM_CORES, granted, strict=False))
+    assert allocation.cores(environ) == expected
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS binds no process
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert allocation.cores({}) == 6
 

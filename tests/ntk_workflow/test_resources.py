@@ -204,7 +204,11 @@ def test_more_of_anything_in_a_row_costs_no_less(kind, name, data):
 @pytest.mark.parametrize("model", ["mlp", "fc_layer_norm", "kernel"])
 @given(data=st.data())
 def test_more_of_anything_in_a_training_costs_no_less(model, data):
-    def estimate(loaded, d, depth, seeds, rates, **values) -> ResourceEstimate:
+    # networks share the samples only if they are all that are loaded
+    whole = data.draw(st.booleans(), label="whole")
+
+    def estimate(loaded, d, depth, seeds, rates, samples, **values) -> ResourceEstimate:
+        loaded, values["samples"] = (loaded, "all") if whole else (loaded + samples, samples)
         several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
         chosen = settings(**values, **several)
         if model == "kernel":

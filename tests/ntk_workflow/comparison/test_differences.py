@@ -37,8 +37,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("a", "b", "relative"), CHANGES)
 def test_relative_changes(a, b, relative):
-    for values in ((a, b, None), ([a], [b], LISTS)):
-        column = difference([values[0]], [values[1]], values[2])
+    for column in (difference([a], [b]), difference([[a]], [[b]], LISTS)):
         assert (column.largest if column else 0) == relative
 
 

@@ -106,26 +106,23 @@ def test_notebooks_count_by_their_code(tree):
     assert digest(tree, "figure.ipynb") != before
 
 
-def test_a_file_is_its_content_and_not_its_time(tmp_path):
-    path = tmp_path / "a"
+def test_a_file_is_its_content_and_a_folder_the_names_and_sizes_of_its_files(tmp_path):
+    path, folder = tmp_path / "a", tmp_path / "folder"
     path.write_bytes(b"one")
-    first = path_digest(path)
-    assert first == hashlib.sha256(b"one").hexdigest()
+    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
     os.utime(path, (1, 1))
-    assert path_digest(path) == first
+    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
     assert path_digest(tmp_path / "absent") == ""
 
-
-def test_a_folder_is_its_files_names_and_sizes(tmp_path):
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/a.flac").write_bytes(b"123")
-    first = path_digest(tmp_path)
-    (tmp_path / "empty").mkdir()
-    assert path_digest(tmp_path) == first
-    (tmp_path / "sub/a.flac").write_bytes(b"1234")
-    longer = path_digest(tmp_path)
-    (tmp_path / "sub/a.flac").rename(tmp_path / "sub/b.flac")
-    assert len({first, longer, path_digest(tmp_path)}) == 3
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub/a.flac").write_bytes(b"123")
+    first = path_digest(folder)
+    (folder / "empty").mkdir()
+    assert path_digest(folder) == first
+    (folder / "sub/a.flac").write_bytes(b"1234")
+    longer = path_digest(folder)
+    (folder / "sub/a.flac").rename(folder / "sub/b.flac")
+    assert len({first, longer, path_digest(folder)}) == 3
 
 
 def test_of_a_large_file_both_ends_and_the_size_count(tmp_path, monkeypatch):
