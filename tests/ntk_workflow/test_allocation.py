@@ -1,4 +1,4 @@
-"""A job uses no more cores than it was given, and logs when it was asked for more threads."""
+"""A job uses no more cores and memory than it was given, and logs it if it wanted more threads."""
 
 import os
 
@@ -9,9 +9,9 @@ from ntk_workflow import allocation, cli
 
 @pytest.fixture
 def bound(monkeypatch):
-    """Bind this process to so many cores, as the system tells it."""
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
-    monkeypatch.delenv("SLURM_CPUS_ON_NODE", raising=False)
+    """Return a function that binds this process to so many cores."""
+    for name in allocation.SLURM_CORES:
+        monkeypatch.delenv(name, raising=False)
 
     def bind(cores: int) -> None:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cores)}, raising=False)
@@ -19,44 +19,50 @@ def bound(monkeypatch):
     return bind
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({}, 8),
-        ({"SLURM_CPUS_PER_TASK": "4", "SLURM_CPUS_ON_NODE": "3"}, 3),
-        ({"SLURM_CPUS_PER_TASK": "2", "SLURM_CPUS_ON_NODE": "3"}, 2),
-        ({"SLURM_CPUS_PER_TASK": "64"}, 8),
-        ({"SLURM_CPUS_PER_TASK": "", "SLURM_CPUS_ON_NODE": "0"}, 8),
-        ({"SLURM_CPUS_PER_TASK": "4(x2)", "SLURM_CPUS_ON_NODE": "-1"}, 8),
-        ({"SLURM_JOB_ID": "1", "SLURM_ARRAY_TASK_ID": "2"}, 8),  # a task of a job array
-    ],
-)
-def test_the_smallest_limit_on_cores_counts(bound, environ, expected):
+# A Slurm job's cores per task and on the node; a task of a job array has none.
+CORES = [((), 8), (("4", "3"), 3), (("2", "3"), 2), (("64",), 8), (("", "0"), 8)]
+CORES += [(("4(x2)", "-1"), 8)]
+
+
+@pytest.mark.parametrize(("granted", "expected"), CORES)
+def test_the_smallest_limit_on_cores_counts(bound, monkeypatch, granted, expected):
     bound(8)
+    environ = dict(zip(allocation.SLURM_CORES, granted, strict=False))
     assert allocation.cores(environ) == expected
-
-
-def test_a_system_that_binds_no_process_gives_all_of_its_cores(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS binds no process
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert allocation.cores({}) == 6
 
 
-def threads(*given: str) -> int:
-    parser = cli.Parser()
-    cli.threads_argument(parser)
-    return int(parser.parse_args(given).threads)
-
-
 def test_threads_are_at_most_the_cores_which_is_logged(bound, caplog, monkeypatch):
+    def threads(*given: str) -> int:
+        parser = cli.Parser()
+        cli.threads_argument(parser)
+        return parser.parse_args(given).threads
+
     caplog.set_level("INFO")
     bound(2)
     assert [threads("--threads=8"), threads("--threads=2"), threads()] == [2, 2, 1]
     bound(8)
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "3")
     assert threads("--threads=8") == 3
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines == [f"8 threads asked for, {n} given: using {n}" for n in (2, 3)]
+    assert caplog.messages == [f"8 threads asked for, {n} given: using {n}" for n in (2, 3)]
     for given in ("0", "-1", "two"):
         with pytest.raises(cli.UsageError, match="argument --threads"):
             threads(f"--threads={given}")
+
+
+GRANTED = [
+    ({"SLURM_MEM_PER_NODE": "3000"}, [3000 * 2**20 - 10**9]),  # less what Snakemake takes
+    ({"SLURM_MEM_PER_NODE": "1000"}, [500 * 2**20]),
+    ({"SLURM_MEM_PER_NODE": "0"}, []),  # no limit
+    ({"SLURM_MEM_PER_NODE": "much"}, []),
+    ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, [600 * 2**20]),
+    ({"SLURM_MEM_PER_CPU": "300"}, []),
+    ({"SLURM_CPUS_ON_NODE": "4"}, []),
+]
+
+
+@pytest.mark.parametrize(("environ", "expected"), GRANTED)
+def test_what_slurm_has_granted_counts(environ, expected):
+    assert allocation.granted_bytes(environ) == expected

@@ -1,24 +1,22 @@
 """The catalogue fits its schema, and the schema names every mistake in an entry."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from ntk_conditioning.data import datasets, readers
 from ntk_conditioning.data.prepared import SCALINGS
 from ntk_workflow.catalogue import dataset_source, shape_of
+from ntk_workflow.config import read_yaml
 
 ROOT = Path(__file__).parents[2]
-CATALOGUE: dict[str, Any] = yaml.safe_load((ROOT / "datasets.yaml").read_text())
-SUBSETS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/catalogue.yaml").read_text())
-OWN: dict[str, Any] = yaml.safe_load((ROOT / "examples/own_catalogue.yaml").read_text())
-SCHEMA: dict[str, Any] = yaml.safe_load((ROOT / "schemas/datasets.schema.yaml").read_text())
+CATALOGUE = read_yaml(ROOT / "datasets.yaml")
+SUBSETS = read_yaml(ROOT / "tests/data/catalogue.yaml")
+OWN = read_yaml(ROOT / "examples/own_catalogue.yaml")
+SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
 
 
 def mistake(catalogue: object) -> str | None:
@@ -27,18 +25,19 @@ def mistake(catalogue: object) -> str | None:
     return None if error is None else f"{error.json_path}: {error.message}"
 
 
-def test_the_schema_is_one_and_describes_every_key():
-    def properties(node: object, inside_if: bool = False) -> Iterator[tuple[str, Any]]:
-        if isinstance(node, dict):
-            if not inside_if and isinstance(node.get("properties"), dict):
-                yield from node["properties"].items()
-            for key, value in node.items():
-                # Conditions repeat keys that are described where they are defined.
-                yield from properties(value, inside_if or key == "allOf")
-        elif isinstance(node, list):
-            for value in node:
-                yield from properties(value, inside_if)
+def properties(node, inside_if: bool = False):
+    """Yield the keys of a schema, without conditions, which only repeat keys."""
+    if isinstance(node, dict):
+        if not inside_if and isinstance(node.get("properties"), dict):
+            yield from node["properties"].items()
+        for key, value in node.items():
+            yield from properties(value, inside_if or key == "allOf")
+    elif isinstance(node, list):
+        for value in node:
+            yield from properties(value, inside_if)
 
+
+def test_the_schema_is_one_and_describes_every_key():
     Draft202012Validator.check_schema(SCHEMA)
     specs = dict(properties(SCHEMA))
     assert {"title", "path", "sha256", "stride", "labels"} <= specs.keys()
@@ -61,7 +60,7 @@ def test_the_catalogues_fit_the_schema_and_the_subsets_stack_on_the_official_one
 
 
 def test_downloads_have_an_address_a_size_and_a_citation_and_a_name_stands_for_one_file():
-    known: dict[str, Any] = {}
+    known = {}
     for name, entry in CATALOGUE.items():
         assert entry.get("citation"), name
         for file in entry.get("files", {}).values():
@@ -77,33 +76,33 @@ SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
 GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("mnist", {"typo": 1}, ": 'typo' is not one of"),
-        ("mnist", {"path": "x"}, ": 'path' is not one of"),
-        ("digits", {"options": {}}, ": 'options' is not one of"),
-        ("mnist", {"reader": "idxx"}, ".reader: 'idxx' is not one of"),
-        ("mnist", {"scaling": "unit"}, ".scaling: 'unit' is not one of"),
-        ("mnist", {"value_range": None}, ".value_range: None is not of type"),
-        ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
-        ("mnist", {"files": ...}, ": 'files' is a required property"),
-        ("mnist", {"scaling": ...}, ": 'scaling' is a required property"),
-        ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
-        ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
-        ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
-        ("librispeech", {"files": ...}, ": 'path' is a required property"),
-        ("librispeech", {"options": {"labels": "speaker"}}, ".options: 'subset' is"),
-        ("librispeech", {"options": SUBSET}, ".options: 'labels' is a req"),
-        ("librispeech", {"options": SUBSET | {"labels": "w"}}, ".options.labels: 'w' is not"),
-        ("librispeech", {"options": SUBSET | {"labels": "phone"}}, ".options: 'alignments' is a"),
-        ("librispeech", {"options": SPEAKER | {"alignments": "y"}}, ".options: 'alignments' is n"),
-        ("librispeech", {"options": SPEAKER | {"frames": 9}}, ".options: 'frames' is not one of"),
-        ("synthetic", {"options": ...}, ": 'options' is a required property"),
-        ("synthetic", {"options": {"n": 2, "d": 5}}, ".options: 'seed' is a req"),
-        ("synthetic", {"options": GAUSSIAN | {"n": 1}}, ".options.n: 1 is less than the minimum"),
-    ],
-)
+# A dataset of the catalogue, what changes in its entry (... goes), and what the schema says.
+MISTAKES = [
+    ("mnist", {"typo": 1}, ": 'typo' is not one of"),
+    ("mnist", {"path": "x"}, ": 'path' is not one of"),
+    ("digits", {"options": {}}, ": 'options' is not one of"),
+    ("mnist", {"reader": "idxx"}, ".reader: 'idxx' is not one of"),
+    ("mnist", {"value_range": None}, ".value_range: None is not of type"),
+    ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
+    ("mnist", {"files": ...}, ": 'files' is a required property"),
+    ("mnist", {"scaling": ...}, ": 'scaling' is a required property"),
+    ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
+    ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
+    ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
+    ("librispeech", {"files": ...}, ": 'path' is a required property"),
+    ("librispeech", {"options": {"labels": "speaker"}}, ".options: 'subset' is"),
+    ("librispeech", {"options": SUBSET}, ".options: 'labels' is a req"),
+    ("librispeech", {"options": SUBSET | {"labels": "w"}}, ".options.labels: 'w' is not"),
+    ("librispeech", {"options": SUBSET | {"labels": "phone"}}, ".options: 'alignments' is a"),
+    ("librispeech", {"options": SPEAKER | {"alignments": "y"}}, ".options: 'alignments' is n"),
+    ("librispeech", {"options": SPEAKER | {"frames": 9}}, ".options: 'frames' is not one of"),
+    ("synthetic", {"options": ...}, ": 'options' is a required property"),
+    ("synthetic", {"options": {"n": 2, "d": 5}}, ".options: 'seed' is a req"),
+    ("synthetic", {"options": GAUSSIAN | {"n": 1}}, ".options.n: 1 is less than the minimum"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "expected"), MISTAKES)
 def test_a_mistake_is_named(name, change, expected):
     entry = {key: value for key, value in (CATALOGUE[name] | change).items() if value is not ...}
     assert str(mistake({name: entry})).startswith(f"$.{name}{expected}")
@@ -114,52 +113,55 @@ LABELS = {"train_x": FILE, "train_y": FILE}
 OWN_SVHN = {"path": "x.mat", "sha256": "0" * 64}
 
 
-def npz(**change: Any) -> dict[str, Any]:
-    return {"files": {"train_x": FILE | change}}
+# Entries of one's own, and what is wrong with them.
+ENTRIES = [
+    ("npz", {"path": "x.npz"}, None),
+    ("npz", {"files": BOTH}, None),
+    ("npz", {"files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}}, None),
+    ("csv", {"path": "x", "options": {"labels": None}}, None),
+    ("parquet", {"path": "x", "options": {"labels": "y"}}, None),
+    ("svhn", OWN_SVHN | {"options": {"classes": [0, 2]}}, None),
+    ("cifar10", {"path": "folder"}, None),
+    ("librispeech", {"path": "x", "options": SPEECH}, None),
+    ("librispeech", {"files": ONE, "options": SPEECH}, None),
+    ("npz", {}, ": 'path' is a required property"),
+    ("npz", {"path": "x", "files": ONE}, ": 'path' is not"),
+    ("npz", {"files": LABELS}, ".files: 'tr"),
+    ("npz", {"path": "x", "options": {"lable": "y"}}, ".options: Addit"),
+    ("csv", {"path": "x"}, ": 'options' is a required property"),
+    ("csv", {"path": "x", "options": {}}, ".options: 'labels' is a req"),
+    ("svhn", {"path": "x.mat"}, ": 'sha256' is a required property"),
+    ("svhn", OWN_SVHN | {"sha256": "00"}, ".sha256: '00' does not match"),
+    ("npz", OWN_SVHN, ": 'sha256' is not one of"),
+    ("svhn", {"files": LABELS}, ".files: 'train_y"),
+    ("librispeech", {"files": BOTH, "options": SPEECH}, ".files: 'test_x' is not one of"),
+    ("idx", {"files": {"train_y": FILE}}, ".files: 'train_x' is a req"),
+    ("idx", {"files": ONE | {"test_y": FILE}}, ".files: 'test_x' is a dependency of 'te"),
+]
+# What changes in the entry of a file.
+FILES = [
+    ({"name": "../x"}, ".name: '../x' does not match"),
+    ({"name": "/etc/x"}, ".name: '/etc/x' does not match"),
+    ({"sha256": ["abc"]}, ".sha256[0]: 'abc' does not match"),
+    ({"sha256": []}, ".sha256: [] should be non-empty"),
+    ({"urls": ["ftp://x"]}, ".urls[0]: 'ftp://x' does not match"),
+    ({"md5": "x"}, ": Additional properties are not allowed ('md5'"),
+]
+ENTRIES += [
+    ("npz", {"files": {"train_x": FILE | change}}, f".files.train_x{expected}")
+    for change, expected in FILES
+]
 
 
-@pytest.mark.parametrize(
-    ("reader", "entry", "expected"),
-    [
-        ("npz", {"path": "x.npz"}, "None"),
-        ("npz", {"files": BOTH}, "None"),
-        ("npz", npz(urls=["file:///srv/x"]), "None"),
-        ("csv", {"path": "x", "options": {"labels": None}}, "None"),
-        ("parquet", {"path": "x", "options": {"labels": "y"}}, "None"),
-        ("svhn", OWN_SVHN | {"options": {"classes": [0, 2]}}, "None"),
-        ("cifar10", {"path": "folder"}, "None"),
-        ("librispeech", {"path": "x", "options": SPEECH}, "None"),
-        ("librispeech", {"files": ONE, "options": SPEECH}, "None"),
-        ("npz", {}, "$.mine: 'path' is a required property"),
-        ("npz", {"path": "x", "files": ONE}, "$.mine: 'path' is not"),
-        ("npz", {"files": LABELS}, "$.mine.files: 'tr"),
-        ("npz", {"path": "x", "options": {"lable": "y"}}, "$.mine.options: Addit"),
-        ("npz", npz(name="../x"), "$.mine.files.train_x.name: '../x' does not match"),
-        ("npz", npz(name="/etc/x"), "$.mine.files.train_x.name: '/etc/x' does not match"),
-        ("npz", npz(sha256=["abc"]), "$.mine.files.train_x.sha256[0]: 'abc' does not match"),
-        ("npz", npz(sha256=[]), "$.mine.files.train_x.sha256: [] should be non-empty"),
-        ("npz", npz(urls=["ftp://x"]), "$.mine.files.train_x.urls[0]: 'ftp://x' does not match"),
-        ("npz", npz(urls=["/x"]), "$.mine.files.train_x.urls[0]: '/x' does not match"),
-        ("npz", npz(md5="x"), "$.mine.files.train_x: Additional properties are not allowed ('md5'"),
-        ("csv", {"path": "x"}, "$.mine: 'options' is a required property"),
-        ("csv", {"path": "x", "options": {}}, "$.mine.options: 'labels' is a req"),
-        ("svhn", {"path": "x.mat"}, "$.mine: 'sha256' is a required property"),
-        ("svhn", OWN_SVHN | {"sha256": "00"}, "$.mine.sha256: '00' does not match"),
-        ("npz", OWN_SVHN, "$.mine: 'sha256' is not one of"),
-        ("svhn", {"files": LABELS}, "$.mine.files: 'train_y"),
-        ("librispeech", {"files": BOTH, "options": SPEECH}, "$.mine.files: 'test_x' is not one of"),
-        ("idx", {"files": {"train_y": FILE}}, "$.mine.files: 'train_x' is a req"),
-        ("idx", {"files": ONE | {"test_y": FILE}}, "$.mine.files: 'test_x' is a dependency of 'te"),
-    ],
-)
+@pytest.mark.parametrize(("reader", "entry", "expected"), ENTRIES)
 def test_ones_own_entries(reader, entry, expected):
-    whole = {"title": "Mine", "reader": reader, "scaling": "none"} | entry
-    assert str(mistake({"mine": whole})).startswith(expected)
+    found = mistake({"mine": {"title": "Mine", "reader": reader, "scaling": "none"} | entry})
+    assert found is None if expected is None else found.startswith(f"$.mine{expected}")
 
 
-@pytest.mark.parametrize("name", ["Mine", "my-data", "a/b", "", 7])
-def test_names_are_plain_words(name):
-    assert mistake({name: CATALOGUE["digits"]}) is not None
+def test_names_are_plain_words():
+    for name in ("Mine", "my-data", "a/b", "", 7):
+        assert mistake({name: CATALOGUE["digits"]}) is not None
 
 
 FRAMES = {"frames": 300, "stack_left": 5, "stack_right": 6, "num_mel_bins": 64}

@@ -1,11 +1,9 @@
 """Whatever a server does, the right file comes into place or one line says why it does not."""
 
 import hashlib
-import logging
 import random
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,7 @@ CONTENT = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)
 SIZE = len(CONTENT)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-NAME = "mnist/images.gz"
-PATH = "/images.gz"
+NAME, PATH = "mnist/images.gz", "/images.gz"
 
 PLAN = Plan(content=CONTENT)
 CUT = replace(PLAN, cut=100_000)
@@ -46,12 +43,6 @@ def target(tmp_path):
 
 
 @pytest.fixture
-def get(target):
-    """Return `fetch` for the target, with what all tests share."""
-    return partial(fetch, target, name=NAME, sha256=["0" * 64, SHA256], size=SIZE, policy=POLICY)
-
-
-@pytest.fixture
 def mirror(tmp_path):
     (tmp_path / "a mirror/mnist").mkdir(parents=True)
     (tmp_path / "a mirror" / NAME).write_bytes(CONTENT)
@@ -59,88 +50,92 @@ def mirror(tmp_path):
 
 
 @pytest.fixture
-def log(caplog):
-    caplog.set_level(logging.INFO, logger="ntk_workflow")
-    return lambda: caplog.text
+def get(server, target, caplog):
+    """Return a function that fetches the right file, from a server with plans if they are given."""
+    caplog.set_level("INFO", logger="ntk_workflow")
+
+    def get(*plans: Plan, **options) -> Fetched:
+        urls = [server.serve(PATH, *plans)] if plans else []
+        options = {"urls": urls, "size": SIZE, "policy": POLICY} | options
+        fetched = fetch(target, name=NAME, sha256=["0" * 64, SHA256], **options)
+        assert_in_place(target, CONTENT)
+        return fetched
+
+    return get
 
 
-def refusal(get, **options) -> str:
-    with pytest.raises(UserError) as caught:
-        get(**options)
-    (line,) = str(caught.value).splitlines()
-    return line
+@pytest.fixture
+def refusal(get):
+    """Return a function that fetches in vain and returns the one line that says why."""
+
+    def refusal(*plans: Plan, **options) -> str:
+        with pytest.raises(UserError) as caught:
+            get(*plans, **options)
+        (line,) = str(caught.value).splitlines()
+        return line
+
+    return refusal
 
 
-def assert_right(target: Path, content: bytes = CONTENT) -> None:
+def assert_in_place(target: Path, content: bytes) -> None:
     assert target.read_bytes() == content
     names = {path.name for path in target.parent.iterdir()}
     assert names == {target.name, f".{target.name}.lock"}
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        PLAN,
-        replace(PLAN, chunked=True),
-        # As Apache does with .gz files, whose bytes must stay as they are.
-        replace(PLAN, headers={"Content-Encoding": "gzip"}),
-        replace(PLAN, headers={"Content-Length": "many", "Connection": "close"}, cut=SIZE),
-    ],
-)
+WHOLE = [PLAN, replace(PLAN, chunked=True)]
+# As Apache does with .gz files, whose bytes must stay as they are.
+WHOLE += [replace(PLAN, headers={"Content-Encoding": "gzip"})]
+WHOLE += [replace(PLAN, headers={"Content-Length": "many", "Connection": "close"}, cut=SIZE)]
+
+
+@pytest.mark.parametrize("plan", WHOLE)
 def test_a_file_is_sent_once(server, get, target, plan):
     target.write_bytes(b"another")
-    url = server.serve(PATH, plan)
-    for source in (url, None):
-        assert get(urls=[url]) == Fetched(source=source, sha256=SHA256, size=SIZE)
-        assert_right(target)
+    for source in (server.url(PATH), None):
+        assert get(plan) == Fetched(source=source, sha256=SHA256, size=SIZE)
     assert server.sent == SIZE
 
 
 @pytest.mark.parametrize("plan", [CUT, replace(CUT, chunked=True), replace(CUT, etag='W/"1"')])
-def test_a_cut_connection_is_continued(server, get, target, plan):
-    get(urls=[server.serve(PATH, plan, replace(plan, cut=None))])
-    assert_right(target)
+def test_a_cut_connection_is_continued(server, get, plan):
+    get(plan, replace(plan, cut=None))
     assert server.ranges == [None, "bytes=100000-"]
     assert server.sent == SIZE
     condition = plan.modified if plan.etag.startswith("W/") else plan.etag
     assert server.seen[-1].headers["if-range"] == condition
 
 
-def test_progress_is_never_given_up_and_its_lack_is(server, get, target):
-    get(urls=[server.serve(PATH, replace(PLAN, cut=20_000))])
-    assert_right(target)
+def test_progress_is_never_given_up_and_its_lack_is(server, get, refusal, target):
+    get(replace(PLAN, cut=20_000))
     assert server.sent == SIZE
     target.unlink()
-    line = refusal(get, urls=[server.serve(PATH, CUT, ENDED)])
-    assert f"ended after 100000 of {SIZE} bytes (attempts: 4)" in line
+    assert f"ended after 100000 of {SIZE} bytes (attempts: 4)" in refusal(CUT, ENDED)
     assert not target.exists()
 
 
-def test_the_next_run_and_another_source_continue(server, get, target, mirror, log):
-    first = server.serve("/first", CUT, ENDED)
-    refusal(get, urls=[first])
+def test_the_next_run_and_another_source_continue(server, get, refusal, mirror, caplog):
+    refusal(CUT, ENDED)
     second = server.serve("/second", replace(PLAN, etag='"elsewhere"'))
     (mirror / NAME).write_bytes(OTHER)  # must not cost what was downloaded
-    assert get(mirror=str(mirror), urls=[first, second]).source == second
-    assert_right(target)
+    assert get(mirror=str(mirror), urls=[server.url(PATH), second]).source == second
     assert server.sent == SIZE
-    assert f"{SIZE} bytes from {second}, continued at byte 100000" in log()
+    assert f"{SIZE} bytes from {second}, continued at byte 100000" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("plans", "last"),
-    [
-        # If-Range notices another version; without it, the sha256 does.
-        ([replace(CUT, content=OTHER, etag='"old"'), PLAN], "bytes=100000-"),
-        ([replace(BARE, content=OTHER, cut=100_000), BARE], None),
-        ([replace(CUT, ranges=False), replace(PLAN, ranges=False)], "bytes=100000-"),
-        ([CUT, replace(PLAN, content_range=f"bytes 0-{SIZE - 1}/{SIZE}")], None),
-        ([CUT, PAGE, PLAN], "bytes=100000-"),  # a log-in page must not cost what is here
-    ],
-)
-def test_other_answers_than_the_rest_end_in_the_right_file(server, get, target, plans, last):
-    get(urls=[server.serve(PATH, *plans)])
-    assert_right(target)
+# The last range that is asked for. If-Range notices another version; without it, the sha256 does.
+ANSWERS = [
+    ([replace(CUT, content=OTHER, etag='"old"'), PLAN], "bytes=100000-"),
+    ([replace(BARE, content=OTHER, cut=100_000), BARE], None),
+    ([replace(CUT, ranges=False), replace(PLAN, ranges=False)], "bytes=100000-"),
+    ([CUT, replace(PLAN, content_range=f"bytes 0-{SIZE - 1}/{SIZE}")], None),
+    ([CUT, PAGE, PLAN], "bytes=100000-"),  # a log-in page must not cost what is here
+]
+
+
+@pytest.mark.parametrize(("plans", "last"), ANSWERS)
+def test_other_answers_than_the_rest_end_in_the_right_file(server, get, plans, last):
+    get(*plans)
     assert server.ranges[1] == "bytes=100000-"
     assert server.ranges[-1] == last
 
@@ -148,80 +143,74 @@ def test_other_answers_than_the_rest_end_in_the_right_file(server, get, target, 
 @pytest.mark.parametrize("partial_file", [OTHER[:100_000], OTHER + OTHER, CONTENT])
 def test_a_partial_file_of_another_run_is_judged_by_its_sha256(server, get, target, partial_file):
     target.with_name(f".{target.name}.part").write_bytes(partial_file)
-    get(urls=[server.serve(PATH, PLAN)])
-    assert_right(target)
+    get(PLAN)
     assert server.seen[-1].sent == (0 if partial_file == CONTENT else SIZE)
 
 
-def test_a_busy_server_and_a_lost_connection_are_tried_again(server, get, target):
+def test_a_busy_server_and_a_lost_connection_are_tried_again(get, refusal, target):
     busy = [replace(BUSY, status=status) for status in (408, 429, 500, 503)]
-    plans = [*busy, replace(CUT, reset=True), PLAN]
-    get(urls=[server.serve(PATH, *plans)], policy=replace(POLICY, attempts=5))
-    assert_right(target)
+    get(*busy, replace(CUT, reset=True), PLAN, policy=replace(POLICY, attempts=5))
     target.unlink()
     with running() as gone:
         lost = gone.url(PATH)
-    assert f"{lost}: Connection refused (attempts: 3)" in refusal(get, urls=[lost])
+    assert f"{lost}: Connection refused (attempts: 3)" in refusal(urls=[lost])
 
 
-def test_pauses_grow_and_heed_the_server_within_limits(server, get, monkeypatch):
+def test_pauses_grow_and_heed_the_server_within_limits(server, refusal, monkeypatch):
     pauses: list[float] = []
     monkeypatch.setattr(downloads.time, "sleep", pauses.append)
     plans = [replace(BUSY, headers={"Retry-After": after}) for after in ("30", "soon", "9999")]
-    policy = RetryPolicy(attempts=9)
-    line = refusal(get, urls=[server.serve(PATH, *plans, BUSY)], policy=policy)
+    line = refusal(*plans, BUSY, policy=RetryPolicy(attempts=9))
     assert f"{server.url(PATH)}: 503 Service Unavailable (attempts: 9)" in line
     least = [30, 2, 120, 8, 16, 32, 64, 120]
     assert all(low <= pause <= low + 1 for low, pause in zip(least, pauses, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("plan", "timeout", "problem"),
-    [
-        (replace(PLAN, silent=True), 0.3, "no answer within 0.3 s"),
-        (replace(PLAN, hang=0), 0.3, "no answer within 0.3 s"),
-        (replace(PLAN, rate=50), 1, r"only \d+ bytes within 1 s"),
-    ],
-)
-def test_a_silent_or_dripping_server_is_given_up(server, get, target, plan, timeout, problem):
-    policy = replace(POLICY, attempts=1, timeout=timeout)
-    line = refusal(get, urls=[server.serve(PATH, plan)], policy=policy)
+SLOW = [
+    (replace(PLAN, silent=True), 0.3, "no answer within 0.3 s"),
+    (replace(PLAN, hang=0), 0.3, "no answer within 0.3 s"),
+    (replace(PLAN, rate=50), 1, r"only \d+ bytes within 1 s"),
+]
+
+
+@pytest.mark.parametrize(("plan", "timeout", "problem"), SLOW)
+def test_a_silent_or_dripping_server_is_given_up(refusal, target, plan, timeout, problem):
+    line = refusal(plan, policy=replace(POLICY, attempts=1, timeout=timeout))
     assert re.search(rf"{problem} \(attempts: 1\)", line)
     assert not target.exists()
 
 
-@pytest.mark.parametrize(
-    ("plan", "problem"),
-    [
-        (replace(PLAN, content=b"x"), f"has another file, of 1 bytes instead of {SIZE} "),
-        (PAGE, f"sent a web page, of 19 bytes instead of {SIZE} "),
-        (replace(PLAN, endless=True), r"does not stop after \d+ bytes"),
-        (replace(PLAN, length=10**15), f"announces {10**15} bytes, the limit is {2 * SIZE}"),
-        (Plan(content=b"", status=302, headers={"Location": PATH}), "Exceeded 30 redirects"),
-        (Plan(content=b"", status=403), "403 Forbidden"),
-        (replace(PLAN, status=206), "206 Partial Content"),
-    ],
-)
-def test_what_is_not_the_file_is_named_and_leaves_nothing(server, get, target, plan, problem):
+NOT_THE_FILE = [
+    (replace(PLAN, content=b"x"), f"has another file, of 1 bytes instead of {SIZE} "),
+    (PAGE, f"sent a web page, of 19 bytes instead of {SIZE} "),
+    (replace(PLAN, endless=True), r"does not stop after \d+ bytes"),
+    (replace(PLAN, length=10**15), f"announces {10**15} bytes, the limit is {2 * SIZE}"),
+    (Plan(content=b"", status=302, headers={"Location": PATH}), "Exceeded 30 redirects"),
+    (Plan(content=b"", status=403), "403 Forbidden"),
+    (replace(PLAN, status=206), "206 Partial Content"),
+]
+
+
+@pytest.mark.parametrize(("plan", "problem"), NOT_THE_FILE)
+def test_what_is_not_the_file_is_named_and_leaves_nothing(server, refusal, target, plan, problem):
     target.write_bytes(b"another")
-    line = refusal(get, urls=[server.serve(PATH, plan)])
+    line = refusal(plan)
     assert line.startswith(f"{NAME} cannot be fetched, {target} has another sha256: ")
     assert re.search(f"{server.url(PATH)}: {problem}", line)
     assert "(attempts:" not in line
-    assert_right(target, b"another")
+    assert_in_place(target, b"another")
 
 
 @pytest.mark.parametrize("plan", [replace(PLAN, endless=True), replace(PLAN, length=SIZE)])
-def test_without_a_known_size_there_is_a_limit(server, get, plan):
-    policy = replace(POLICY, unknown_size_limit=SIZE - 1)
-    line = refusal(get, urls=[server.serve(PATH, plan)], size=0, policy=policy)
+def test_without_a_known_size_there_is_a_limit(server, refusal, plan):
+    line = refusal(plan, size=0, policy=replace(POLICY, unknown_size_limit=SIZE - 1))
     assert "name the file's `bytes` in the catalogue" in line
     assert server.sent < 30 * SIZE  # what the sockets hold is on its way
 
 
-def test_sources_are_tried_in_order_and_all_are_named(server, get, target):
+def test_sources_are_tried_in_order_and_all_are_named(server, refusal, target):
     urls = [server.url("/a"), "ftp://x/y", server.url("/b")]
-    line = refusal(get, mirror=server.url("/base/"), urls=urls, hint=", or pray")
+    line = refusal(mirror=server.url("/base/"), urls=urls, hint=", or pray")
     assert [seen.path for seen in server.seen] == [f"/base/{NAME}", "/a", "/b"]
     first, second, fourth = (f"{server.url(seen.path)}: 404 Not Found" for seen in server.seen)
     assert line == (
@@ -232,21 +221,19 @@ def test_sources_are_tried_in_order_and_all_are_named(server, get, target):
 
 
 @pytest.mark.parametrize("form", ["{0}", "file://{1}", "FILE://localhost{1}/"])
-def test_a_mirror_may_be_a_folder(server, get, target, mirror, form):
-    get(mirror=form.format(mirror, str(mirror).replace(" ", "%20")), urls=[server.url(PATH)])
-    assert_right(target)
+def test_a_mirror_may_be_a_folder(server, get, mirror, form):
+    get(PLAN, mirror=form.format(mirror, str(mirror).replace(" ", "%20")))
     assert server.seen == []
 
 
 @pytest.mark.parametrize("base", ["ftp://example.org", "file://host/x", "nowhere"])
-def test_a_mirror_that_is_none_leads_to_the_address(server, get, target, base, log):
-    get(mirror=base, urls=[server.serve(PATH, PLAN)])
-    assert_right(target)
-    assert f"{base}/{NAME}: " in log()
+def test_a_mirror_that_is_none_leads_to_the_address(get, base, caplog):
+    get(PLAN, mirror=base)
+    assert f"{base}/{NAME}: " in caplog.text
 
 
-def test_passwords_are_not_logged(server, get, log):
+def test_passwords_are_not_logged(server, refusal, caplog):
     url = server.serve(PATH, CUT, BUSY).replace("://", "://me:123456@")
-    line = refusal(get, urls=[url, "http://me:123456@[::1"])
-    assert "123456" not in line + log()
+    line = refusal(urls=[url, "http://me:123456@[::1"])
+    assert "123456" not in line + caplog.text
     assert server.seen[0].headers["authorization"].startswith("Basic ")

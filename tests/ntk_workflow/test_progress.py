@@ -1,7 +1,6 @@
 """Progress is a bar in a terminal and a log line a minute elsewhere."""
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
@@ -10,28 +9,23 @@ from ntk_workflow.progress import progress
 LOG = logging.getLogger("progress")
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+@pytest.fixture(autouse=True)
+def clock(monkeypatch, caplog):
     """Return a function that sets the time, which is 0 at first."""
+    caplog.set_level("INFO")
     now = [0.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     return lambda seconds: now.__setitem__(0, seconds)
 
 
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.INFO)
-    return lambda: [record.getMessage() for record in caplog.records]
-
-
-def test_a_line_a_minute_with_the_time_that_is_left(clock, lines, capsys):
+def test_a_line_a_minute_with_the_time_that_is_left(clock, caplog, capsys):
     bar = progress(total=10, done=2, unit="epoch", log=LOG)
     for done, seconds in ((2, 70), (3, 71), (4, 90), (5, 130), (6, 131), (8, 240)):
         clock(seconds)
         bar.set_postfix_str(f"loss {done / 10}", refresh=False)
         bar.update(done - bar.n)
     bar.close()
-    assert lines() == [
+    assert caplog.messages == [
         "3 of 10 epochs, loss 0.3, 08:17 left",  # one took 71 s, seven are left
         "6 of 10 epochs, loss 0.6, 02:11 left",
         "8 of 10 epochs, loss 0.8, 01:20 left",
@@ -39,21 +33,21 @@ def test_a_line_a_minute_with_the_time_that_is_left(clock, lines, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_items_of_known_and_of_unknown_number(clock, lines):
+def test_items_of_known_and_of_unknown_number(clock, caplog):
     for item in progress(range(50), unit="cell", log=LOG):
         clock(item)
-    assert lines() == []  # work of seconds needs none
+    assert caplog.messages == []  # work of seconds needs none
     for items in ([1, 2, 3], iter([1, 2, 3])):
         clock(0)
         for item in progress(items, unit="cell", log=LOG):
             clock(item * 50)
-    assert lines() == ["2 of 3 cells, 00:50 left", "2 cells, 50.00s/cell"]
+    assert caplog.messages == ["2 of 3 cells, 00:50 left", "2 cells, 50.00s/cell"]
 
 
-def test_in_a_terminal_there_is_a_bar_instead(monkeypatch, capsys, lines):
+def test_in_a_terminal_there_is_a_bar_instead(monkeypatch, capsys, caplog):
     monkeypatch.setattr("ntk_workflow.progress.sys.stderr.isatty", lambda: True, raising=False)
     bar = progress(total=10, done=4, unit="epoch", log=LOG)
     bar.update(6)
     bar.close()
-    assert lines() == []
+    assert caplog.messages == []
     assert "10/10" in capsys.readouterr().err

@@ -35,8 +35,7 @@ MNIST = Row(n=60000, d=784, depths=[3], seeds=5, blocks=117)
 
 
 def network(*, d: int, depth: int, width: int):
-    rng = np.random.default_rng(0)
-    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=rng)
+    return init_mlp(d, depth=depth, width=width, activation=RELU, generator=generator(0, "data"))
 
 
 def settings(**values) -> TrainingSettings:
@@ -58,7 +57,7 @@ def test_a_kernel_takes_the_operations_of_its_products(depth):
 
 
 def operations(total, a, b, **_) -> int:
-    """Return the operations of a product from the shapes of its factors."""
+    """Count addmm_, which torch does not, from the shapes of its factors."""
     return 2 * a[0] * a[1] * b[1]
 
 
@@ -71,16 +70,14 @@ def test_a_training_takes_the_operations_of_its_products(depth):
     members, parts = [Member(1, 0.01), Member(1, 0.02)], {1: Part(x, torch.arange(n) % classes)}
     shape = Architecture(depth, width, RELU)
     ensemble = Ensemble(shape, loss, members, parts, course=Course(epochs=epochs, batch_size=10))
-    in_place = {torch.ops.aten.addmm_: operations}  # which torch does not count
+    in_place = {torch.ops.aten.addmm_: operations}
     with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
         while not ensemble.finished:
             ensemble.advance()
     two = settings(width=width, learning_rates=(0.01, 0.02), epochs=epochs, batch_size=10)
     estimate = resources.training("mlp", two, depth, loaded=n, d=d, classes=classes)
-    untested = 2 * estimate.flops  # float32
-    untested -= (
-        2 * 2 * (d * width + (depth - 1) * width**2 + width * classes) * n // 5 * (epochs + 1)
-    )
+    weights = d * width + (depth - 1) * width**2 + width * classes
+    untested = 2 * estimate.flops - 2 * 2 * weights * n // 5 * (epochs + 1)  # float32
     assert untested / counter.get_total_flops() == pytest.approx(1, rel=0.02)
 
 
@@ -104,59 +101,56 @@ def test_numbers_of_the_programs_are_theirs():
 @pytest.mark.parametrize("variant", ["", "normalized_"])
 def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
     """Nothing for a linear one, an interpolated function where there is no closed form."""
-    activation = activations.get(variant + name)
+    name = activations.get(variant + name).name
     row = Row(n=500, d=20, depths=[3], seeds=2, kernel_size=100, blocks=5)
     by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
-    bends = isinstance(dual(activation, np.ones(1)), by_quadrature)
-    alike = "tanh" if bends else "linear" if activation.name == "linear" else "relu"
-    expected = resources.infinite_spectrum(alike, row)
-    assert resources.infinite_spectrum(activation.name, row) == expected
-    alike = "relu" if activation.homogeneous else "tanh" if bends else "erf"
-    expected = resources.infinite_min_angle(alike, row)
-    assert resources.infinite_min_angle(activation.name, row) == expected
+    bends = isinstance(dual(activations.get(name), np.ones(1)), by_quadrature)
+    alike = "tanh" if bends else "linear" if name == "linear" else "relu"
+    assert resources.infinite_spectrum(name, row) == resources.infinite_spectrum(alike, row)
+    alike = "relu" if activations.get(name).homogeneous else "tanh" if bends else "erf"
+    assert resources.infinite_min_angle(name, row) == resources.infinite_min_angle(alike, row)
 
 
 # Peak memory in MB and seconds of a core: MNIST, measured.
-@pytest.mark.parametrize(
-    ("kind", "activation", "depth", "seeds", "megabytes", "seconds"),
-    [
-        ("spectrum", "relu", 10, 5, 812, 146),
-        ("spectrum", "linear", 10, 5, 878, 252),
-        ("infinite_spectrum", "relu", 3, 5, 540, 41),
-        ("min_angle", "relu", 8, 5, 2944, 366),
-        ("min_angle", "relu", 0, 5, 932, 173),
-        ("infinite_min_angle", "relu", 7, 1, 683, 31),
-    ],
-)
-def test_rates_are_near_to_what_was_measured(kind, activation, depth, seeds, megabytes, seconds):
-    estimate = getattr(resources, kind)(activation, replace(MNIST, depths=[depth], seeds=seeds))
+MEASURED = [
+    ("spectrum", "relu", 10, 5, 812, 146),
+    ("spectrum", "linear", 10, 5, 878, 252),
+    ("infinite_spectrum", "relu", 3, 5, 540, 41),
+    ("min_angle", "relu", 8, 5, 2944, 366),
+    ("min_angle", "relu", 0, 5, 932, 173),
+    ("infinite_min_angle", "relu", 7, 1, 683, 31),
+    ("training", "mlp", 4, 1, 442, 17),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "depth", "seeds", "megabytes", "seconds"), MEASURED)
+def test_rates_are_near_to_what_was_measured(kind, name, depth, seeds, megabytes, seconds):
+    if kind == "training":
+        kind, square = "train_network", {"loss": "square", "outputs": "scalar", "batch_size": "all"}
+        two = settings(width=1024, learning_rates=(0.1, 0.2), epochs=100, **square)
+        estimate = resources.training(name, two, depth, loaded=200, d=64)
+    else:
+        row = replace(MNIST, depths=[depth], seeds=seeds)
+        kind, estimate = f"compute_{kind}", getattr(resources, kind)(name, row)
     assert 1.1e6 * megabytes < estimate.memory < 3e6 * megabytes + 1e9
-    assert 0.7 < resources.core_seconds(f"compute_{kind}", estimate) / seconds < 1.4
+    assert 0.7 < resources.core_seconds(kind, estimate) / seconds < 1.4
 
 
-@pytest.mark.parametrize(
-    ("model", "n", "depth", "width", "seconds"),
-    [
-        ("fc_layer_norm", 1600, 32, 512, 2.5),
-        ("fc_batch_norm", 400, 8, 2000, 2.6),
-        ("resnet_batch_norm", 1600, 8, 4, 1.4),
-        ("resnet", 800, 8, 8, 1.5),
-        ("resnet_batch_norm", 100, 32, 16, 1.9),
-    ],
-)
+TRAININGS = [
+    ("fc_layer_norm", 1600, 32, 512, 2.5),
+    ("fc_batch_norm", 400, 8, 2000, 2.6),
+    ("resnet_batch_norm", 1600, 8, 4, 1.4),
+    ("resnet", 800, 8, 8, 1.5),
+    ("resnet_batch_norm", 100, 32, 16, 1.9),
+]
+
+
+@pytest.mark.parametrize(("model", "n", "depth", "width", "seconds"), TRAININGS)
 def test_trainings_take_what_they_were_measured_to(model, n, depth, width, seconds):
     image = (32, 32, 3) if "resnet" in model else None
     one = settings(width=width, batch_size=100, image=image)
     estimate = resources.training(model, one, depth, loaded=n, d=3072, classes=10)
     assert 0.5 < estimate.flops / resources.CORE["train_network"].rate / seconds < 2
-
-
-def test_an_ensemble_takes_what_it_was_measured_to():
-    square = {"loss": "square", "outputs": "scalar", "batch_size": "all"}
-    two = settings(width=1024, learning_rates=(0.1, 0.2), epochs=100, **square)
-    estimate = resources.training("mlp", two, 4, loaded=200, d=64)
-    assert 1.1e6 * 442 < estimate.memory < 3e6 * 442 + 1e9
-    assert 0.7 < resources.core_seconds("train_network", estimate) / 17 < 1.4
 
 
 def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
@@ -177,47 +171,52 @@ def test_a_job_of_many_depths_does_the_work_of_all_in_the_memory_of_one():
     assert at(1, 3).memory == at(3).memory > at(1).memory
 
 
-ROWS = [(resources.spectrum, "relu"), (resources.spectrum, "linear")]
-ROWS += [(resources.infinite_spectrum, name) for name in ("relu", "linear", "tanh")]
-ROWS += [(resources.min_angle, name) for name in ("relu", "linear")]
-ROWS += [(resources.infinite_min_angle, name) for name in ("relu", "tanh")]
+def drawn_twice(data, names, most: int) -> list[dict[str, int]]:
+    """Return sizes, and the same with one of them larger."""
+    sizes = {name: data.draw(st.integers(1, most), label=name) for name in names}
+    varied, added = data.draw(st.sampled_from(names)), data.draw(st.integers(1, most))
+    return [sizes, sizes | {varied: sizes[varied] + added}]
+
+
+def assert_no_less(less: ResourceEstimate, greater: ResourceEstimate) -> None:
+    assert less.flops <= greater.flops
+    assert less.memory <= greater.memory
+
+
+ROWS = {"spectrum": ["relu", "linear"], "infinite_spectrum": ["relu", "linear", "tanh"]}
+ROWS |= {"min_angle": ["relu", "linear"], "infinite_min_angle": ["relu", "tanh"]}
 SIZES = ("n", "d", "depths", "seeds", "width", "kernel_size", "blocks")
 
 
-@pytest.mark.parametrize(("kind", "activation"), ROWS)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in ROWS for name in ROWS[kind]])
 @given(data=st.data())
-def test_more_of_anything_in_a_row_costs_no_less(kind, activation, data):
-    sizes = {name: data.draw(st.integers(1, 2000), label=name) for name in SIZES}
-    varied, added = data.draw(st.sampled_from(SIZES)), data.draw(st.integers(1, 2000))
+def test_more_of_anything_in_a_row_costs_no_less(kind, name, data):
     fixed = {"full_below": data.draw(st.sampled_from([0, 10**9]))}
     fixed["dtype_bytes"] = data.draw(st.sampled_from([4, 8]))
-    more = sizes | {varied: sizes[varied] + added}
-    # from 0 to 1 a kernel takes the place of a factor, and may cost less
-    less, greater = (
-        kind(activation, Row(**each | fixed | {"depths": [each["depths"]]}))
-        for each in (sizes, more)
+    # from depth 0 to 1 a kernel takes the place of a factor, and may cost less
+    rows = (
+        Row(**sizes | fixed | {"depths": [sizes["depths"]]})
+        for sizes in drawn_twice(data, SIZES, 2000)
     )
-    assert less.flops <= greater.flops
-    assert less.memory <= greater.memory
+    assert_no_less(*(getattr(resources, kind)(name, row) for row in rows))
 
 
 @pytest.mark.parametrize("model", ["mlp", "fc_layer_norm", "kernel"])
 @given(data=st.data())
 def test_more_of_anything_in_a_training_costs_no_less(model, data):
-    names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")
-    sizes = {name: data.draw(st.integers(1, 500), label=name) for name in names}
-    varied, added = data.draw(st.sampled_from(names)), data.draw(st.integers(1, 500))
+    # networks share the samples only if they are all that are loaded
+    whole = data.draw(st.booleans(), label="whole")
 
-    def estimate(loaded, d, depth, seeds, rates, **values) -> ResourceEstimate:
+    def estimate(loaded, d, depth, seeds, rates, samples, **values) -> ResourceEstimate:
+        loaded, values["samples"] = (loaded, "all") if whole else (loaded + samples, samples)
         several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
         chosen = settings(**values, **several)
         if model == "kernel":
             return resources.training_kernel("relu", chosen, depth, loaded=loaded, d=d)
         return resources.training(model, chosen, depth, loaded=loaded, d=d)
 
-    less, greater = estimate(**sizes), estimate(**sizes | {varied: sizes[varied] + added})
-    assert less.flops <= greater.flops
-    assert less.memory <= greater.memory
+    names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")
+    assert_no_less(*(estimate(**sizes) for sizes in drawn_twice(data, names, 500)))
 
 
 @pytest.mark.parametrize("name", ["orthogonality", "linearity"])
@@ -258,27 +257,6 @@ def test_a_gpu_counts_where_a_rule_can_use_one():
 
 def test_nothing_heavy_is_imported():
     program = "import sys, ntk_workflow.resources; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=Path(resources.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"SLURM_MEM_PER_NODE": "3000"}, [3000 * 2**20 - 10**9]),  # less what Snakemake takes
-        ({"SLURM_MEM_PER_NODE": "1000"}, [500 * 2**20]),
-        ({"SLURM_MEM_PER_NODE": "0"}, []),  # no limit
-        ({"SLURM_MEM_PER_NODE": "much"}, []),
-        ({"SLURM_MEM_PER_CPU": "300", "SLURM_CPUS_ON_NODE": "4"}, [600 * 2**20]),
-        ({"SLURM_MEM_PER_CPU": "300"}, []),
-        ({"SLURM_CPUS_ON_NODE": "4"}, []),
-    ],
-)
-def test_what_slurm_has_granted_counts(environ, expected):
-    assert allocation.granted_bytes(environ) == expected
+    src = Path(resources.__file__).parents[1]
+    names = subprocess.check_output([sys.executable, "-c", program], cwd=src, text=True).split()
+    assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(names)

@@ -18,11 +18,11 @@ from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_workflow.bundle import BundleError, archive, rerender
 from tests.clone import Clone
 from tests.crates import crate_issues
+from tests.workflow.conftest import CI
 
 # One worker makes the bundle.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bundled")]
 
-CI = ("--configfile", "config/ci.yaml")
 BUNDLE = "results/ci/bundle/ci.zip"
 
 
@@ -51,27 +51,22 @@ def test_a_bundle_alone_makes_everything(clone: Clone):
     assert everything - planned == Counter(render_page=4)  # of the report, which is not in it
 
 
-def test_a_bundle_verifies(bundled: Clone, unpacked: Path, tmp_path: Path):
-    assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
-
-
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
-def test_its_crate_is_a_workflow_run_crate(unpacked: Path, tmp_path: Path):
+def test_a_bundle_verifies_and_its_crate_is_a_workflow_run_crate(bundled, unpacked, tmp_path):
+    assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
     assert crate_issues(unpacked, tmp_path) == []
 
 
 def test_every_job_of_the_run_is_in_it(bundled: Clone, unpacked: Path):
-    found = json.loads((unpacked / "results/ci/record/jobs.json").read_text())
-    known = {name for job in found["jobs"] for name in job["outputs"]}
-    made = {
-        path.relative_to(bundled.folder).as_posix() for path in bundled.files("results/ci/**/*")
-    }
+    jobs = json.loads((unpacked / "results/ci/record/jobs.json").read_text())["jobs"]
+    recorded = {name for job in jobs for name in job["outputs"]}
+    made = {str(path.relative_to(bundled.folder)) for path in bundled.files("results/ci/**/*")}
     left_out = ("checkpoints/", "bundle/", "pages/", "record/jobs.json")
-    missing = {name for name in made - known if not name[11:].startswith(left_out)}
+    missing = {name for name in made - recorded if not name[11:].startswith(left_out)}
     assert missing == {"results/ci/features/librispeech_sample.parquet"}  # an index nobody reads
-    for job in found["jobs"]:
+    for job in jobs:
         assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
-    train = next(job for job in found["jobs"] if job["rule"] == "train_network")
+    train = next(job for job in jobs if job["rule"] == "train_network")
     assert (train["device"], train["dtype"]) == ("cpu", "float32")
     assert len(train["place"].split("/")) == 5  # experiment, dataset, model, activation, depth
 

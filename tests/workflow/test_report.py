@@ -10,16 +10,12 @@ import yaml
 from PIL import Image
 
 from tests.browser import Browser, browser
-from tests.clone import Clone
+from tests.workflow.conftest import CI
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
 
-CI = ("--configfile", "config/ci.yaml")
-TABLES = {
-    "Datasheets": "digits_sphere",
-    "Condition numbers": "infinite_ntk",
-    "Best learning rates": "fig3_code",
-}
+TABLES = {"Datasheets": "digits_sphere", "Condition numbers": "infinite_ntk"}
+TABLES["Best learning rates"] = "fig3_code"
 SIZE = (
     "(i => i && i.complete && i.naturalWidth && [i.naturalWidth, i.naturalHeight])"
     "(document.querySelector('#app img[src^=\"data:image/png\"]'))"
@@ -80,7 +76,7 @@ def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
     assert sorted(shown) == sorted(expected)
 
 
-def require_figure(page: Browser, figure: str, finished: Clone) -> None:
+def require_figure(page: Browser, figure: str, finished) -> None:
     """Check that the picture and the caption of a listed figure are shown whole."""
     row = Path(figure).name.replace("_", " ")
     show(page, row, EYE)
@@ -120,7 +116,7 @@ def in_frame(page: Browser, heading: str) -> str:
         page.driver.switch_to.default_content()
 
 
-def test_the_front_tells_of_the_run_and_the_times_of_its_jobs_are_there(page):
+def test_the_front_describes_the_run_and_the_times_of_its_jobs_are_there(page):
     assert "run “ci”" in page.value("document.querySelector('.prose').innerText")
     go_to(page, "Statistics")
     page.value("document.querySelector('#runtimes canvas, #runtimes svg')")
@@ -129,5 +125,4 @@ def test_the_front_tells_of_the_run_and_the_times_of_its_jobs_are_there(page):
 
 def test_nobody_and_no_place_is_named(report, finished):
     text = report.read_text()
-    assert str(finished.folder) not in text
-    assert str(report.parent) not in text
+    assert not [folder for folder in (finished.folder, report.parent) if str(folder) in text]

@@ -92,27 +92,17 @@ def test_one_more_depth_of_one_dataset_computes_only_its_cells(rerun):
     assert set(rerun.plan(*CI, "--", *tables)) == set()
 
 
-def test_one_more_seed_computes_only_its_cells_and_draws(rerun):
-    before = digests(rerun, "results/ci/datasets/**/*")
+def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
     rerun.edit("config/ci.yaml", "seeds: [1, 32]", "seeds: [1, 7, 32]")  # of the main grid
     draws = {name for name in rerun.planned_outputs(*CI) if "/datasets/" in name}
     assert draws == {f"results/ci/datasets/digits/seed-7.{end}" for end in ("npz", "json")}
-    told = rerun.run_cells("--cores", "2", *CI, "--", "results/ci/tables/angles.parquet")
-    assert told["computed"]
-    assert all(cell.endswith("/seed-7") for cell in told["computed"])
-    assert before.items() <= digests(rerun, "results/ci/datasets/**/*").items()
-
-
-def test_other_samples_of_one_dataset_rerun_only_its_rows(rerun):
+    rerun.edit("config/ci.yaml", "seeds: [1, 7, 32]", "seeds: [1, 32]")
     rerun.edit("config/ci.yaml", "balanced: true", "balanced: false")
     outputs = rerun.planned_outputs(*CI)
     places = [name.split("/")[2:] for name in outputs]  # kind, then dataset or kernel and dataset
     assert {p[1] for p in places if p[0] in ("datasets", "datasheets")} == {"digits"}
     assert {p[2] for p in places if p[0] in ("spectra", "angles")} == {"digits"}
     assert ["tables", "activation_study.parquet"] not in places
-    told = rerun.run_cells("--cores", "1", *CI, "--", ROW)
-    assert told["kept"] == set()
-    assert len(told["computed"]) == 2 * 2  # depths, seeds
 
 
 def test_a_lost_row_is_rebuilt_from_its_cells_with_the_same_bytes(rerun):
@@ -124,39 +114,6 @@ def test_a_lost_row_is_rebuilt_from_its_cells_with_the_same_bytes(rerun):
     assert len(told["kept"]) == 4
     assert digests(rerun, "results/ci/**/*") == before
     assert rerun.plan(*CI) == Counter()
-
-
-def kill_when(rerun: Clone, ready, *arguments: str) -> None:
-    """Start Snakemake and kill -9 everything as soon as something is there."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "--cores", "1", *arguments],
-        cwd=rerun.folder,
-        env=rerun.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        while process.poll() is None and not ready():
-            time.sleep(0.05)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert ready()
-    rerun.run("--unlock", *CI)
-
-
-def test_a_row_that_is_killed_computes_only_what_is_missing(rerun):
-    wide = (*CI, "--config", "width=4000", "--", ROW)
-    log = rerun.folder / "logs/ci/compute_spectrum/empirical_ntk/digits/relu.log"
-    log.unlink()
-    kill_when(rerun, lambda: log.exists() and ": computed" in log.read_text(), *wide)
-    done = log.read_text().count(": computed")
-    assert not (rerun.folder / ROW).exists()
-    told = rerun.run_cells("--cores", "1", *wide)
-    assert len(told["kept"]) >= done  # the last one may have been in place, but not yet told
-    assert len(told["computed"]) == 4 - len(told["kept"])
-    assert rerun.plan(*wide) == Counter()
 
 
 def test_a_row_that_fails_computes_only_what_is_missing(rerun):
@@ -187,7 +144,17 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
     undisturbed = digests(rerun, target)
     (rerun.folder / target).unlink()
     kept = "results/ci/checkpoints/training/fig3/digits/mlp/relu/depth-2/*.npz"
-    kill_when(rerun, lambda: bool(rerun.files(kept)), *options)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    process = subprocess.Popen(command, cwd=rerun.folder, env=rerun.environment(), **quiet)
+    try:
+        while process.poll() is None and not rerun.files(kept):
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert rerun.files(kept)
+    rerun.run("--unlock", *CI)
     rerun.run(*options, "--cores", "1")
     log = rerun.folder / "logs/ci/train_network/fig3/digits/mlp/relu/depth-2.log"
     assert "going on from a checkpoint" in log.read_text()

@@ -51,16 +51,13 @@ def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
 
 def test_jobs_run_through_another_engine_with_the_same_resources(clone):
     """An executor that knows nothing of Slurm is given what the rules ask for."""
-    (clone.folder / "submit.sh").write_text(
-        '#!/bin/sh\necho "$@" >> asked.txt\nbash "$4" >/dev/null 2>&1 &\necho $!\n'
-    )
+    script = '#!/bin/sh\necho "$@" >> asked.txt\nbash "$4" >/dev/null 2>&1 &\necho $!\n'
+    (clone.folder / "submit.sh").write_text(script)
     target = "results/ci/tables/training/gradient_descent.parquet"
-    clone.run(
-        *(target, *CI, "--executor", "cluster-generic", "--jobs", "2"),
-        "--cluster-generic-submit-cmd",
-        "sh submit.sh {threads} {resources.mem_mb} {resources.runtime}",
-        *("--default-resources", "mem_mb=1500", "runtime=20"),
-    )
+    submit = "sh submit.sh {threads} {resources.mem_mb} {resources.runtime}"
+    options = ("--executor", "cluster-generic", "--jobs", "2")
+    options += ("--cluster-generic-submit-cmd", submit)
+    clone.run(target, *CI, *options, "--default-resources", "mem_mb=1500", "runtime=20")
     assert (clone.folder / target).exists()
     asked = [line.split()[:3] for line in (clone.folder / "asked.txt").read_text().splitlines()]
     assert len(asked) == 4  # dataset, kernel, training, and a table, which asks for nothing itself

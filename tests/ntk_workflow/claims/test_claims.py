@@ -3,7 +3,6 @@
 import html
 import math
 from dataclasses import asdict
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,25 +11,20 @@ from ntk_workflow.claims.checking import FAILS, HOLDS, NOT_TESTED, UNDER_A_CONDI
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Join, Paper
 
-TABLE = pd.DataFrame(
-    {
-        "activation": ["relu"] * 4 + ["linear"] * 4,
-        "depth": [1, 2] * 4,
-        "seed": [1, 1, 32, 32] * 2,
-        "kappa": [5.0, 3.0, 6.0, 7.0, 10.0, 10.0, 12.0, None],
-    }
-)
+TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
+TABLE["seed"] = [1, 1, 32, 32] * 2
+TABLE["kappa"] = [5.0, 3.0, 6.0, 7.0, 10.0, 10.0, 12.0, None]
 RELU = ("activation == 'relu'",)
 LINEAR = Join("linear", ["depth", "seed"], where=("activation == 'linear'",))
 
 
-def claim(**values: Any) -> Claim:
+def claim(**values) -> Claim:
     common = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "s", "table": "t"}
     common |= {"quantity": "kappa", "comparison": "<", "target": "8"}
     return Claim(**{**common, "where": RELU, **values})
 
 
-def checked(**values: Any) -> Finding:
+def checked(**values) -> Finding:
     return check(claim(**values), {"t": TABLE})
 
 
@@ -43,22 +37,17 @@ def test_a_claim_holds_in_every_case_or_it_does_not():
     assert (checked(target="7").verdict, checked(target="7").holding) == (FAILS, 3)
 
 
-@pytest.mark.parametrize(
-    ("comparison", "target", "tolerance", "expected", "worst"),
-    [
-        ("<", "7", 0, FAILS, 7),
-        ("<=", "7", 0, HOLDS, 7),
-        ("<", "7", 0.1, HOLDS, 7),
-        (">", "3", 0, FAILS, 3),
-        (">=", "3", 0, HOLDS, 3),
-        ("==", "5", 2, HOLDS, 3),
-        ("==", "6", 2.9, FAILS, 3),
-        ("==", "kappa", 0, HOLDS, 5),
-    ],
-)
-def test_comparisons(comparison, target, tolerance, expected, worst):
+COMPARISONS = [
+    *(("<", "7", 0, FAILS, 7), ("<=", "7", 0, HOLDS, 7), ("<", "7", 0.1, HOLDS, 7)),
+    *((">", "3", 0, FAILS, 3), (">=", "3", 0, HOLDS, 3), ("==", "5", 2, HOLDS, 3)),
+    *(("==", "6", 2.9, FAILS, 3), ("==", "kappa", 0, HOLDS, 5)),
+]
+
+
+@pytest.mark.parametrize(("comparison", "target", "tolerance", "verdict", "worst"), COMPARISONS)
+def test_comparisons(comparison, target, tolerance, verdict, worst):
     finding = checked(comparison=comparison, target=target, tolerance=tolerance)
-    assert (finding.verdict, finding.measured) == (expected, worst)
+    assert (finding.verdict, finding.measured) == (verdict, worst)
 
 
 def test_rows_stand_beside_others_and_an_unresolved_kappa_is_larger_than_any_number():
@@ -92,28 +81,25 @@ def test_wheres_select_step_by_step():
     assert checked(where=(largest, "seed == 1")).cases == 0
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"where": ("activation == 'gelu'",)},
-        {"table": "other"},
-        {"joins": [Join("x", ["depth"], table="other")]},
-        {"quantity": "kappa / 0 - kappa / 0"},
-    ],
-)
+WITHOUT_NUMBER = [{"where": ("activation == 'gelu'",)}, {"table": "other"}]
+WITHOUT_NUMBER += [{"joins": [Join("x", ["depth"], table="other")]}]
+WITHOUT_NUMBER += [{"quantity": "kappa / 0 - kappa / 0"}]
+
+
+@pytest.mark.parametrize("values", WITHOUT_NUMBER)
 def test_what_has_no_number_is_not_tested(values):
     finding = checked(**values)
     assert (finding.verdict, finding.measured) == (NOT_TESTED, None)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"quantity": "activation"}, r"a: 'activation': .*'relu'"),
-        ({"joins": [Join("x", ["dept"], where=RELU)]}, r"a: join 'x': .*dept"),
-        ({"joins": [Join("x", ["depth"], where=RELU)]}, r"a: join 'x': Merge keys are not unique"),
-    ],
-)
+MISTAKES = [
+    ({"quantity": "activation"}, r"a: 'activation': .*'relu'"),
+    ({"joins": [Join("x", ["dept"], where=RELU)]}, r"a: join 'x': .*dept"),
+    ({"joins": [Join("x", ["depth"], where=RELU)]}, r"a: join 'x': Merge keys are not unique"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), MISTAKES)
 def test_mistakes_name_the_claim(values, message):
     with pytest.raises(ClaimError, match=message):
         checked(**values)

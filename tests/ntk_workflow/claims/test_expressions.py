@@ -1,7 +1,5 @@
 """The expressions of claims: what they give, and that nothing but them is read."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,13 +53,7 @@ HOSTILE = [
     *("open('planted', 'w')", 'eval(\'open("planted", "w")\')', 'f\'{open("planted", "w")}\''),
     *("__import__('os').system('touch planted')", "import os", "(lambda: open('planted', 'w'))()"),
     *("[open('planted', 'w') for _ in [1]]", "{'a': open('planted', 'w')}", "depth & 1"),
-    *(
-        "depth[open('planted', 'w')]",
-        "depth[0]",
-        "depth.values",
-        "log(*depth)",
-        "log(depth, bound)",
-    ),
+    *("depth[open('planted', 'w')]", "depth[0]", "depth.values", "log(*depth)"),
     *("(depth := 1)", "depth = 1", "depth if depth else 1", "`depth`", "depth\0", ""),
     "log(depth, bound)",
     # what is no number or text of a column
@@ -71,30 +63,24 @@ HOSTILE = [
     *("depth == '" + "x" * 1_000_000 + "'", "(" * 3000 + "depth" + ")" * 3000, "(" * 100_000),
     *("-" * 400 + "depth", "+".join(["depth"] * 60), "depth == '\\d'"),
     *("statement.str.fullmatch('(a+)+b')", "statement.str.contains('(a+)+b')"),
-    "statement.str.fullmatch('" + ".*a" * 30 + "')",
-    "statement.str.fullmatch('" + "(a)?" * 30 + "')",
+    *(f"statement.str.fullmatch('{text}')" for text in (".*a" * 30, "(a)?" * 30)),
     "statement.str.fullmatch(statement)",
 ]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40].replace("\0", "0"))
 @pytest.mark.filterwarnings("error")
-def test_whatever_else_is_refused_when_a_paper_is_read(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_whatever_else_is_refused_when_a_paper_is_read(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    fields = {
-        "quantity": {"quantity": text},
-        "target": {"target": text},
-        "where": {"where": ["depth > 0", text]},
-        "joins.where": {"joins": [{"prefix": "x", "on": ["depth"], "where": text}]},
-        "conditions.where": {"conditions": [{"where": text, "words": "never"}]},
-    }
     claim = {"name": "a", "place": "p", "kind": "theory", "statement": "s", "table": "t"}
     claim |= {"quantity": "value", "comparison": "<", "target": 8}
-    for key, values in fields.items():
+    fields = {"quantity": text, "target": text, "where": ["depth > 0", text]}
+    fields |= {"joins.where": [{"prefix": "x", "on": ["depth"], "where": text}]}
+    fields |= {"conditions.where": [{"where": text, "words": "never"}]}
+    for key, value in fields.items():
+        claims = [claim | {key.removesuffix(".where"): value}]
         with pytest.raises(ClaimError) as refused:
-            read_paper("p", {"title": "t", "citation": "c", "claims": [claim | values]})
+            read_paper("p", {"title": "t", "citation": "c", "claims": claims})
         message = str(refused.value)
         assert message.startswith(f"claim a: {key}: ")
         assert "\n" not in message
@@ -105,23 +91,22 @@ def test_whatever_else_is_refused_when_a_paper_is_read(
 
 
 def test_a_refusal_names_the_part_and_what_is_allowed():
-    message = r"^'depth\.values' is not allowed; allowed are columns"
-    with pytest.raises(ExpressionError, match=message):
+    with pytest.raises(ExpressionError, match=r"^'depth\.values' is not allowed; allowed are col"):
         parse("value / (1 + depth.values)")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("depht + 1", "'depht \\+ 1': there is no column depht"),
-        ("statement", "'statement': Unable to parse string"),
-        ("statement / 2", "'statement / 2': "),
-        ("depth.str.contains('a')", "Can only use .str accessor with string values"),
-        ("not value", "'not value': "),
-        ("value and depth", "'value and depth': "),
-    ],
-)
-def test_what_does_not_fit_the_rows_is_one_line(text: str, message: str):
+UNFIT = [
+    ("depht + 1", r"'depht \+ 1': there is no column depht"),
+    ("statement", "'statement': Unable to parse string"),
+    ("statement / 2", "'statement / 2': "),
+    ("depth.str.contains('a')", "Can only use .str accessor with string values"),
+    ("not value", "'not value': "),
+    ("value and depth", "'value and depth': "),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), UNFIT)
+def test_what_does_not_fit_the_rows_is_one_line(text, message):
     parse(text)
     with pytest.raises(ExpressionError, match=message) as refused:
         evaluate(text, ROWS)

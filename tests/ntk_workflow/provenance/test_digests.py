@@ -56,80 +56,79 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "changes"),
-    [
-        ("scripts/program.py", "  # a comment", "  # another remark", False),
-        ("scripts/program.py", '"""Doc."""', '"""Better doc, \\n longer."""', False),
-        ("scripts/program.py", '"""What it does."""', "", False),
-        ("scripts/program.py", "f(1) + g(2)", "f(\n        1\n    ) + g(2)", False),
-        (f"{PACKAGE}/unused.py", "U = 1", "U = 2", False),
-        (f"{PACKAGE}/alpha.py", "return x", "return x  # why", False),
-        ("scripts/program.py", "g(2)", "g(3)", True),
-        ("scripts/helper.py", "H = 1", "H = 2", True),
-        (f"{PACKAGE}/alpha.py", "return x", "return -x", True),
-        (f"{PACKAGE}/gamma.py", "C = 1", "C = 2", True),
-        (f"{PACKAGE}/delta.py", "D = 1", "D = 2", True),
-        (f"{PACKAGE}/sub/beta.py", "2 * x", "3 * x", True),
-        (f"{PACKAGE}/__init__.py", '"""Package."""', "VERSION = 1", True),
-        (f"{PACKAGE}/sub/beta.yaml", "int64", "float64", True),
-        (f"{PACKAGE}/sub/templates/page.md.j2", "title", "name", True),
-    ],
-)
-def test_only_what_can_change_a_result_changes_the_digest(tree, file, old, new, changes):
+PROGRAM = "scripts/program.py"
+REMARKS = [
+    (PROGRAM, "  # a comment", "  # another remark"),
+    (PROGRAM, '"""Doc."""', '"""Better doc, \\n longer."""'),
+    (PROGRAM, '"""What it does."""', ""),
+    (PROGRAM, "f(1) + g(2)", "f(\n        1\n    ) + g(2)"),
+    (f"{PACKAGE}/unused.py", "U = 1", "U = 2"),
+    (f"{PACKAGE}/alpha.py", "return x", "return x  # why"),
+]
+CHANGES = [
+    (PROGRAM, "g(2)", "g(3)"),
+    ("scripts/helper.py", "H = 1", "H = 2"),
+    (f"{PACKAGE}/alpha.py", "return x", "return -x"),
+    (f"{PACKAGE}/gamma.py", "C = 1", "C = 2"),
+    (f"{PACKAGE}/delta.py", "D = 1", "D = 2"),
+    (f"{PACKAGE}/sub/beta.py", "2 * x", "3 * x"),
+    (f"{PACKAGE}/__init__.py", '"""Package."""', "VERSION = 1"),
+    (f"{PACKAGE}/sub/beta.yaml", "int64", "float64"),
+    (f"{PACKAGE}/sub/templates/page.md.j2", "title", "name"),
+]
+
+
+def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory):
     before = digest(tree)
-    replace(tree / file, old, new)
-    assert (digest(tree) != before) == changes
+    other = tmp_path_factory.mktemp("elsewhere") / "clone"
+    assert digest(shutil.copytree(tree, other)) == before
+    for file, old, new in REMARKS:
+        replace(tree / file, old, new)
+        assert digest(tree) == before, file
+    digests = {before}
+    for file, old, new in CHANGES:
+        replace(tree / file, old, new)
+        assert digest(tree) not in digests, file
+        digests.add(digest(tree))
 
 
 def test_notebooks_count_by_their_code(tree):
-    def write(source: str, text: str, outputs: list) -> None:
-        cells = [
-            {"cell_type": "markdown", "source": [text]},
-            {"cell_type": "code", "source": [source], "outputs": outputs},
-        ]
+    def digest_with(text: str, outputs: list) -> str:
+        code = "from ntk_conditioning import gamma\nprint(gamma.C)"
+        cells = [{"cell_type": "markdown", "source": [text]}]
+        cells += [{"cell_type": "code", "source": [code], "outputs": outputs}]
         (tree / "figure.ipynb").write_text(json.dumps({"cells": cells}))
+        return digest(tree, "figure.ipynb")
 
-    write("from ntk_conditioning import gamma\nprint(gamma.C)", "words", [])
-    before = digest(tree, "figure.ipynb")
-    write("from ntk_conditioning import gamma\nprint(gamma.C)", "other words", [{"x": 1}])
-    assert digest(tree, "figure.ipynb") == before
+    before = digest_with("words", [])
+    assert digest_with("other words", [{"x": 1}]) == before
     replace(tree / "src/ntk_conditioning/gamma.py", "C = 1", "C = 2")
     assert digest(tree, "figure.ipynb") != before
 
 
-def test_the_digest_does_not_depend_on_the_place(tree, tmp_path_factory):
-    other = tmp_path_factory.mktemp("elsewhere") / "clone"
-    shutil.copytree(tree, other)
-    assert digest(other) == digest(tree)
+def test_a_file_is_its_content_and_a_folder_the_names_and_sizes_of_its_files(tmp_path):
+    path, folder = tmp_path / "a", tmp_path / "folder"
+    path.write_bytes(b"one")
+    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
+    os.utime(path, (1, 1))
+    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
+    assert path_digest(tmp_path / "absent") == ""
+
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub/a.flac").write_bytes(b"123")
+    first = path_digest(folder)
+    (folder / "empty").mkdir()
+    assert path_digest(folder) == first
+    (folder / "sub/a.flac").write_bytes(b"1234")
+    longer = path_digest(folder)
+    (folder / "sub/a.flac").rename(folder / "sub/b.flac")
+    assert len({first, longer, path_digest(folder)}) == 3
 
 
-class TestPathDigest:
-    def test_a_file_is_its_content_and_not_its_time(self, tmp_path):
-        path = tmp_path / "a"
-        path.write_bytes(b"one")
-        first = path_digest(path)
-        assert first == hashlib.sha256(b"one").hexdigest()
-        os.utime(path, (1, 1))
-        assert path_digest(path) == first
-        assert path_digest(tmp_path / "absent") == ""
-
-    def test_a_folder_is_its_files_names_and_sizes(self, tmp_path):
-        (tmp_path / "sub").mkdir()
-        (tmp_path / "sub" / "a.flac").write_bytes(b"123")
-        first = path_digest(tmp_path)
-        (tmp_path / "empty").mkdir()
-        assert path_digest(tmp_path) == first
-        (tmp_path / "sub" / "a.flac").write_bytes(b"1234")
-        longer = path_digest(tmp_path)
-        (tmp_path / "sub" / "a.flac").rename(tmp_path / "sub" / "b.flac")
-        assert len({first, longer, path_digest(tmp_path)}) == 3
-
-    def test_of_a_large_file_both_ends_and_the_size_count(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(provenance, "WHOLE", 1000)
-        path = tmp_path / "a"
-        digests = set()
-        for content in (b"x" * 2000, b"y" + b"x" * 1999, b"x" * 1999 + b"y", b"x" * 2001):
-            path.write_bytes(content)
-            digests.add(path_digest(path))
-        assert len(digests) == 4
+def test_of_a_large_file_both_ends_and_the_size_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "WHOLE", 1000)
+    path, digests = tmp_path / "a", set()
+    for content in (b"x" * 2000, b"y" + b"x" * 1999, b"x" * 1999 + b"y", b"x" * 2001):
+        path.write_bytes(content)
+        digests.add(path_digest(path))
+    assert len(digests) == 4
