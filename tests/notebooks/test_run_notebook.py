@@ -13,7 +13,6 @@ import run_notebook
 from ntk_workflow.figures.parameters import to_words
 
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
-Capture = pytest.CaptureFixture[str]
 DRAW = """\
 import sys, warnings
 from pathlib import Path
@@ -64,14 +63,14 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     return Toy(tmp_path)
 
 
-def one_line(capfd: Capture) -> str:
+def one_line(capfd: pytest.CaptureFixture[str]) -> str:
     out, err = capfd.readouterr()
     (line,) = err.splitlines()
     assert not out
     return line
 
 
-def test_the_executed_notebook_is_the_same_every_time(toy: Toy, capfd: Capture) -> None:
+def test_the_executed_notebook_is_the_same_every_time(toy, capfd):
     toy.write(DRAW)
     assert toy.run() == 0
     assert capfd.readouterr() == ("", "")  # neither a progress bar nor the libraries' warnings
@@ -100,17 +99,17 @@ def test_the_executed_notebook_is_the_same_every_time(toy: Toy, capfd: Capture) 
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
+        ("import os; os.remove(pdf)", "it ran, but did not write "),
         ("raise ValueError('two\\nlines')", "cell 'step-1': ValueError: two lines; see "),
         ("import os; os._exit(1)", "cell 'step-1': the kernel died, "),
     ],
-    ids=["error", "dead kernel"],
+    ids=["no figure", "error", "dead kernel"],
 )
-def test_a_failed_notebook_is_kept_and_no_output(
-    toy: Toy, capfd: Capture, cell: str, problem: str
-) -> None:
+def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
     toy.write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
     toy.output.parent.mkdir()
-    toy.output.write_text("of an earlier run")
+    for path in (toy.output, toy.pdf):
+        path.write_text("of an earlier run")
     assert toy.run() == 1
     line = one_line(capfd)
     assert f"{toy.notebook}: {problem}" in line
@@ -120,45 +119,25 @@ def test_a_failed_notebook_is_kept_and_no_output(
     assert not list(toy.output.parent.iterdir())
 
 
-def test_a_figure_of_an_earlier_run_does_not_pass_for_this_ones(toy: Toy, capfd: Capture) -> None:
-    toy.write("print('draws nothing')")
-    toy.pdf.write_text("old")
-    assert toy.run() == 1
-    assert f"did not write {toy.pdf}" in one_line(capfd)
-    assert toy.failed.exists()
-    assert not toy.pdf.exists()
-    assert not toy.output.exists()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
-    [
-        ({"words": [], "pdf": "", "dpi": 9}, "unknown parameters: dpi; missing: none; "),
-        ({"words": []}, "unknown parameters: none; missing: pdf; "),
-        ({"pfd": "", "b": 1, "words": []}, "unknown parameters: b, pfd; missing: pdf; "),
-    ],
-)
-def test_other_parameters_are_refused_before_anything_runs(
-    toy: Toy, capfd: Capture, parameters: dict[str, Any], problem: str
-) -> None:
+def test_other_parameters_are_refused_before_anything_runs(toy, capfd):
     toy.write(DRAW)
-    toy.parameters = parameters
     toy.pdf.write_text("old")
-    assert toy.run() == 2
-    expected = f"run_notebook: error: {toy.notebook}: {problem}it takes: pdf, words"
-    assert one_line(capfd) == expected
+    for parameters, problem in (
+        ({"words": [], "pdf": "", "dpi": 9}, "unknown parameters: dpi; missing: none; "),
+        ({"pfd": "", "b": 1, "words": []}, "unknown parameters: b, pfd; missing: pdf; "),
+    ):
+        toy.parameters = parameters
+        assert toy.run() == 2
+        expected = f"run_notebook: error: {toy.notebook}: {problem}it takes: pdf, words"
+        assert one_line(capfd) == expected
     assert toy.pdf.read_text() == "old"
     assert not toy.failed.exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [("pdf = 1", ": not a notebook"), ("{}", ": not a notebook"), (None, " does not exist")],
-)
-def test_a_file_that_is_no_notebook_is_refused(
-    toy: Toy, capfd: Capture, text: str | None, problem: str
-) -> None:
-    if text:
-        toy.notebook.write_text(text)
+def test_a_file_that_is_no_notebook_is_refused(toy, capfd):
     assert toy.run() == 2
-    assert f"{toy.notebook}{problem}" in one_line(capfd)
+    assert f"{toy.notebook} does not exist" in one_line(capfd)
+    for text in ("pdf = 1", "{}"):
+        toy.notebook.write_text(text)
+        assert toy.run() == 2
+        assert f"{toy.notebook}: not a notebook" in one_line(capfd)

@@ -1,6 +1,7 @@
 """Datasets are read, checked, drawn from and described."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from ntk_conditioning import files, seeds
 from ntk_conditioning.data.archives import ContentError
 from ntk_conditioning.data.datasets import Source, describe, read, subset
-from ntk_conditioning.data.prepared import PreparedSamples, content_digest
+from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.data.subsets import SubsetError, draw_two_classes, seed_stream
 from ntk_conditioning.errors import UserError
 from tests.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
@@ -21,13 +22,9 @@ SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, 
 IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
 LABELS = np.array([3, 1, 4, 1, 5])
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
-SPEECH = Source(
-    *("speech", "librispeech", "none"),
-    options={"subset": "dev-clean", "labels": "speaker"},
-    # checksum and path are the corpus', not the features'
-    sha256={"train_x": ("0",)},
-    path=Path("corpus"),
-)
+# checksum and path are the corpus', not the features'
+CORPUS: Any = {"sha256": {"train_x": ("0",)}, "path": Path("corpus")}
+SPEECH = Source("speech", "librispeech", "none", options={"subset": "dev-clean"}, **CORPUS)
 MINE = Source("mine", "npz", "none")
 X = np.arange(6.0).reshape(3, 2) + 1
 
@@ -46,26 +43,19 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("source", "parts", "split", "problem"),
         [
-            (
-                TINY,
-                ["test_x", "test_y"],
-                "train",
-                "no file is given for its part train_x; give tr",
-            ),
-            (TINY, ["train_x"], "train", "tiny: no file is given for its part train_y"),
-            (TINY, ["train"], "train", "tiny: reader idx takes train_x, train_y, .*, not train"),
-            (SYNTHETIC, ["train_x"], "train", "synthetic: reader gaussian takes no files, not tr"),
-            (SYNTHETIC, [], "test", "synthetic has only a training part"),
-            (MINE, ["train_x", "train_y"], "train", "npz takes train_x, test_x, not train_y"),
-            (MINE, ["features"], "train", "npz takes train_x, test_x, not features"),
-            (SPEECH, [], "train", "no file is given for its part features; give features=PATH"),
-            (SPEECH, ["features", "train_x"], "train", "librispeech takes features, not train_x"),
-            (SPEECH, ["features"], "test", "speech has only a training part"),
+            (TINY, "test_x test_y", "train", "no file is given for its part train_x; give tr"),
+            (TINY, "train_x", "train", "tiny: no file is given for its part train_y"),
+            (TINY, "train", "train", "tiny: reader idx takes train_x, train_y, .*, not train"),
+            (SYNTHETIC, "train_x", "train", "synthetic: reader gaussian takes no files, not tr"),
+            (SYNTHETIC, "", "test", "synthetic has only a training part"),
+            (MINE, "train_x train_y", "train", "npz takes train_x, test_x, not train_y"),
+            (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
+            (SPEECH, "features train_x", "train", "librispeech takes features, not train_x"),
         ],
     )
     def test_files_must_be_given_and_used(self, source, parts, split, problem):
         with pytest.raises(UserError, match=problem):
-            read(source, {part: Path("file") for part in parts}, split=split)
+            read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
     def test_a_dataset_of_speech_is_its_extracted_features(self, tmp_path):
         x = np.eye(3, dtype=np.float32)
@@ -77,25 +67,16 @@ class TestFiles:
         with pytest.raises(ContentError, match="has no array 'y'"):
             read(SPEECH, {"features": tmp_path / "features.npz"})
 
-    def test_both_parts_of_cifar10_come_from_one_path(self, tmp_path):
-        path = tmp_path / "cifar.tar"
-        path.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
-        source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
-        for parts in ({}, {"train_x": path, "test_x": path}):
+    def test_files_of_both_parts_and_of_known_checksum_are_read(self, tmp_path):
+        cifar, svhn = tmp_path / "cifar.tar", tmp_path / "svhn.mat"
+        cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
+        source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=cifar)
+        for parts in ({}, {"train_x": cifar, "test_x": cifar}):
             assert read(source, parts).x.shape == (8, 3072)
             assert read(source, parts, split="test").x.shape == (2, 3072)
-
-    def test_svhn_needs_a_checksum(self, tmp_path):
-        path = tmp_path / "own.mat"
-        path.write_bytes(svhn_bytes(3))
-        with pytest.raises(files.ChecksumError, match=r"own.mat is of unknown .* give its sha256"):
-            read(Source("own", "svhn", "none", path=path))
-        known = Source("own", "svhn", "none", path=path, sha256={"train_x": (files.sha256(path),)})
-        assert read(known).x.shape == (3, 3072)
-
-    def test_synthetic_data_are_drawn_with_the_role_data(self):
-        expected = seeds.generator(0, "data").standard_normal((2000, 5))
-        np.testing.assert_array_equal(read(SYNTHETIC).x, expected)
+        svhn.write_bytes(svhn_bytes(3))
+        known = {"train_x": (files.sha256(svhn),)}
+        assert read(Source("s", "svhn", "none", path=svhn, sha256=known)).x.shape == (3, 3072)
 
     def test_npz_parquet_and_csv_agree(self, tmp_path):
         y = np.array([0, 1, 0])
@@ -108,6 +89,10 @@ class TestFiles:
             dataset = read(source, {"train_x": path})  # a given file comes before the entry's path
             np.testing.assert_array_equal(dataset.x, X)
             np.testing.assert_array_equal(dataset.y, y)
+        path.write_text("width,height\n1,2\n3,inf\n")
+        source = Source("t", "csv", "none", options={"labels": None}, path=path)
+        with pytest.raises(ContentError, match=r"t.csv: row 1, column 'height' is inf"):
+            read(source)
 
 
 def mine(folder: Path, scaling: Any = "none", limits: Any = None, **arrays: Any) -> PreparedSamples:
@@ -124,23 +109,18 @@ class TestContent:
     @pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
     def test_number_types_are_kept_in_the_machines_byte_order(self, tmp_path, dtype):
         x = np.array([[1, 0], [0, 1]], dtype=dtype)
-        dataset = mine(tmp_path, x=x)
+        dataset = mine(tmp_path, x=x, y=np.array(["pear", "apple"]))
+        assert dataset.y.tolist() == [1, 0]  # in sorted order
         assert dataset.x.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
         np.testing.assert_array_equal(dataset.x, x)
-
-    def test_texts_are_numbered_in_sorted_order(self, tmp_path):
-        assert mine(tmp_path, x=X, y=np.array(["pear", "apple", "pear"])).y.tolist() == [1, 0, 1]
 
     @pytest.mark.parametrize(
         ("arrays", "problem"),
         [
             ({"x": X.astype(complex)}, r"\(x\) holds complex128"),
-            ({"x": X.astype(str)}, r"\(x\) holds <U"),
             ({"x": X.astype(np.longdouble)}, "holds .*128|holds .*96"),
             ({"x": X[:, 0]}, r"\(x\) has shape \(3,\)"),
-            ({"x": np.float64(3)}, r"has shape \(\)"),
             ({"x": X[:, :0]}, r"has shape \(3, 0\)"),
-            ({"x": X[:0]}, "has 0 samples; a dataset needs 2 or more"),
             ({"x": X[:1]}, "has 1 samples; a dataset needs 2 or more"),
             ({"x": WITH_GAPS}, r"\(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
             ({"x": X, "y": np.arange(2)}, r"\(y\) has 2 labels, but .* 3 sam"),
@@ -153,12 +133,6 @@ class TestContent:
             mine(tmp_path, **arrays)
         assert len(str(caught.value).splitlines()) == 1
 
-    def test_a_tables_column_is_called_by_its_name(self, tmp_path):
-        (tmp_path / "t.csv").write_text("width,height\n1,2\n3,inf\n")
-        source = Source("t", "csv", "none", options={"labels": None}, path=tmp_path / "t.csv")
-        with pytest.raises(ContentError, match=r"t.csv: row 1, column 'height' is inf"):
-            read(source)
-
     def test_values_outside_the_range_are_named(self, tmp_path):
         problem = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[1, 6\]"
         with pytest.raises(ContentError, match=problem):
@@ -169,25 +143,19 @@ class TestContent:
         mine(tmp_path, "symmetric", (0.1, 0.3), x=np.array([[0.1, 0.3]] * 2, np.float32))
         mine(tmp_path, "none", (-1e9, 1e9), x=X.astype(np.float16))
 
-    @pytest.mark.parametrize(
-        ("scaling", "limits", "problem"),
-        [
-            ("symmetric", None, "mine: scaling symmetric needs a value_range"),
-            ("unit_interval", (1, 1), r"mine: value_range \[1, 1\] is empty"),
-            ("symmetric", (0, float("nan")), "not in order"),
-            ("unit", None, "no scaling is called unit; they are none, unit_interval"),
-        ],
-    )
-    def test_a_scaling_without_sense_is_named(self, tmp_path, scaling, limits, problem):
-        with pytest.raises(ContentError, match=problem):
-            mine(tmp_path, scaling, limits, x=X)
-
-    def test_another_shape_than_is_expected_is_named(self, tmp_path):
-        path = tmp_path / "mine.npz"
-        np.savez(path, x=X)
-        assert len(read(Source("mine", "npz", "none", shape=(3, 2), path=path)).x) == 3
+    def test_senseless_scalings_other_shapes_and_zero_samples_are_named(self, tmp_path):
+        with pytest.raises(ContentError, match="mine: scaling symmetric needs a value_range"):
+            mine(tmp_path, "symmetric", x=X)
+        with pytest.raises(ContentError, match=r"mine: value_range \[1, 1\] is empty"):
+            mine(tmp_path, "unit_interval", (1, 1), x=X)
+        with pytest.raises(ContentError, match="no scaling is called unit; they are none, unit_i"):
+            mine(tmp_path, "unit", x=X)
+        source = Source("mine", "npz", "none", shape=(5, 2), path=tmp_path / "mine.npz")
         with pytest.raises(ContentError, match=r"3 samples of 2 features .* \[5, 2\]"):
-            read(Source("mine", "npz", "none", shape=(5, 2), path=path))
+            read(source)
+        assert len(read(replace(source, shape=(3, 2))).x) == 3
+        with pytest.raises(ContentError, match="the first in row 1"):  # it has no direction
+            describe(mine(tmp_path, x=np.diag([1.0, 0.0])), available=2)
 
 
 CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
@@ -216,30 +184,23 @@ class TestSubset:
         (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
         assert seed_stream(1).random() == np.random.default_rng(expected).random()
 
-    @pytest.mark.parametrize(("n", "counts"), [(3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3])])
-    def test_a_balanced_draw_takes_one_more_of_the_first_classes(self, n, counts):
-        assert np.unique_counts(drawn(n, balanced=True).y).counts.tolist() == counts
+    def test_a_balanced_draw_takes_one_more_of_the_first_classes(self):
+        for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
+            assert np.unique_counts(drawn(n, balanced=True).y).counts.tolist() == counts
 
-    @pytest.mark.parametrize(
-        ("n", "balanced", "problem"),
-        [
+    def test_what_cannot_be_drawn_is_named(self):
+        for n, balanced, problem in (
             (21, False, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
             (1, False, "it must be 2 to 20"),
             (2, True, "tiny: 2 samples cannot hold each of 3 classes"),
             (12, True, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
-        ],
-    )
-    def test_what_cannot_be_drawn_is_named(self, n, balanced, problem):
-        with pytest.raises(SubsetError, match=problem):
-            drawn(n, balanced=balanced)
-
-    def test_without_labels_there_are_no_classes(self):
-        bare, rng = PreparedSamples("bare", np.eye(6), None), seed_stream(1)
-        assert subset(bare, 2, generator=rng).y is None
-        with pytest.raises(SubsetError, match="bare has no labels"):
-            subset(bare, 2, generator=rng, balanced=True)
-        with pytest.raises(SubsetError, match="bare has no labels, and two classes"):
-            draw_two_classes("bare", None, 2, generator=rng)
+        ):
+            with pytest.raises(SubsetError, match=problem):
+                drawn(n, balanced=balanced)
+        bare = replace(TWENTY, y=None)
+        assert subset(bare, 2, generator=seed_stream(1)).y is None
+        with pytest.raises(SubsetError, match="tiny has no labels"):
+            subset(bare, 2, generator=seed_stream(1), balanced=True)
 
     def test_two_classes_are_drawn_with_signs(self):
         rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
@@ -247,16 +208,5 @@ class TestSubset:
         np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
         with pytest.raises(SubsetError, match=r"classes \[3, 4\] are not two of .* 3 to 40"):
             draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1), classes=[3, 4])
-
-
-def test_a_datasheet_by_hand():
-    x = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
-    four = PreparedSamples("four", x, np.array([1, 1, 7, 1]), "unit_interval", (0, 10))
-    sheet = describe(four, available=9, seed=3, balanced=True)
-    assert (sheet.name, sheet.n, sheet.d, sheet.classes) == ("four", 4, 3, 2)
-    assert (sheet.dtype, sheet.scaling) == ("uint8", "unit_interval")
-    assert (sheet.min, sheet.max) == (0, 9)
-    assert (sheet.available, sheet.seed, sheet.balanced) == (9, 3, True)
-    assert sheet.sha256 == content_digest(four)
-    with pytest.raises(ContentError, match="the first in row 1"):  # it has no direction
-        describe(PreparedSamples("two", np.diag([1.0, 0.0]), None, "none"), available=2)
+        with pytest.raises(SubsetError, match="bare has no labels, and two classes"):
+            draw_two_classes("bare", None, 2, generator=seed_stream(1))

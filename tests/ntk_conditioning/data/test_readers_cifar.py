@@ -43,14 +43,10 @@ def test_images_and_labels(tmp_path, split):
         for n, row, column, colour in np.ndindex(samples.x.shape):
             place = n * RECORD + 1 + 1024 * colour + 32 * row + column
             assert samples.x[n, row, column, colour] == content[place]
-
-
-@pytest.mark.parametrize("prefix", ["", f"./{FOLDER}/", "elsewhere/"])
-def test_order_and_other_members_do_not_matter(tmp_path, prefix):
-    expected = read_cifar10(archive(tmp_path, GOOD)).x
     others = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n", "more.bin": b"x"}
-    path = archive(tmp_path, others | dict(reversed(GOOD.items())), prefix=prefix)
-    np.testing.assert_array_equal(read_cifar10(path).x, expected)
+    for prefix in ("", f"./{FOLDER}/", "elsewhere/"):  # nor does the order of the members matter
+        path = archive(tmp_path, others | dict(reversed(GOOD.items())), prefix=prefix)
+        np.testing.assert_array_equal(read_cifar10(path, split=split).x, samples.x)
 
 
 def test_classes_keep_their_numbers(tmp_path):
@@ -62,12 +58,11 @@ def test_classes_keep_their_numbers(tmp_path):
         read_cifar10(archive(tmp_path, GOOD), classes=list(range(10)))
 
 
-@pytest.mark.parametrize("split", BATCHES)
-def test_a_missing_batch_is_named(tmp_path, split):
-    name = BATCHES[split][-1]
+def test_a_missing_batch_is_named(tmp_path):
+    name = BATCHES["train"][-1]
     for path in both(tmp_path, {other: GOOD[other] for other in GOOD if other != name}):
         with pytest.raises(ContentError, match=f"{path.name} has no {name}; take cifar-10-b"):
-            read_cifar10(path, split=split)
+            read_cifar10(path)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +81,12 @@ def test_a_wrong_batch_is_named_with_its_place(tmp_path, content, problem):
         read_cifar10(path, split="test")  # which it is no part of
 
 
-@pytest.mark.parametrize(
-    ("name", "version"), [("data_batch_1", "pickled Python"), ("data_batch_1.mat", "MATLAB")]
-)
+VERSIONS = {"data_batch_1": "pickled Python", "data_batch_1.mat": "MATLAB"}
+
+
+@pytest.mark.parametrize(("name", "version"), VERSIONS.items())
 def test_other_versions_are_refused(tmp_path, name, version):
-    for path in both(tmp_path, {name: b"\x80\x02}q\x01", "test_batch": b"\x80\x02}q\x01"}):
+    for path in both(tmp_path, dict.fromkeys((name, "test_batch"), b"\x80\x02}q\x01")):
         problem = f"is CIFAR-10's {version} version; take the binary version, cifar-10-binary"
         with pytest.raises(FormatError, match=problem):
             read_cifar10(path)

@@ -18,45 +18,39 @@ FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 
 
-def special(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    header = tarfile.TarInfo(name)
-    header.type, header.linkname = kind, target
-    return header
-
-
-def write(folder: Path, content: bytes, *, packed: bool = False) -> Path:
-    path = folder / "set.tar"
-    path.write_bytes(gzip.compress(content, 1) if packed else content)
-    return path
+def write(folder: Path, content: bytes, packed: bool = False) -> Path:
+    (folder / "set.tar").write_bytes(gzip.compress(content, 1) if packed else content)
+    return folder / "set.tar"
 
 
 def contents(path: Path) -> dict[str, bytes]:
     return {name: read() for name, read in tar_members(path)}
 
 
+def special(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    header = tarfile.TarInfo(name)
+    header.type, header.linkname = kind, target
+    return header
+
+
+FOLDER = special("set", tarfile.DIRTYPE)
 NAMES = st.text("abc/ü", min_size=1, max_size=150).filter(
     lambda name: not name.startswith("/") and all(name.split("/"))
 )
 
 
-@given(
-    st.dictionaries(NAMES, st.binary(max_size=1500), max_size=4),
-    st.sampled_from(FORMATS),
-    st.booleans(),
-)
-def test_round_trip(tmp_path_factory, files, kind, packed):
+MEMBERS = st.dictionaries(NAMES, st.binary(max_size=1500), max_size=4)
+
+
+@given(MEMBERS, st.sampled_from(FORMATS), st.booleans())
+def test_round_trip_without_folders(tmp_path_factory, files, kind, packed):
     try:
-        whole = tar_bytes(files, format=kind)
+        whole = tar_bytes(files, FOLDER, FOLDER, format=kind)
     except ValueError:  # ustar's names are short
         return
     path = write(tmp_path_factory.getbasetemp(), whole, packed=packed)
     assert list(contents(path).items()) == list(files.items())
-
-
-def test_folders_and_unread_members_are_passed_over(tmp_path):
-    folder = special("set", tarfile.DIRTYPE)
-    path = write(tmp_path, tar_bytes(FILES, folder, folder))
-    assert [name for name, _ in tar_members(path)] == list(FILES)
+    assert [name for name, _ in tar_members(path)] == list(files)  # none of them read
 
 
 CLIMBS, TWICE = "climbs out of the archive's folder", "stands in the archive twice"
@@ -83,12 +77,11 @@ def end_of_members(whole: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("packed", [False, True])
-def test_every_block_that_is_cut_off_is_missed(tmp_path, kind, packed):
+def test_every_block_that_is_cut_off_is_missed(tmp_path, kind):
     whole = tar_bytes(FILES | {"set/" + 60 * "n" + "/" + 60 * "n": b"long"}, format=kind)
     end = end_of_members(whole) + 2 * BLOCK
     for length in range(0, end, BLOCK):
-        path = write(tmp_path, whole[:length], packed=packed)
+        path = write(tmp_path, whole[:length])
         for read in (contents, lambda path: list(tar_members(path))):
             with pytest.raises(FormatError, match=r"set.tar: .*cut off.*; fetch it again"):
                 read(path)
@@ -108,8 +101,7 @@ def test_nothing_may_follow_the_end(tmp_path, packed):
 
 
 def test_other_files_are_named(tmp_path):
-    trailing = gzip.compress(tar_bytes(FILES)) + b"x"
-    for content in (b"", b"text", b"PK\3\4" + bytes(2000), b"\x1f\x8b", b"\xff" * 2000, trailing):
+    for content in (b"", b"text", b"PK\3\4" + bytes(2000), gzip.compress(tar_bytes(FILES)) + b"x"):
         with pytest.raises(FormatError, match=r"set.tar: .*no tar archive, damaged or cut off"):
             contents(write(tmp_path, content))
     with pytest.raises(MissingFileError, match="absent does not exist"):

@@ -1,7 +1,6 @@
 """Curves, names and marks of figures, and files that have the same bytes each time."""
 
 import re
-from collections.abc import Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -11,12 +10,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from numpy.typing import NDArray
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
@@ -27,23 +24,20 @@ CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))
 
 
 @pytest.fixture(autouse=True)
-def style() -> Iterator[None]:
+def style():
     with mpl.rc_context():
         plotting.use_style()
         yield
 
 
 @pytest.fixture
-def ax() -> Axes:
+def ax():
     figure = Figure(figsize=(4, 3))
     FigureCanvasAgg(figure)
     return figure.subplots()
 
 
-# --- axes and curves ------------------------------------------------------------------------------
-
-
-def test_depths_are_whole_numbers(ax: Axes) -> None:
+def test_depths_are_whole_numbers(ax):
     ax.plot([0, 7], [1, 2])
     plotting.depth_axis(ax, [0, 3, 7])
     low, high = ax.get_xlim()
@@ -51,7 +45,7 @@ def test_depths_are_whole_numbers(ax: Axes) -> None:
     assert ax.get_xlabel() == plotting.DEPTH
 
 
-def test_a_log_axis_has_plain_numbers(ax: Axes) -> None:
+def test_a_log_axis_has_plain_numbers(ax):
     ax.plot([0, 1], [0.4, 30])
     ax.set_yscale("log")
     plotting.plain_log(ax, "y")
@@ -62,7 +56,7 @@ def test_a_log_axis_has_plain_numbers(ax: Axes) -> None:
     assert texts == ["0.5", "1", "2", "5", "10", "20"]
 
 
-def test_missing_points_are_gaps_and_lone_points_are_dots(ax: Axes) -> None:
+def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
     y = [1.0, None, 3.0, np.nan, 5.0, 6.0]
     line = plotting.draw_curve(ax, range(6), y, color="#000000", low=y, high=y)
     np.testing.assert_array_equal(line.get_ydata(), [1, np.nan, 3, np.nan, 5, 6])
@@ -71,7 +65,7 @@ def test_missing_points_are_gaps_and_lone_points_are_dots(ax: Axes) -> None:
     assert len(ax.collections) == 1
 
 
-def test_legend_groups_begin_rows() -> None:
+def test_legend_groups_begin_rows():
     figure = Figure()
     figure.subplots()
     groups = [[plotting.line_handle(name) for name in names] for names in ("abcde", "", "xy")]
@@ -80,8 +74,6 @@ def test_legend_groups_begin_rows() -> None:
     by_column = np.array([text.get_text() for text in legend.get_texts()]).reshape(3, -1)
     assert by_column.T.tolist() == [["a", "b", "c"], ["d", "e", ""], ["x", "y", ""], ["z", "", ""]]
 
-
-# --- names and colours ----------------------------------------------------------------------------
 
 # Machado, Oliveira & Fernandes (2009), severity 1.0: linear RGB as people without the one kind of
 # cone see it.
@@ -94,7 +86,7 @@ SIGHT = {
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 
 
-def lab(color: str, sight: NDArray[np.float64]) -> NDArray[np.float64]:
+def lab(color, sight):
     """Return a colour in CIELAB, white point D65, where distances are differences as seen."""
     rgb = np.array(to_rgb(color))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
@@ -103,41 +95,34 @@ def lab(color: str, sight: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
+PALETTES = [plotting.dataset_colors(CATALOGUE), plotting.activation_colors(activations.names())]
+
+
 @pytest.mark.parametrize("sight", SIGHT)
-@pytest.mark.parametrize(
-    "colors",
-    [plotting.dataset_colors(CATALOGUE), plotting.activation_colors(activations.names())],
-    ids=["datasets", "activations"],
-)
-def test_colors_are_told_apart_with_any_sight(colors: dict[str, str], sight: str) -> None:
+@pytest.mark.parametrize("colors", PALETTES, ids=["datasets", "activations"])
+def test_colors_are_told_apart_with_any_sight(colors, sight):
     # A difference of 2 can be seen side by side; thin lines across a figure need several times it.
     seen = {name: lab(color, np.array(SIGHT[sight])) for name, color in colors.items()}
     for one, other in combinations(colors, 2):
         assert np.linalg.norm(seen[one] - seen[other]) > 14, (one, other)
 
 
-def test_a_color_does_not_depend_on_what_else_is_drawn() -> None:
+def test_names_are_spelled_out_and_colors_depend_on_the_name_alone():
+    labels = {"relu": "ReLU", "normalized_relu": "normalised ReLU", "swish_2": "swish 2"}
+    for name, label in (labels | {"normrelu--1": "NormReLU (-1)"}).items():
+        assert plotting.activation_label(name) == label
     alone = plotting.activation_colors(["tanh"])
     among = plotting.activation_colors(["swish", "normalized_tanh", "relu", "tanh"])
     assert alone["tanh"] == among["tanh"] == among["normalized_tanh"] != among["swish"]
     both = plotting.dataset_colors(["digits", "wine"])
     assert plotting.dataset_colors(["wine"])["wine"] == both["wine"]
+    unknown = [f"own_{k}" for k in range(50)]
+    colors = plotting.dataset_colors([*CATALOGUE, *unknown[:6]])
+    assert len(set(colors.values())) == len(CATALOGUE) + 6
+    assert list(plotting.dataset_colors(unknown)) == unknown
 
 
-def test_unknown_names_have_different_colors() -> None:
-    names = [f"own_{k}" for k in range(50)]
-    some = plotting.dataset_colors([*CATALOGUE, *names[:6]])
-    assert len(set(some.values())) == len(CATALOGUE) + 6
-    assert list(plotting.dataset_colors(names)) == names
-
-
-def test_activations_are_named() -> None:
-    labels = {"relu": "ReLU", "normalized_relu": "normalised ReLU", "swish_2": "swish 2"}
-    for name, label in (labels | {"normrelu--1": "NormReLU (-1)"}).items():
-        assert plotting.activation_label(name) == label
-
-
-def test_depths_darken_and_lines_of_activations_differ() -> None:
+def test_depths_darken_and_lines_of_activations_differ():
     shades = [sum(to_rgb(color)) for color in plotting.depth_colors([10, 1, 4, 4]).values()]
     assert len(shades) == 3
     assert shades == sorted(shades, reverse=True)
@@ -147,11 +132,8 @@ def test_depths_darken_and_lines_of_activations_differ() -> None:
     assert len({str(line) for line in lines.values()}) == 3
 
 
-# --- marks ----------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=15).map(sorted), st.floats(0.01, 0.3))
-def test_spread_keeps_order_distance_and_centre(levels: list[float], gap: float) -> None:
+def test_spread_keeps_order_distance_and_centre(levels, gap):
     placed = spread(levels, gap=gap)
     assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
     assert np.mean(placed) == pytest.approx(np.mean(levels))
@@ -159,7 +141,7 @@ def test_spread_keeps_order_distance_and_centre(levels: list[float], gap: float)
         assert placed == pytest.approx(levels, abs=1e-14)
 
 
-def test_names_at_line_ends_do_not_overlap(ax: Axes) -> None:
+def test_names_at_line_ends_do_not_overlap(ax):
     ax.set(xlim=(0, 1), yscale="log", ylim=(1, 1e6))
     heights = [2.0, 1e3, 1.01e3, 1.02e3, 1e5]
     plotting.label_line_ends(ax, [(1.0, y, f"line {y:g}", "#000000") for y in heights[::-1]])
@@ -173,7 +155,7 @@ def test_names_at_line_ends_do_not_overlap(ax: Axes) -> None:
 
 
 @pytest.mark.parametrize("edge", ["top", "bottom"])
-def test_arrows_stand_beside_all_curves(ax: Axes, edge: str) -> None:
+def test_arrows_stand_beside_all_curves(ax, edge):
     ax.plot([0, 1, 2], [1e2, 1e5, 1e7])
     ax.set_yscale("log")
     rows = [([0, 1], "#000000", "-"), ([], "#111111", "-"), ([2], "#222222", "--")]
@@ -182,13 +164,13 @@ def test_arrows_stand_beside_all_curves(ax: Axes, edge: str) -> None:
     assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
     assert empty == pytest.approx(high if edge == "top" else low)
     # No number is written beside the arrows, which have no values.
-    ticks = [tick for minor in (False, True) for tick in ax.get_yticks(minor=minor)]
+    ticks = [*ax.get_yticks(), *ax.get_yticks(minor=True)]
     assert not any(min(first, second) <= tick <= max(first, second) for tick in ticks)
     assert "beyond" in [text.get_text() for text in ax.texts]
     assert (r"$\uparrow$" in {line.get_marker() for line in ax.lines}) == (edge == "top")
 
 
-def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax: Axes) -> None:
+def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
     ax.set_yscale("log")
     before = ax.get_ylim()
     assert plotting.mark_off_scale(ax, [([], "#000000", "-")]) == [before[1]]
@@ -198,25 +180,16 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
-# --- style and files ------------------------------------------------------------------------------
-
-
-def test_the_style_overrides_the_users() -> None:
+def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):
     expected = dict(mpl.rcParams)
     mpl.rcParams.update({"font.family": "serif", "lines.linewidth": 9, "pdf.fonttype": 3})
-    plotting.use_style()
+    plotting.use_style()  # it overrides the user's
     assert dict(mpl.rcParams) == expected
-
-
-def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path: Path) -> None:
     for folder in (tmp_path / "one", tmp_path / "two"):
         figure = Figure(figsize=(2, 2))
         figure.subplots().set_title(r"condition number $\kappa$")
         plotting.save_figure(figure, pdf=str(folder / "figure.pdf"), png=folder / "figure.png")
-    one, two = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        for name in ("one", "two")
-    )
+    one, two = ({p.name: p.read_bytes() for p in f.iterdir()} for f in tmp_path.iterdir())
     assert one == two
     pdf, png = one.pop("figure.pdf"), one.pop("figure.png")
     assert not one
@@ -227,7 +200,7 @@ def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path: Path) -> 
     assert (width, height) == (400, 400)  # 2 inches at 200 dpi
 
 
-def test_a_figure_that_cannot_be_drawn_leaves_no_file(tmp_path: Path) -> None:
+def test_a_figure_that_cannot_be_drawn_leaves_no_file(tmp_path):
     figure = Figure()
     figure.text(0.5, 0.5, r"$\nonsense$")
     with pytest.raises(ValueError, match="nonsense"):

@@ -67,7 +67,6 @@ def test_a_curve_has_a_row_for_every_evaluated_epoch():
     ("losses", "expected"),
     [
         ([0.05, 0.01], 0),  # before any training
-        ([0.1, 0.01], 0),
         ([1.0, 0.1], 2),
         ([1.0, 0.01], 1),  # log10 falls from 0 to -2 in two epochs: -1 is half way
         ([1.0, 10.0, 0.01], 2 + 2 * 2 / 3),
@@ -89,13 +88,11 @@ def test_the_best_rate_by_final_loss():
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
     expected |= dict.fromkeys(("final_loss_mean", "final_loss_min", "final_loss_max"), 3.0)
     assert row == POINT | expected
-
-
-def test_the_best_rate_by_epochs_to_a_loss_may_end_higher():
+    # by epochs to a loss it may end higher
     row = best({(1, 0.1): [1, 0.5, 0.01], (1, 0.2): [1, 0.01, 0.09], (1, 0.4): [1, 2, 3]}, TO_LOSS)
-    assert (row["learning_rate"], row["score"]) == (0.2, pytest.approx(0.5))
-    assert (row["criterion"], row["loss_level"]) == ("epochs_to_loss", 0.1)
-    assert (row["final_loss_mean"], row["diverged_rates"]) == (0.09, 0)
+    expected = {"learning_rate": 0.2, "criterion": "epochs_to_loss", "score": pytest.approx(0.5)}
+    assert expected.items() <= row.items()
+    assert row["final_loss_mean"] == 0.09
 
 
 @pytest.mark.parametrize(
@@ -114,11 +111,8 @@ def test_the_best_rate_by_epochs_to_a_loss_may_end_higher():
     ],
 )
 def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, diverged):
-    curves = {
-        (seed, each): [40.0, final]
-        for each, losses in finals.items()
-        for seed, final in enumerate(losses, start=1)
-    }
+    losses = [(seed, each, x) for each in finals for seed, x in enumerate(finals[each], start=1)]
+    curves = {(seed, each): [40.0, final] for seed, each, final in losses}
     for rules in (FINAL, {"fig3": ("epochs_to_loss", 3.5)}):
         row = best(curves, rules)
         assert (row["learning_rate"], row["edge"], row["diverged_rates"]) == (rate, edge, diverged)
@@ -150,9 +144,6 @@ def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():
     assert select_rates(shuffled, known, rules) == rates
 
 
-# --- networks of torch's modules ------------------------------------------------------------------
-
-
 def test_the_highest_test_accuracy_may_decide_and_no_kernel_is_needed():
     final = {(1, 0.1): 0.5, (1, 0.2): 0.8, (5, 0.1): 0.9, (5, 0.2): 0.7, (1, 0.4): NAN}
     accuracies = {key: [0.1, value] for key, value in final.items()}
@@ -167,14 +158,11 @@ def test_the_highest_test_accuracy_may_decide_and_no_kernel_is_needed():
     assert (row["learning_rate"], row["score"]) == (0.1, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("model", "rules", "message"),
-    [
+def test_what_cannot_be_judged_is_named():
+    for model, rules, message in (
         ("fc", BY_ACCURACY, r"fig3/digits/fc/relu/2: no test samples"),
         ("mlp", FINAL, "training kernels lacks it"),
         ("fc", {}, "its experiment has no criterion"),
-    ],
-)
-def test_what_cannot_be_judged_is_named(model, rules, message):
-    with pytest.raises(SelectionError, match=message):
-        select_rates(training({(1, 0.1): [2.0, 1.0]}, model=model), NO_KERNELS, rules)
+    ):
+        with pytest.raises(SelectionError, match=message):
+            select_rates(training({(1, 0.1): [2.0, 1.0]}, model=model), NO_KERNELS, rules)

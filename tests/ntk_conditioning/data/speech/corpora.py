@@ -3,15 +3,17 @@
 import io
 import shutil
 import tarfile
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import soundfile
+from praatio import textgrid
 
 SAMPLE = Path(__file__).parents[4] / "resources" / "LibriSpeech"
 SUBSET = "train-clean-100"
 UTTERANCES = sorted(SAMPLE.rglob("*.flac"))
+INTERVALS = [(0.0, 0.11, ""), (0.11, 0.2225, "HH"), (0.2225, 0.4, "AH0"), (0.4, 0.5, "spn")]
 
 
 def read_waveform(path: Path = UTTERANCES[0]) -> np.ndarray:
@@ -43,14 +45,11 @@ def make_tar(tree: Path, archive: Path) -> Path:
     return archive
 
 
-def damaged(whole: bytes) -> Iterator[bytes]:
-    """Yield 200 variants: one bit flipped at the start or anywhere, or the end cut off."""
-    random = np.random.default_rng(0)
-    for variant in range(200):
-        data = bytearray(whole)
-        place = int(random.integers(42 if variant % 4 == 0 else len(data)))
-        if variant % 4 == 3:
-            del data[place:]
-        else:
-            data[place] ^= 1 << int(random.integers(8))
-        yield bytes(data)
+def textgrid_bytes(intervals=INTERVALS, *, tier="phones", form="long_textgrid") -> bytes:
+    """Return a TextGrid of a tier of words and one of phones."""
+    grid = textgrid.Textgrid()
+    grid.addTier(textgrid.IntervalTier("words", [(0, intervals[-1][1], "hu")]))
+    grid.addTier(textgrid.IntervalTier(tier, intervals, 0, intervals[-1][1]))
+    with tempfile.NamedTemporaryFile() as file:
+        grid.save(file.name, format=form, includeBlankSpaces=True)
+        return Path(file.name).read_bytes()

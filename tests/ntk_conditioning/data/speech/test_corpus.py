@@ -10,7 +10,6 @@ import yaml
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.speech.corpus import count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
-from ntk_conditioning.errors import UserError
 from tests.ntk_conditioning.data.speech import corpora
 from tests.ntk_conditioning.data.speech.corpora import SAMPLE, SUBSET, UTTERANCES, flac
 
@@ -39,14 +38,12 @@ def test_archive_and_tree_are_alike_wherever_the_tree_starts(tmp_path):
         content(archive)
 
 
-@pytest.mark.parametrize(
-    ("new", "problem"),
-    [
-        ("19/198/19_198_0000", "not called <speaker>-<chapter>-<utterance>.flac"),
-        ("19/198/18-198-0000", "is not in the folder 18/198"),
-        ("19/129766/19-198-0000", "is not in the folder 19/198"),
-    ],
-)
+MISPLACED = {"19/198/19_198_0000": "not called <speaker>-<chapter>-<utterance>.flac"}
+MISPLACED |= {"19/198/18-198-0000": "is not in the folder 18/198"}
+MISPLACED |= {"19/129766/19-198-0000": "is not in the folder 19/198"}
+
+
+@pytest.mark.parametrize(("new", "problem"), MISPLACED.items())
 def test_a_file_in_the_wrong_place_is_named(tmp_path, new, problem):
     target = corpora.make_tree(tmp_path) / "LibriSpeech" / SUBSET / f"{new}.flac"
     target.parent.mkdir(exist_ok=True)
@@ -69,18 +66,6 @@ def test_another_kind_of_file_is_named(data, problem):
     for read in (count_samples, decode):
         with pytest.raises(FormatError, match=rf"a\.flac: .*{re.escape(problem)}"):
             read(data, source="a.flac", sample_rate=RATE)
-
-
-def test_damage_is_named_or_harmless():
-    refused, expected = 0, corpora.read_waveform()
-    for data in corpora.damaged(UTTERANCES[0].read_bytes()):
-        try:
-            waveform = decode(data, source="a.flac", sample_rate=RATE)
-        except UserError as error:
-            refused += str(error).startswith("a.flac: ")
-        else:  # what says nothing of the samples, such as the largest frame's size
-            np.testing.assert_array_equal(waveform, expected)
-    assert refused > 100
 
 
 def test_the_shipped_utterances_are_whole_and_enough_for_equal_shares_of_the_demo():

