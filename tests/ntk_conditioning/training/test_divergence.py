@@ -70,7 +70,7 @@ def test_an_explosion_between_two_evaluations_is_seen_also_after_pauses(make):
     whole, parts = finish(make(**options)), make(**options)
     assert whole.diverged.tolist() == [12, -1]
     while not parts.finished:
-        parts.advance(after(1))
+        parts.advance(after(5))
         state = parts.state()
         parts = make(**options)
         parts.restore(state)
