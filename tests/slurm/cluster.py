@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 ETC = Path("/etc/slurm")
@@ -30,14 +30,8 @@ CONFIGURATION = ("slurm.conf", "slurmdbd.conf", "gres.conf")
 FOLDER = Path(f"/tmp/ntk-conditioning-slurm-{os.getuid()}")
 
 #: Debian's packages, and a program of each.
-PACKAGES = {
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "slurmdbd": "slurmdbd",
-    "slurm-client": "sbatch",
-    "munge": "munged",
-    "mariadb-server": "mariadbd",
-}
+PACKAGES = {name: name for name in ("slurmctld", "slurmd", "slurmdbd")}
+PACKAGES |= {"slurm-client": "sbatch", "munge": "munged", "mariadb-server": "mariadbd"}
 PIDS = "pids.json"
 OWNER = "owner"
 GPUS = 2
@@ -114,9 +108,8 @@ class ClusterError(Exception):
 
 def reason_not_to_run() -> str | None:
     """Return why no cluster can be started on this machine, or None."""
-    if missing := [
-        name for name, program in PACKAGES.items() if not shutil.which(program, path=PATH)
-    ]:
+    programs = PACKAGES.items()
+    if missing := [name for name, each in programs if not shutil.which(each, path=PATH)]:
         return f"not installed: {', '.join(missing)} (apt-get install them)"
     if os.geteuid() != 0:
         return "only root may start Slurm's daemons and make device nodes"
@@ -140,8 +133,6 @@ def linked_cluster(path: Path) -> Cluster | None:
 
 
 class Cluster:
-    """The daemons of one cluster, in ``folder``."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self.environment = {name: os.environ[name] for name in os.environ if name != "SLURM_CONF"}
@@ -149,11 +140,7 @@ class Cluster:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start everything and wait until the node takes jobs.
-
-        Raises:
-            ClusterError: if this machine cannot run one, or a daemon does not come up.
-        """
+        """Start everything and wait until the node takes jobs, or raise `ClusterError`."""
         if reason := reason_not_to_run():
             raise ClusterError(reason)
         for leftover in filter(None, [linked_cluster(ETC / name) for name in CONFIGURATION]):
@@ -190,16 +177,10 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_daemon(self, name: str) -> None:
-        """Start one of the daemons; its output goes into the folder."""
-        with (self.folder / f"{name}.out").open("ab") as output:
-            self._children[name] = process = subprocess.Popen(
-                self._daemons[name],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command, options = self._daemons[name], {"env": self.environment, "start_new_session": True}
+        with (self.folder / f"{name}.out").open("ab") as out:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
+            self._children[name] = process = subprocess.Popen(command, **options, **streams)
         self._pids = self._pids | {name: process.pid}
 
     def stop_daemon(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -214,7 +195,6 @@ class Cluster:
             time.sleep(0.1)
 
     def daemon_runs(self, name: str) -> bool:
-        """Return whether one of the daemons runs."""
         if name in self._children:
             return self._children[name].poll() is None
         pid = self._pids.get(name)  # started by another call of this program
@@ -231,12 +211,10 @@ class Cluster:
         return not any(self.daemon_runs(name) for name in self._pids)
 
     def is_ready(self) -> bool:
-        """Return whether the node takes jobs."""
         state = self.command("sinfo", "-h", "-p", "cpu", "-o", "%T", check=False)
         return state.strip() in ("idle", "mixed", "allocated")
 
     def command(self, *words: object, check: bool = True) -> str:
-        """Return the output of one of Slurm's commands."""
         done = self._run(words)
         if check and done.returncode:
             raise ClusterError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
@@ -257,7 +235,6 @@ class Cluster:
 
     @contextmanager
     def running(self) -> Iterator[Cluster]:
-        """Start the cluster for a ``with`` block, and not for longer than this process lives."""
         self.start()
         try:
             (self.folder / OWNER).write_text(str(os.getpid()))
@@ -304,15 +281,10 @@ class Cluster:
         key.chmod(0o400)
         self.folder.chmod(0o755)
         ports = ("controller_port", "node_port", "database_daemon_port")
-        values = {
-            **dict(zip(ports, _free_ports(len(ports)), strict=True)),
-            "folder": self.folder,
-            "host": socket.gethostname().split(".")[0],
-            "cpus": os.cpu_count(),
-            "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
-            "gpus": GPUS,
-            "last_gpu": GPUS - 1,
-        }
+        values = dict(zip(ports, _free_ports(len(ports)), strict=True))
+        values |= {"folder": self.folder, "host": socket.gethostname().split(".")[0]}
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+        values |= {"cpus": os.cpu_count(), "memory": memory, "gpus": GPUS, "last_gpu": GPUS - 1}
         for number in range(GPUS):  # the numbers are those of /dev/null
             os.mknod(self.folder / f"gpu{number}", 0o20666, os.makedev(1, 3))
         texts = dict(zip(CONFIGURATION, (SLURM_CONF, SLURMDBD_CONF, GRES_CONF), strict=True))
@@ -353,13 +325,11 @@ class Cluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

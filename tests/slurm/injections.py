@@ -48,7 +48,7 @@ def node_processes() -> list[int]:
             name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
             parents[int(folder.name)] = int(rest.split()[1])
             names[int(folder.name)] = name
-    found = {pid for pid, name in names.items() if name.startswith("slurmstepd")}
-    while below := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= below
-    return sorted(found)
+    pids = {pid for pid, name in names.items() if name.startswith("slurmstepd")}
+    while below := {pid for pid, parent in parents.items() if parent in pids} - pids:
+        pids |= below
+    return sorted(pids)

@@ -38,12 +38,14 @@ class Site(Clone):
             self.edit("profiles/slurm/config.yaml", old, new)
 
     def submit(self, *arguments: str) -> Submission:
-        """Start Snakemake with the Slurm profile."""
         return Submission(self, arguments)
 
     def jobs_of(self, submission: Submission) -> dict[str, str]:
-        """Return the states of a submission's jobs by number."""
         return self.cluster.states(submission.run_id())
+
+
+def bytes_of(clone: Clone, pattern: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in clone.files(pattern)}
 
 
 class Submission:
@@ -53,30 +55,27 @@ class Submission:
         self.site = site
         number = len(list(site.folder.glob("submission-*.log")))
         self.log = site.folder / f"submission-{number}.log"
-        with self.log.open("wb") as stream:
+        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
+        with self.log.open("wb") as log:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments],
+                command,
                 cwd=site.folder,
                 env=site.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
+                **streams,
                 start_new_session=True,
                 # a shell lets what it starts in the background ignore Ctrl-C
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def text(self) -> str:
-        """Return what it has said so far."""
         return self.log.read_text(errors="replace")
 
     def run_id(self) -> str:
-        """Return the name of its jobs."""
         self.wait_until(lambda: "SLURM run ID: " in self.text(), "it submits")
         return re.findall(r"SLURM run ID: (\S+)", self.text())[0]
 
     def finished_jobs(self) -> int:
-        """Return how many jobs it has seen finish."""
         return len(re.findall(r"^Finished jobid: ", self.text(), re.MULTILINE))
 
     def finished_outputs(self) -> list[Path]:
@@ -88,7 +87,6 @@ class Submission:
         return sorted(self.site.folder / name for name in names)
 
     def wait(self, *, seconds: float = 1500) -> int:
-        """Return the exit status, after the end."""
         try:
             return self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -96,7 +94,6 @@ class Submission:
             pytest.fail(f"no end after {seconds} s\n{self.text()[-9000:]}")
 
     def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float = 600) -> None:
-        """Wait for a condition, as long as Snakemake runs."""
         end = time.monotonic() + seconds
         while not condition():
             ended = self.process.poll() is not None
@@ -107,11 +104,9 @@ class Submission:
             time.sleep(0.5)
 
     def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGINT)  # Ctrl-C
 
     def kill(self) -> None:
-        """End it without a chance to do anything."""
         with suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()

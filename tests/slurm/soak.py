@@ -1,10 +1,8 @@
 """Disturb runs on a real Slurm until every kind of failure has happened often; `make slurm-soak`.
 
-A run is nine networks to train and rows of cells to compute. While it runs, jobs are cancelled,
-reach their time limit, are preempted or lose their node; trainings begin with too little memory;
-everything is cancelled and Snakemake killed, or stopped with Ctrl-C, and called again. Every run
-must end by itself with the bytes of one that was left in peace. What happened goes into
-benchmarks/results/slurm_soak.json.
+Jobs are cancelled, reach their time limit, are preempted, lose their node or begin with too little
+memory; everything is cancelled and Snakemake killed, or stopped with Ctrl-C, and called again.
+Every run must end by itself with the bytes of one that was left in peace.
 """
 
 import argparse
@@ -21,7 +19,7 @@ from pathlib import Path
 from tests.clone import ROOT, Clone
 from tests.slurm import injections
 from tests.slurm.cluster import Cluster
-from tests.slurm.site import Site, Submission
+from tests.slurm.site import Site, Submission, bytes_of
 
 RESULT = ROOT / "benchmarks/results/slurm_soak.json"
 
@@ -46,27 +44,26 @@ OVERLAY = {
         "gradient_descent": {"depths": [1], "width": 64, "seeds": [1], "epochs": 5},
     },
 }
-TABLES = ("spectra", "conditioning", "angles", "training", "learning_rates")
-TARGETS = [f"results/soak/tables/{table}.parquet" for table in TABLES]
+TABLES = "results/soak/tables/*"
+NAMES = ("spectra", "conditioning", "angles", "training", "learning_rates")
+TARGETS = [f"results/soak/tables/{name}.parquet" for name in NAMES]
 OPTIONS = ("--configfile", "soak.json")
+#: Too little memory for the first try of every training.
 LITTLE = "train_network:mem_mb=400 * attempt ** 2"
 
 
 @dataclass
 class Record:
-    """What has happened so far."""
-
     wanted: int
     runs: int = 0
     wrong: int = 0
     failed: int = 0
     jobs: int = 0
-    seconds: float = 0.0
+    minutes: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
 
     def missing(self) -> list[str]:
-        """Return the kinds that have not happened often enough."""
         return [kind for kind in KINDS if self.injected[kind] < self.wanted]
 
 
@@ -77,32 +74,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--go-on", action="store_true", help="count what is recorded already")
     args = parser.parse_args(argv)
     record = recorded(args.times) if args.go_on else Record(args.times)
-    start = time.monotonic() - record.seconds
+    start = time.monotonic() - 60 * record.minutes
     with tempfile.TemporaryDirectory(prefix="ntk-soak-") as folder:
-        expected = undisturbed(Path(folder) / "local")
+        expected = bytes_of(undisturbed(Path(folder) / "local"), TABLES)
         with Cluster(Path(folder) / "ntk-slurm").running() as cluster:
             while record.missing() and time.monotonic() - start < 60 * args.minutes:
                 site = Site(Path(folder) / f"run-{record.runs}", cluster)
                 (site.folder / "soak.json").write_text(json.dumps(OVERLAY))
                 one_run(site, record)
-                record.wrong += bytes_of(site) != expected
+                record.wrong += bytes_of(site, TABLES) != expected
                 record.runs += 1
-                record.seconds = time.monotonic() - start
+                record.minutes = round((time.monotonic() - start) / 60, 1)
                 save(record)
     return 1 if record.wrong or record.failed or record.missing() else 0
 
 
-def undisturbed(folder: Path) -> dict[str, bytes]:
-    """Return the tables of a run on this machine."""
+def undisturbed(folder: Path) -> Clone:
+    """Return a clone with a run on this machine."""
     clone = Clone(folder)
     (folder / "soak.json").write_text(json.dumps(OVERLAY))
     clone.run(*TARGETS, *OPTIONS, "--cores", "2")
-    return bytes_of(clone)
-
-
-def bytes_of(clone: Clone) -> dict[str, bytes]:
-    """Return the content of a run's tables by name."""
-    return {path.name: path.read_bytes() for path in clone.files("results/soak/tables/*")}
+    return clone
 
 
 def one_run(site: Site, record: Record) -> None:
@@ -140,7 +132,6 @@ def one_run(site: Site, record: Record) -> None:
 
 
 def submit(site: Site, record: Record) -> Submission:
-    """Call Snakemake, with too little memory for the first try of every training."""
     little = ["--set-resources", LITTLE] if "memory" in record.missing() else []
     return site.submit(*TARGETS, *OPTIONS, *little)
 
@@ -169,22 +160,17 @@ def count_states(site: Site, submission: Submission, record: Record) -> None:
 def recorded(wanted: int) -> Record:
     """Return what an earlier soak has recorded."""
     values = json.loads(RESULT.read_text(encoding="utf-8"))
-    seconds = 60 * values.pop("minutes")
-    counts = {name: Counter(values.pop(name)) for name in ("injected", "states")}
-    return Record(wanted, seconds=seconds, **counts, **values)
+    counts = {name: Counter(values[name]) for name in ("injected", "states")}
+    return Record(wanted, **values | counts)
 
 
 def save(record: Record) -> None:
-    """Write the record."""
-    values = {name: getattr(record, name) for name in ("runs", "wrong", "failed", "jobs")}
-    values |= {"minutes": round(record.seconds / 60, 1)}
-    values |= {"injected": dict(record.injected), "states": dict(record.states)}
+    values = {name: value for name, value in vars(record).items() if name != "wanted"}
     RESULT.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     say(record, "run ended", f"{record.wrong} wrong, {record.failed} failed")
 
 
 def say(record: Record, what: str, more: str) -> None:
-    """Tell what happens, with the time."""
     print(time.strftime("%H:%M:%S"), f"run {record.runs}:", what, more, flush=True)
 
 

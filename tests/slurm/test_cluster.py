@@ -2,8 +2,8 @@
 
 import json
 import os
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,17 @@ from tests.slurm.cluster import Cluster, linked_cluster
 @pytest.fixture
 def link(tmp_path: Path) -> Path:
     """/etc/slurm/slurm.conf as a cluster of the tests leaves it."""
-    folder = tmp_path / "ntk-slurm-x"
-    folder.mkdir()
-    (folder / "slurm.conf").touch()
-    link = tmp_path / "slurm.conf"
-    link.symlink_to(folder / "slurm.conf")
+    target, link = tmp_path / "ntk-slurm-x/slurm.conf", tmp_path / "slurm.conf"
+    target.parent.mkdir()
+    target.touch()
+    link.symlink_to(target)
     return link
 
 
 def ended() -> int:
     """Return the number of a process that is no more."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
 
 
 def start(link: Path, pids: dict[str, int]) -> Cluster:
@@ -40,10 +38,9 @@ def start(link: Path, pids: dict[str, int]) -> Cluster:
 
 def test_another_slurm_is_not_ours(tmp_path: Path, link: Path):
     assert linked_cluster(link) is None  # a folder without what a start leaves there
-    file = tmp_path / "file.conf"
+    file, away = tmp_path / "file.conf", tmp_path / "away.conf"
     file.touch()
     assert linked_cluster(file) is None
-    away = tmp_path / "away.conf"
     away.symlink_to(tmp_path / "share" / "slurm.conf")  # of a site, not mounted at the moment
     assert linked_cluster(away) is None
 
@@ -63,12 +60,8 @@ def test_a_cluster_lives_as_long_as_its_tests(link: Path):
     assert cluster.is_abandoned()
 
 
-def test_a_link_to_a_removed_folder_is_cleared_by_the_next_cluster(
-    tmp_path: Path, link: Path, monkeypatch: pytest.MonkeyPatch
-):
-    folder = Path(os.readlink(link)).parent
-    (folder / "slurm.conf").unlink()
-    folder.rmdir()
+def test_a_link_to_a_removed_folder_is_cleared_by_the_next_cluster(tmp_path, link, monkeypatch):
+    shutil.rmtree(Path(os.readlink(link)).parent)
     monkeypatch.setattr(module, "ETC", tmp_path)
     cluster = linked_cluster(link)
     assert cluster is not None

@@ -3,17 +3,16 @@
 import json
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.clone import Clone
+from tests.clone import ROOT, Clone
 from tests.slurm import injections
 from tests.slurm.cluster import Cluster
-from tests.slurm.site import Site, Submission
+from tests.slurm.site import Site, Submission, bytes_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,11 +26,6 @@ TRAINING = "results/long/training/fig3/digits/mlp/relu/depth-1.parquet"
 TRAINING_LOG = "logs/long/train_network/fig3/digits/mlp/relu/depth-1.log"
 
 
-def bytes_of(clone: Clone, pattern: str) -> dict[str, bytes]:
-    """Return the content of files by name."""
-    return {path.name: path.read_bytes() for path in clone.files(pattern)}
-
-
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A clone in which both runs have been done on this machine, without Slurm."""
@@ -43,12 +37,10 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 
 def jobs(site: Site, state: str) -> list[str]:
-    """Return the raw numbers of the jobs in a state."""
     return [job["JobID"] for job in site.cluster.queue(f"--states={state}")]
 
 
 def written(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    """Return which files have these names and when they were written."""
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
 
 
@@ -69,9 +61,8 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
 
     # The same command again, and now everything happens to it.
     again = site.submit("all", *CI)
-    happened = disturb(site, again)
+    disturb(site, again)
     assert again.wait() == 0, again.text()[-9000:]
-    assert happened == {"cancel": 2, "end_time": 2, "preempt": 1, "restart_node": 1}
     for pattern in ("results/ci/tables/*", "results/ci/figures/**/*.png"):
         assert bytes_of(site, pattern) == bytes_of(local, pattern)
     # what was done before the interruption was not done again, and nothing is left to do
@@ -88,9 +79,8 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
     assert (with_gpu, without) == ({True}, {False})
 
 
-def disturb(site: Site, submission: Submission) -> Counter[str]:
-    """Do to running jobs what happens on a cluster; return how often each was done."""
-    happened: Counter[str] = Counter()
+def disturb(site: Site, submission: Submission) -> None:
+    """Do to running jobs what happens on a cluster."""
     hit: set[str] = set()
     for kind in ("cancel", "end_time", "restart_node", "preempt", "end_time", "cancel"):
         enough = submission.finished_jobs() + 3
@@ -104,12 +94,8 @@ def disturb(site: Site, submission: Submission) -> Counter[str]:
         else:
             getattr(injections, kind)(site.cluster, job)
         if kind == "preempt":
-            submission.wait_until(
-                lambda job=job: job in jobs(site, "PENDING"), "Slurm requeued the job"
-            )
+            submission.wait_until(lambda job=job: job in jobs(site, "PENDING"), "it was requeued")
         injections.hurry(site.cluster)
-        happened[kind] += 1
-    return happened
 
 
 def requeued(site: Site) -> bool:
@@ -168,9 +154,8 @@ def test_a_job_that_is_given_no_gpu_says_so_at_once(site: Site):
     site.edit("profiles/slurm/config.yaml", "device: auto", "device: cuda")
     submission = site.submit(TRAINING, "--configfile", "long.json", "--retries", "0")
     assert submission.wait() != 0
-    lines = re.findall(r"train_network: error: (.*)", submission.text())
-    assert lines
-    assert lines[0].startswith("--device cuda: torch sees no GPU here (torch is a CPU build)")
+    error = "train_network: error: --device cuda: torch sees no GPU here (torch is a CPU build)"
+    assert error in submission.text()
     assert not (site.folder / TRAINING).exists()
 
 
@@ -194,6 +179,5 @@ def test_the_papers_dag_is_planned_in_seconds(site: Site):
 
 
 def test_the_profile_is_not_of_one_site():
-    text = (Path(__file__).parents[2] / "profiles/slurm/config.yaml").read_text()
-    values = re.findall(r"^\s+slurm_(?:account|partition):.*$", text, re.MULTILINE)
-    assert values == []
+    text = (ROOT / "profiles/slurm/config.yaml").read_text()
+    assert not re.search(r"^\s+slurm_(?:account|partition):", text, re.MULTILINE)

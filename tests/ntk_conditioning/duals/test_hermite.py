@@ -18,7 +18,6 @@ K = np.arange(65)
 
 
 def cosine_after(layer, rho):
-    """Return the cosine after a layer."""
     return 1 - pair_cosine_distances(layer, np.array(1 - rho))[0].item()
 
 
@@ -70,9 +69,8 @@ def test_the_series_is_the_dual(name):
     sigma = activations.get(name)
     series, layer = expansion(sigma), dual(sigma, np.ones(1))
     for rho in (-0.5, 0.0, 0.3, 0.5):
-        assert series.dual(rho) / series.square == pytest.approx(
-            cosine_after(layer, rho), abs=1e-13
-        )
+        expected = pytest.approx(cosine_after(layer, rho), abs=1e-13)
+        assert series.dual(rho) / series.square == expected
 
 
 def test_affinity_is_measured_without_cancellation():
@@ -82,17 +80,11 @@ def test_affinity_is_measured_without_cancellation():
     assert series.non_affinity == pytest.approx(1e-13, rel=1e-8)
 
 
-# --- fixed points ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["gelu", "normalized_relu", "tanh", "sigmoid"])
 def test_deep_networks_tend_to_the_fixed_point_at_its_slope(name):
     """Cosines of inputs at 60 degrees; the first ones are those of `infinite`."""
-    point, layer, cosines = (
-        fixed_point(activations.get(name)),
-        dual(activations.get(name), np.ones(1)),
-        [0.5],
-    )
+    sigma, cosines = activations.get(name), [0.5]
+    point, layer = fixed_point(sigma), dual(sigma, np.ones(1))
     for _ in range(400):
         cosines.append(cosine_after(layer, cosines[-1]))
     x = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
@@ -103,16 +95,10 @@ def test_deep_networks_tend_to_the_fixed_point_at_its_slope(name):
     assert gaps[last] / gaps[last - 1] == pytest.approx(point.slope, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "rho"),
-    [("relu", 1), ("leaky_relu-0.2", 1), ("softplus", 1), ("linear", 0), ("normrelu", 0)],
-)
-def test_certain_fixed_points_are_exact(name, rho):
-    point = fixed_point(activations.get(name))
-    assert (point.rho, point.error) == (rho, 0)
-
-
-# --- the length map -------------------------------------------------------------------------------
+def test_certain_fixed_points_are_exact():
+    names = ("linear", "normrelu", "relu", "leaky_relu-0.2", "softplus")
+    points = [fixed_point(activations.get(name)) for name in names]
+    assert [(point.rho, point.error) for point in points] == [(0, 0)] * 2 + [(1, 0)] * 3
 
 
 @pytest.mark.parametrize("kink", [-1.5975, 0.3])

@@ -16,12 +16,6 @@ from ntk_conditioning.networks.gradient_tiles import Panels, full_precision, pan
 from ntk_conditioning.networks.mlp import GradientFactors
 
 
-def spans(panels: Panels, i: int, j: int) -> tuple[slice, slice]:
-    """Hold two panels no longer than this call, as the class asks for."""
-    here, there = panels[i], panels[j]
-    return here.span, there.span
-
-
 @pytest.mark.parametrize("number", range(1, 8))
 def test_panels_are_paired_once_and_no_three_are_alive(number):
     computed, alive = [], weakref.WeakSet()
@@ -37,19 +31,16 @@ def test_panels_are_paired_once_and_no_three_are_alive(number):
     panels = Panels(n, 3, compute)
     assert [k for span in panels.spans for k in range(n)[span]] == list(range(n))
     for i, j in panels.pairs():
-        assert spans(panels, i, j) == (panels.spans[i], panels.spans[j])
+        here, there = panels[i], panels[j]
+        assert (here.span, there.span) == (panels.spans[i], panels.spans[j])
+        del here, there  # a caller must not hold two panels for longer
         pairs.append((i, j))
     assert sorted(pairs) == [(i, j) for i in range(number) for j in range(i, number)]
     # Every pair needs one new panel at most, and a pair of one panel none but the first.
     assert len(computed) <= 1 + math.comb(number, 2)
 
 
-@given(
-    n=st.integers(1, 10**6),
-    row_bytes=st.integers(0, 10**5),
-    memory=st.integers(0, 10**9),
-    least=st.integers(1, 5000),
-)
+@given(*(st.integers(*ends) for ends in ((1, 10**6), (0, 10**5), (0, 10**9), (1, 5000))))
 def test_two_panels_fit_into_the_memory_unless_the_least_forbids(n, row_bytes, memory, least):
     rows = panel_rows(n, row_bytes=row_bytes, memory=memory, least=least)
     assert rows >= min(n, least)
@@ -66,27 +57,23 @@ def pairs_of(tile: tuple[slice, slice]) -> set[tuple[int, int]]:
     return set(itertools.product(*(range(part.start, part.stop) for part in tile)))
 
 
-@given(
-    rows=st.tuples(st.integers(0, 9), st.integers(1, 25)),
-    columns=st.tuples(st.integers(0, 9), st.integers(1, 25)),
-    shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),
-    upper=st.booleans(),
-)
-def test_tiles_cover_all_pairs_once_or_the_triangle_with_squares_on_the_diagonal(
-    rows, columns, shape, upper
-):
-    r, c = (slice(start, start + count) for start, count in (rows, rows if upper else columns))
-    shape = (min(shape), max(shape)) if upper else shape
-    found = [*tiles(r, c, shape, upper=upper)]
-    for part in found:
+SPANS = st.builds(lambda a, n: slice(a, a + n), st.integers(0, 9), st.integers(1, 25))
+SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 40))
+
+
+@given(SPANS, SPANS, SHAPES, st.booleans())
+def test_tiles_cover_pairs_once_or_the_triangle_with_squares_on_the_diagonal(r, c, shape, upper):
+    c, shape = (r, sorted(shape)) if upper else (c, shape)
+    parts = [*tiles(r, c, tuple(shape), upper=upper)]
+    for part in parts:
         assert all(0 < b.stop - b.start <= most for b, most in zip(part, shape, strict=True))
         if upper:  # a square first, or wholly above the diagonal
             assert part[1].start >= (part[0].stop if part[1].start > part[0].start else 0)
             assert part[1].stop >= part[0].stop
-    covered = [pairs_of(part) for part in found]
+    covered = [pairs_of(part) for part in parts]
     assert sum(map(len, covered)) == len(set().union(*covered))
     expected = {(i, j) for i, j in pairs_of((r, c)) if i <= j or not upper}
-    squares = (pairs_of((p[0], p[0])) for p in found if upper and p[0].start == p[1].start)
+    squares = (pairs_of((p[0], p[0])) for p in parts if upper and p[0].start == p[1].start)
     assert set().union(*covered) == expected.union(*squares)
 
 

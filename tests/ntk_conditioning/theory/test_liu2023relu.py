@@ -1,5 +1,6 @@
 """The theorems' functions against their printed forms in high precision, and their limits."""
 
+import itertools
 import math
 
 import mpmath
@@ -38,9 +39,7 @@ def test_angles_are_those_of_theorem_4_4(theta, depth):
 def test_iterates_of_g_compose_and_decrease_to_zero():
     """Proposition A.1, part 3; with Corollary 4.3 summed, g^l(z) tends to 3π/l."""
     z = np.array([0.01, 1.0, 3.1])
-    iterates = [z]
-    for _ in range(199):
-        iterates.append(theory.g(iterates[-1]))
+    iterates = [*itertools.accumulate([z] * 200, lambda angles, _: theory.g(angles))]
     assert (np.diff(iterates, axis=0) < 0).all()
     np.testing.assert_allclose(theory.embedding_angle(z, 199), iterates[-1], rtol=1e-13)
     assert theory.embedding_angle(3.1, 20_000) * 20_000 == pytest.approx(3 * math.pi, rel=1e-2)
@@ -65,7 +64,7 @@ def test_loss_bound_is_equation_13():
     assert theory.loss_bound(math.inf, 100, 3.0) == 3
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_proposition_2_2_bounds_hold(seed):
     rng = np.random.default_rng(seed)
     b = rng.standard_normal((6, 9)) * rng.uniform(0.5, 2, 6)[:, None]
@@ -88,8 +87,3 @@ def test_angles_outside_0_to_pi_are_refused(angle):
     for call in (theory.g, lambda z: theory.gradient_angle(z, 2)):
         with pytest.raises(theory.DomainError, match=r"lies in \[0, π\]"):
             call([0.5, angle])
-
-
-def test_scalars_give_scalars_and_arrays_keep_their_shape():
-    assert np.shape(theory.g(0.5)) == np.shape(theory.gradient_angle(0.5, 3)) == ()
-    assert theory.gradient_angle(np.ones((2, 3)), 3).shape == (2, 3)

@@ -4,9 +4,7 @@ Without these rules the losses of `mlp` at the rate 1.0 are 0.886, 114, 2942, 2.
 on 0.2037, the loss of zero outputs.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,66 +24,40 @@ from tests.trainings import after, assert_same, finish
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 DEAD, HEALTHY = 1.0, 0.1
+DIGITS = load_digits()
+X = torch.from_numpy(DIGITS.data[:200] / 16).float()
+Y = torch.from_numpy(DIGITS.target[:200])
 
 
-def digits() -> Part:
-    data = load_digits()
-    x = torch.from_numpy(data.data[:200] / 16).float()
-    return Part(x, torch.from_numpy(data.target[:200]))
+def mlp(rates, *, depth=3, width=32, seed=1, x=X, y=Y, together=False, **course) -> Ensemble:
+    network = Architecture(depth, width, activations.get("relu"))
+    loss = make_loss("square", outputs="scalar", classes=10, dtype=x.dtype)
+    members, course = [Member(seed, rate) for rate in rates], Course(**{"epochs": 12} | course)
+    return Ensemble(network, loss, members, {seed: Part(x, y)}, course=course, together=together)
 
 
-def mlp(
-    rates: Sequence[float],
-    *,
-    depth: int = 3,
-    width: int = 32,
-    seed: int = 1,
-    train: Part | None = None,
-    together: bool = False,
-    **course: Any,
-) -> Ensemble:
-    train = train or digits()
-    return Ensemble(
-        Architecture(depth, width, activations.get("relu")),
-        make_loss("square", outputs="scalar", classes=10, dtype=train.x.dtype),
-        [Member(seed, rate) for rate in rates],
-        {seed: train},
-        course=Course(**{"epochs": 12} | course),
-        together=together,
-    )
-
-
-def modules(
-    rates: Sequence[float], name: str = "fc", *, depth: int = 3, width: int = 32, **descent: Any
-) -> ModuleEnsemble:
-    part, relu = digits(), activations.get("relu")
+def modules(rates, name="fc", *, depth=3, width=32, **descent) -> ModuleEnsemble:
+    size = {"d": 64, "image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
+    kind = {"activation": activations.get("relu"), "dtype": torch.float32}
     loss = make_loss("cross_entropy", outputs="classes", classes=10, dtype=torch.float32)
-    size: dict[str, Any] = {"d": 64, "image": (8, 8, 1), "depth": depth, "width": width}
-    size |= {"activation": relu, "outputs": loss.outputs, "dtype": torch.float32}
-    return ModuleEnsemble(
-        partial(make_network, name, **size),
-        loss,
-        [Member(1, rate) for rate in rates],
-        {1: Part(part.x.reshape(-1, 1, 8, 8), part.y)},
-        descent=Descent(**{"epochs": 12} | descent),
-    )
-
-
-# --- growth ---------------------------------------------------------------------------------------
+    members, train = [Member(1, rate) for rate in rates], {1: Part(X.reshape(-1, 1, 8, 8), Y)}
+    network, descent = partial(make_network, name, **size, **kind), {"epochs": 12} | descent
+    return ModuleEnsemble(network, loss, members, train, descent=Descent(**descent))
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_network_that_explodes_and_then_dies_has_diverged(together):
+def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(together):
     """Its last loss is finite, and lower than the first."""
     ensemble = finish(mlp([DEAD, HEALTHY], together=together))
     assert ensemble.diverged.tolist() == [2, -1]
     known = np.isfinite(ensemble.metrics["train_loss"]).T.tolist()
     assert known == [[True] * 2 + [False] * 11, [True] * 13]
-    np.testing.assert_allclose(
-        ensemble.metrics["train_loss"][:, 1],
-        finish(mlp([HEALTHY])).metrics["train_loss"][:, 0],
-        rtol=1e-4 if together else 0,
-    )
+    losses = finish(mlp([HEALTHY])).metrics["train_loss"][:, 0]
+    rtol = 1e-4 if together else 0
+    np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 1], losses, rtol)
+    # It rises to 5 times the initial one and ends below a quarter of that, which is legal.
+    assert 4 < losses.max() / losses[0] < 6
+    assert losses[-1] < losses[0] / 4
 
 
 def test_an_explosion_in_the_last_step_is_seen():
@@ -98,24 +70,17 @@ def test_an_explosion_between_two_evaluations_is_seen_also_after_pauses(make):
     whole, parts = finish(make(**options)), make(**options)
     assert whole.diverged.tolist() == [12, -1]
     while not parts.finished:
-        parts.advance(after(1))
+        parts.advance(after(5))
         state = parts.state()
         parts = make(**options)
         parts.restore(state)
     assert_same(whole.state(), parts.state())
 
 
-def test_a_loss_may_rise_for_a_while():
-    """It rises to 5 times the initial one and ends below a quarter of that."""
-    losses = finish(mlp([HEALTHY])).metrics["train_loss"][:, 0]
-    assert 4 < losses.max() / losses[0] < 6
-    assert losses[-1] < losses[0] / 4
-
-
 def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
-    train = Part(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
-    ensemble = mlp([2.5], depth=0, train=train, epochs=40)
+    x, y = torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9])
+    ensemble = mlp([2.5], depth=0, x=x, y=y, epochs=40)
     ensemble.restore(ensemble.state() | {"weights_0": np.array([[[1.0001]]])})
     finish(ensemble)
     grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
@@ -134,15 +99,10 @@ def test_running_statistics_that_lag_are_no_divergence():
     assert ensemble.diverged.tolist() == [-1]
 
 
-# --- death ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("together", [False, True])
 def test_a_network_that_dies_at_once_has_diverged_without_growth(together):
     """The loss falls from 53.5 to 0.2037 in the first step and stays there."""
-    options = {"depth": 2, "width": 8, "seed": 8, "together": together}
-    ensemble = mlp([0.3, 0.001], **options)
-    finish(ensemble)
+    ensemble = finish(mlp([0.3, 0.001], depth=2, width=8, seed=8, together=together))
     assert ensemble.diverged.tolist() == [1, -1]
     assert ensemble.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
 

@@ -15,21 +15,14 @@ def make(name="cross_entropy", outputs="classes", *, classes=4, dtype=torch.floa
     return make_loss(name, outputs=outputs, classes=classes, dtype=dtype)
 
 
-def sample(loss: Loss, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return outputs (n, c) and labels (n,)."""
-    rng = np.random.default_rng(0)
-    f = torch.from_numpy(2 * rng.standard_normal((n, loss.outputs)))
-    return f, torch.from_numpy(rng.integers(0, len(loss.codes), n))
-
-
 @pytest.mark.parametrize(
     ("name", "outputs"), [("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")]
 )
 def test_values_and_gradients_are_those_of_torch(name, outputs):
     """Within 1e-14: some roundings of numbers that are not above 10."""
-    loss = make(name, outputs)
-    f, labels = sample(loss, 20)
-    f.requires_grad_()
+    loss, rng = make(name, outputs), np.random.default_rng(0)
+    f = torch.from_numpy(2 * rng.standard_normal((20, loss.outputs))).requires_grad_()
+    labels = torch.from_numpy(rng.integers(0, 4, 20))
     if name == "cross_entropy":
         expected = functional.cross_entropy(f, labels, reduction="none")
     else:
@@ -52,8 +45,8 @@ def test_outputs_far_apart_keep_the_cross_entropy_finite():
 
 
 def test_the_largest_output_or_the_closest_target_is_predicted():
+    f = torch.from_numpy(np.random.default_rng(0).standard_normal((50, 4)))
     for name in ("cross_entropy", "square"):
-        f, _ = sample(make(name), 50)
         assert make(name).predictions(f).tolist() == f.argmax(1).tolist()
     scalar = torch.tensor([-9.0, -0.76, -0.74, 0.24, 0.26, 0.9, 40.0]).double()[:, None]
     assert make("square", "scalar", classes=5).predictions(scalar).tolist() == [0, 0, 1, 2, 3, 4, 4]

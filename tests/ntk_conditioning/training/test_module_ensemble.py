@@ -16,55 +16,38 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.module_ensemble import (
-    PADDING,
-    ModuleEnsemble,
-    crop_flip,
-    draw_moves,
-)
+from ntk_conditioning.training.module_ensemble import PADDING as P
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble, crop_flip, draw_moves
 from ntk_conditioning.training.trainer import Member, Part
 from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-IMAGE = (6, 5, 2)
+IMAGE, CROSS_ENTROPY = (6, 5, 2), ("cross_entropy", "classes")
 MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
-FULL: dict[str, Any] = {
-    "momentum": 0.9,
-    "weight_decay": 1e-3,
-    "decay_at": (1, 2),
-    "decay_factor": 0.5,
-    "augmentation": "crop_flip",
-}
+SGD: dict[str, Any] = {"momentum": 0.9, "weight_decay": 1e-2}
 
 
-def part(seed: int, n: int, dtype: torch.dtype = torch.float64) -> Part:
+def part(seed, n, dtype=torch.float64) -> Part:
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
     return Part(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
-def networks(name: str, **options: Any) -> Any:
+def networks(name: str, *, outputs=3, dtype=torch.float64) -> Any:
     """Return a function that makes a network of a generator, as `make_network`."""
-    depth = 8 if name.startswith("resnet") else 2
-    size: dict[str, Any] = {"d": 60, "image": IMAGE, "depth": depth, "width": 4, "outputs": 3}
-    kind = {"activation": activations.get("selu"), "dtype": torch.float64}
-    return partial(make_network, name, **size | kind | options)
+    size = {"d": 60, "image": IMAGE, "depth": 8 if name.startswith("resnet") else 2, "width": 4}
+    selu = activations.get("selu")
+    return partial(make_network, name, **size, activation=selu, outputs=outputs, dtype=dtype)
 
 
 def make(
-    name: str = "fc_batch_norm",
-    members: Any = MEMBERS,
-    *,
-    width: int = 4,
-    dtype: torch.dtype = torch.float64,
-    loss: tuple[Any, Any] = ("cross_entropy", "classes"),
-    **descent: Any,
+    name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **descent
 ) -> ModuleEnsemble:
     criterion = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
     seeds = {member.seed for member in members}
     return ModuleEnsemble(
-        networks(name, width=width, outputs=criterion.outputs, dtype=dtype),
+        networks(name, outputs=criterion.outputs, dtype=dtype),
         criterion,
         members,
         {seed: part(seed, 11, dtype=dtype) for seed in seeds},
@@ -73,24 +56,20 @@ def make(
     )
 
 
-# --- descent --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", [("cross_entropy", "classes"), ("square", "scalar")])
+@pytest.mark.parametrize("loss", [CROSS_ENTROPY, ("square", "scalar")])
 def test_training_is_that_of_a_loop_as_one_writes_it(loss):
     """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
-    descent = {"momentum": 0.9, "weight_decay": 1e-2, "decay_at": (1, 3), "decay_factor": 0.3}
-    ensemble = make("fc_layer_norm", [Member(5, 0.1)], epochs=4, loss=loss, **descent)
-    data = part(5, 11)
-    outputs = 1 if loss[1] == "scalar" else 3
+    decay = {"decay_at": (1, 3), "decay_factor": 0.3}
+    ensemble = make("fc_layer_norm", [Member(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
+    data, outputs = part(5, 11), 3 if loss == CROSS_ENTROPY else 1
     network = networks("fc_layer_norm", outputs=outputs)(generator(5, "init"))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, **SGD)
     schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
     codes = torch.linspace(-1, 1, 3, dtype=torch.float64)
 
     def mean_loss(rows: Any) -> torch.Tensor:
         f, y = network(data.x[rows])[0], data.y[rows]
-        if loss[0] == "cross_entropy":
+        if loss == CROSS_ENTROPY:
             return nn.functional.cross_entropy(f, y)
         return (f[:, 0] - codes[y]).square().mean() / 2
 
@@ -117,13 +96,11 @@ def test_networks_learn_samples_by_heart():
     assert ensemble.metrics["train_accuracy"][-1, 0] == 1
 
 
-# --- pauses ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["fc_batch_norm", "resnet_fixup"])
 def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
     """At every step: weights, momentum, running statistics and metrics, in float32."""
-    options = {"dtype": torch.float32, "members": MEMBERS[:3], **FULL}
+    options = {"dtype": torch.float32, "members": MEMBERS[:3], "augmentation": "crop_flip"}
+    options |= {**SGD, "decay_at": (1, 2), "decay_factor": 0.5}
     whole, parts = make(name, **options), make(name, **options)
     for _ in range(3):  # short of the end, when weights are no more
         assert whole.advance()
@@ -136,17 +113,13 @@ def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
     assert any(name.startswith("momentum.") for name in whole.state())
     assert whole.state()["network.head.weight"].any()
     assert_same(finish(whole).state(), finish(parts).state())
-    assert len(whole.state()["network.head.weight"]) == 0
-
-
-# --- augmentation ---------------------------------------------------------------------------------
 
 
 def test_crops_and_mirror_images_are_those_of_a_loop():
     x = part(0, 40).x
     moves = draw_moves(3, 2, 40)
     result = crop_flip(x, torch.from_numpy(moves))
-    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (P, P), (P, P)))
     for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
         expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
@@ -158,11 +131,9 @@ def test_moves_follow_from_seed_and_epoch_and_are_spread_evenly():
     for other in (draw_moves(4, 2, 20_000), draw_moves(3, 1, 20_000)):
         assert (moves == other).all(1).mean() < 0.02
     for column, choices in zip(moves.T, (9, 9, 2), strict=True):
-        counts = np.bincount(column, minlength=choices)
+        expected, counts = 20_000 / choices, np.bincount(column, minlength=choices)
         assert len(counts) == choices
-        # five standard deviations of a binomial count
-        expected = 20_000 / choices
-        assert abs(counts - expected).max() < 5 * expected**0.5
+        assert abs(counts - expected).max() < 5 * expected**0.5  # standard deviations, or more
 
 
 def test_augmentation_changes_the_training_and_not_what_is_measured():
@@ -173,9 +144,6 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
         assert not np.allclose(values[1:], other[1:])
 
 
-# --- metrics --------------------------------------------------------------------------------------
-
-
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     """Also where samples are evaluated in parts."""
     monkeypatch.setattr(trainer, "EVALUATED", 3)
@@ -184,11 +152,9 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     network = networks("resnet_batch_norm")(generator(1, "init")).eval()
     with torch.no_grad():
         f, u = network(part(101, 7).x)
-    pairs = permutations(u, 2)
-    cosines = [nn.functional.cosine_similarity(*pair, dim=0).item() for pair in pairs]
-    metrics = {name: values[0, 0] for name, values in ensemble.metrics.items()}
+    cosines = [nn.functional.cosine_similarity(*pair, dim=0) for pair in permutations(u, 2)]
+    metrics, labels = {k: v[0, 0] for k, v in ensemble.metrics.items()}, part(101, 7).y
     assert metrics["test_dot_product"] == pytest.approx(np.mean(cosines), rel=1e-12)
-    labels = part(101, 7).y
     expected = nn.functional.cross_entropy(f, labels).item()
     assert metrics["test_loss"] == pytest.approx(expected, rel=1e-12)
     assert metrics["test_accuracy"] == (f.argmax(1) == labels).double().mean().item()
