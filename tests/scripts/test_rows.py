@@ -1,5 +1,9 @@
 """The programs that compute rows: one file however it came about, mistakes in one line."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +20,6 @@ import torch
 from ntk_conditioning import tables
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints import origin
-from ntk_workflow.rows import finite
 from tests.sources import write_prepared
 
 ROOT = Path(__file__).parents[2]
@@ -85,20 +88,29 @@ def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
     assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
 
 
-def test_a_job_that_is_stopped_goes_on_with_the_cells_it_lacks(row, folder, monkeypatch):
-    """One that is killed is a test of the workflow."""
+KILLED = """
+import os, signal, sys
+import compute_spectrum
+from ntk_workflow.rows import finite
+
+init = finite.init_mlp
+def killed(*arguments, depth, **options):
+    if depth == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return init(*arguments, depth=depth, **options)
+finite.init_mlp = killed
+compute_spectrum.main(sys.argv[1:])
+"""
+
+
+def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     whole, *_ = row(kept=False)
-    init = finite.init_mlp
-
-    def stopped(*arguments, depth, **options):
-        if depth == 3:
-            raise KeyboardInterrupt
-        return init(*arguments, depth=depth, **options)
-
-    monkeypatch.setattr(finite, "init_mlp", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        row()
-    monkeypatch.setattr(finite, "init_mlp", init)
+    (folder / "row.parquet").unlink()
+    options = f"--checkpoints {folder}/kept"
+    given = arguments(folder, "spectrum", options, values="1 3", seeds="1 32")
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'scripts'}"}
+    killed = subprocess.run([sys.executable, "-c", KILLED, *given], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
     assert not (folder / "row.parquet").exists()
     assert row() == (whole, ALL[1:], ALL[:1])
 
