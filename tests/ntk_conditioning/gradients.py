@@ -1,6 +1,7 @@
 """Random networks, and what tests of their gradients watch."""
 
 import weakref
+from contextlib import contextmanager
 
 import torch
 
@@ -43,3 +44,15 @@ def precisions(monkeypatch, owner, name):
 
     monkeypatch.setattr(owner, name, recording)
     return seen
+
+
+@contextmanager
+def float32_products(precision):
+    """Allow a precision of float32 products, as a caller may, and require that it stays."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+        assert torch.get_float32_matmul_precision() == precision
+    finally:
+        torch.set_float32_matmul_precision(before)

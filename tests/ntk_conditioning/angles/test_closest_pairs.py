@@ -19,9 +19,6 @@ def near_or_opposite(w, _theta):
     return w * (2 - w)
 
 
-BOTH = pytest.mark.parametrize("distance", [cosine, near_or_opposite])
-
-
 def brute_force(x, distance=cosine):
     i, j = np.triu_indices(len(x), 1)
     theta = angles_between(x[i], x[j])
@@ -67,18 +64,13 @@ DATA = {
 }
 
 
-@BOTH
+@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
 @pytest.mark.parametrize("name", DATA)
 def test_the_pair_is_that_of_all_pairs(name, distance):
     x = DATA[name]
     expected = brute_force(x, distance)
-    assert found(x, distance) == found(x, distance, tile=7) == expected
-
-
-@BOTH
-def test_tiles_of_one_pair_do_not_show(distance):
-    x = DATA["low contrast, either sign"]
-    assert found(x, distance, tile=1) == brute_force(x, distance)
+    tiles = (None, 7, 1) if name == "low contrast, either sign" else (None, 7)
+    assert [found(x, distance, tile=tile) for tile in tiles] == [expected] * len(tiles)
 
 
 @given(
@@ -99,25 +91,21 @@ def test_a_pair_that_float32_cannot_tell_is_found(seed, contrast, exponent, sign
     assert (pair.distance, i, j) == brute_force(x, near_or_opposite)
 
 
-@pytest.mark.parametrize("tile", [1, 3, 100])
-def test_of_equal_deficits_the_lowest_pair_is_returned(tile):
+def test_of_equal_distances_the_lowest_pair_is_returned():
     x = spherical(20, 5)
     x[[17, 9]] = 2 * x[[4, 13]]  # exactly parallel: (4, 17) and (9, 13)
-    assert found(x, tile=tile) == (0, 4, 17)
-    assert found(np.eye(9), tile=tile)[1:] == (0, 1)
+    for tile in (1, 3, 100):
+        assert found(x, tile=tile) == (0, 4, 17)
+        assert found(np.eye(9), tile=tile)[1:] == (0, 1)
 
 
-def test_candidates_are_few():
+def test_candidates_are_few_also_in_crowds_that_float32_cannot_tell_apart(monkeypatch):
     """Of 20,000 and more pairs only those near the smallest are computed, if there are such."""
     for x in (spherical(256, 50), low_contrast(256, 50, 1e-2), low_contrast(256, 50, 1e-9)):
         assert closest_pair(x, cosine, opposite=False).candidates < 50
-
-
-def test_crowds_are_screened_again(monkeypatch):
-    """Near duplicates beside others: float32 cannot tell the pairs among them apart."""
     x = np.vstack([low_contrast(200, 30, 1e-4), spherical(200, 30)])
     assert closest_pair(x, cosine, opposite=False).candidates < 100
-    monkeypatch.setattr(closest_pairs, "CROWDED", 1)
+    monkeypatch.setattr(closest_pairs, "CROWDED", 1)  # no second screening
     assert closest_pair(x, cosine, opposite=False).candidates > 1000
     monkeypatch.setattr(closest_pairs, "GATHERED", 100)
     assert found(x) == brute_force(x)
@@ -125,8 +113,7 @@ def test_crowds_are_screened_again(monkeypatch):
 
 def test_long_rows_are_screened_in_float64(monkeypatch):
     monkeypatch.setattr(closest_pairs, "LONGEST_SINGLE", 5)
-    x = DATA["contrast 1e-5"]
-    assert found(x) == brute_force(x)
+    assert found(DATA["contrast 1e-5"]) == brute_force(DATA["contrast 1e-5"])
 
 
 @pytest.mark.parametrize("delta", [1.0, 1e-8, 1e-15])

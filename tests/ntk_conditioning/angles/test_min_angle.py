@@ -19,44 +19,17 @@ from ntk_conditioning.angles.min_angle import (
 )
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.gradient_tiles import Products, tiles
+from ntk_conditioning.networks.gradient_tiles import Products
 from ntk_conditioning.networks.mlp import MLP, ShapeError, gradient_factors
 from ntk_conditioning.seeds import generator
-from tests.ntk_conditioning.gradients import inputs, most_alive, network, precisions
-
-
-def step(z):
-    return mpmath.mpf(z > 0)
-
-
-SHIFTED = activations.get("normrelu").shifted_relu
-DIGITS = {  # functions and derivatives at any number of digits
-    "relu": (lambda z: z * step(z), step),
-    "normrelu": (
-        lambda z: SHIFTED.scale * ((z - SHIFTED.kink) * step(z - SHIFTED.kink) + SHIFTED.offset),
-        lambda z: SHIFTED.scale * step(z - SHIFTED.kink),
-    ),
-    "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
-    "gelu": (lambda z: z * mpmath.ncdf(z), lambda z: mpmath.ncdf(z) + z * mpmath.npdf(z)),
-}
-
-
-def exact_gradient(mlp, row):
-    """Return the gradient as one long list in mpmath's digits, from the same float64 weights."""
-    function, derivative = DIGITS[mlp.activation.name]
-    weights = [mpmath.matrix(w.tolist()) for w in mlp.weights]
-    alphas, slopes = [mpmath.matrix(row.tolist())], []
-    for layer, weight in enumerate(weights[:-1], start=1):
-        scale, z = mpmath.mpf(mlp.scale(layer)), weight * alphas[-1]
-        alphas.append(scale * z.apply(function))
-        slopes.append(scale * z.apply(derivative))
-    delta, entries = mpmath.matrix([1]), []
-    for layer in range(len(weights) - 1, -1, -1):
-        entries += [b * a for b in delta for a in alphas[layer]]
-        if layer:
-            back = weights[layer].T * delta
-            delta = mpmath.matrix([s * b for s, b in zip(slopes[layer - 1], back, strict=True)])
-    return entries
+from tests.ntk_conditioning.gradients import (
+    float32_products,
+    inputs,
+    most_alive,
+    network,
+    precisions,
+)
+from tests.ntk_conditioning.references import exact_gradient
 
 
 @mpmath.workdps(50)
@@ -70,10 +43,8 @@ def exact_angles(mlp, x, pairs):
     angles = []
     for i, j in pairs:
         both = list(zip(units[i], units[j], strict=True))
-        chord, total = (
-            mpmath.sqrt(mpmath.fsum((a + sign * b) ** 2 for a, b in both)) for sign in (-1, 1)
-        )
-        angles.append(float(2 * mpmath.atan2(chord, total)))
+        chord, total = (mpmath.fsum((a + sign * b) ** 2 for a, b in both) for sign in (-1, 1))
+        angles.append(float(2 * mpmath.atan2(mpmath.sqrt(chord), mpmath.sqrt(total))))
     return angles
 
 
@@ -93,9 +64,6 @@ def turned(x, angle, *, seed=2):
     return x + angle * across
 
 
-# --- pairs ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("activation", "depth"),
     [("relu", 0), *itertools.product(["relu", "tanh", "normrelu"], [1, 4])],
@@ -109,12 +77,10 @@ def test_pairs_at_any_distance(activation, depth, angle):
 
 
 @pytest.mark.parametrize("depth", [0, 3])
-@pytest.mark.parametrize("stretch", [1.1, 1e3, 1e-3])
-def test_ratio_of_norms_costs_only_the_rounding_of_inputs(depth, stretch):
+@pytest.mark.parametrize(("stretch", "rel"), [(1.1, 1e-8), (1e3, 1e-6), (1e-3, 1e-6)])
+def test_ratio_of_norms_costs_only_the_rounding_of_inputs(depth, stretch, rel):
     """Rounding x2 to float64 turns it by about eps, part 1e-7 of this angle."""
-    mlp, x1 = network(depth=depth), inputs(3)
-    rel = 1e-6 if stretch != 1.1 else 1e-8  # the rounding is of the difference in norm
-    assert_exact(mlp, x1, stretch * turned(x1, 1e-9), rel=rel)
+    assert_exact(network(depth=depth), inputs(3), stretch * turned(inputs(3), 1e-9), rel=rel)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -124,11 +90,15 @@ def test_obtuse_and_opposite_pairs(activation):
     assert_exact(network(activation=activation), x1, x2, rel=1e-13)
 
 
-def test_change_along_the_gradient_does_not_drown_the_angle():
+def test_rows_of_other_norms_in_either_order():
     """Near 0 tanh is linear: moving along the ray scales the gradient and hardly turns it."""
-    x1 = 1e-4 * inputs(3)
-    expected = assert_exact(network(activation="tanh"), x1, x1 * (1 + 1e-6), rel=1e-2)
+    mlp, x = network(activation="tanh"), inputs(3)
+    expected = assert_exact(mlp, 1e-4 * x, 1e-4 * x * (1 + 1e-6), rel=1e-2)
     assert max(expected) < 1e-12
+    near = turned(1e-4 * x, 1e-6)
+    for x1, x2, rel in ((1e6 * x, 1e-9 * inputs(3, seed=2), 1e-9), (x, near, 1e-7)):
+        assert_exact(mlp, x2, x1, rel=rel)
+        assert_exact(mlp, x1, x2, rel=rel)
 
 
 @pytest.mark.parametrize("activation", ["relu", "normrelu"])
@@ -141,14 +111,6 @@ def test_pairs_on_two_sides_of_a_kink(activation):
     assert assert_exact(mlp, x1, x1 + 3e-9 * normal, rel=1e-12)[0] > 1e-3
 
 
-def test_the_order_of_two_rows_of_very_different_norm_does_not_matter():
-    mlp, x = network(activation="tanh"), inputs(3)
-    near = turned(1e-4 * x, 1e-6)
-    for x1, x2, rel in ((1e6 * x, 1e-9 * inputs(3, seed=2), 1e-9), (x, near, 1e-7)):
-        assert_exact(mlp, x2, x1, rel=rel)
-        assert_exact(mlp, x1, x2, rel=rel)
-
-
 @given(seed=st.integers(0, 99), c=st.floats(1e-3, 1e3), depth=st.integers(0, 4))
 def test_angles_are_symmetric_and_free_of_scale(seed, c, depth):
     mlp, x1 = network(depth=depth, seed=seed), inputs(3, seed=seed)
@@ -157,9 +119,6 @@ def test_angles_are_symmetric_and_free_of_scale(seed, c, depth):
     torch.testing.assert_close(pair_angle(mlp, x2, x1), angles, rtol=1e-11, atol=0)
     torch.testing.assert_close(pair_angle(mlp, c * x1, x2), angles, rtol=1e-11, atol=0)
     assert pair_angle(mlp, x1, x1).tolist() == [0, 0, 0]
-
-
-# --- the smallest of all pairs --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e4, 1e30])
@@ -187,18 +146,11 @@ def test_pairs_too_close_for_cosines_are_told_apart(tile):
 
 def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
     mlp, x = network(depth=1), turned(inputs(1).repeat(30, 1), 1e-8)
-    expected, computed = min_angle(mlp, x, tile=4), []
-
-    def counting(mlp, x1, x2):
-        computed.append(len(x1))
-        return pair_angle(mlp, x1, x2)
-
-    monkeypatch.setattr(min_angle_module, "pair_angle", counting)
+    expected = min_angle(mlp, x, tile=4)
+    assert expected.candidates == 30 * 29 // 2
     monkeypatch.setattr(min_angle_module, "MOST_WAITING", 10)
     monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 6)
     assert min_angle(mlp, x, tile=4) == expected
-    assert expected.candidates == sum(computed) == 30 * 29 // 2
-    assert max(computed) <= 6
 
 
 def test_equal_rows_are_counted_and_left_out_on_request():
@@ -231,32 +183,13 @@ def data(kind, n=31, *, seed=3):
     return x[torch.from_numpy(generator(seed, "batch").permutation(n))]
 
 
-def all_pairs(n):
-    return torch.combinations(torch.arange(n))
-
-
 def assert_smallest(found, mlp, x, *, rel):
     """Compare with all pairs, where those as near as rounding are as good."""
-    pairs = all_pairs(len(x))
+    pairs = torch.combinations(torch.arange(len(x)))
     angles = pair_angle(mlp, x[pairs[:, 0]], x[pairs[:, 1]])
     assert found.angle == pytest.approx(angles.min().item(), abs=0, rel=rel)
     best = pairs[angles <= angles.min() * (1 + rel)].tolist()
     assert [found.i, found.j] in best
-
-
-@pytest.mark.parametrize("kind", list(DATA))
-@pytest.mark.parametrize(("activation", "depth"), [("relu", 3), ("tanh", 2), ("linear", 2)])
-def test_search_finds_what_all_pairs_have(kind, activation, depth):
-    mlp, x = network(depth=depth, activation=activation), data(kind)
-    # One product of another shape may round the difference of two rows in another way.
-    rel = 1e-13 if kind == "random" else 1e-9
-    expected = min_angle(mlp, x)
-    assert_smallest(expected, mlp, x, rel=rel)
-    for options in ({"tile": 4}, {"tile": 8, "memory": 1}, {"tile": 3, "memory": 5000}):
-        found = min_angle(mlp, x, **options)
-        assert found.angle == pytest.approx(expected.angle, abs=0, rel=rel)
-        for name in ("i", "j", "candidates"):
-            assert getattr(found, name) == getattr(expected, name)
 
 
 @given(
@@ -270,7 +203,12 @@ def test_search_finds_what_all_pairs_have(kind, activation, depth):
 )
 def test_search_finds_it_with_any_tile_and_memory(n, tile, memory, depth, activation, kind, seed):
     mlp, x = network(depth=depth, activation=activation, seed=seed), data(kind, n, seed=seed)
-    assert_smallest(min_angle(mlp, x, tile=tile, memory=memory), mlp, x, rel=1e-8)
+    # One product of another shape may round the difference of two rows in another way.
+    rel = 1e-13 if kind == "random" else 1e-8
+    found, usual = min_angle(mlp, x, tile=tile, memory=memory), min_angle(mlp, x)
+    assert_smallest(found, mlp, x, rel=rel)
+    assert found.angle == pytest.approx(usual.angle, abs=0, rel=rel)
+    assert found.candidates == usual.candidates
 
 
 @pytest.mark.parametrize("options", [{}, {"tile": 2}, {"tile": 3, "memory": 1}])
@@ -283,9 +221,6 @@ def test_of_equal_angles_the_lowest_pair_is_named(options):
     found = min_angle(mlp, x, **options)
     assert (found.i, found.j) == (2, 4)
     assert found.angle == pytest.approx(math.pi / 4, abs=0, rel=1e-15)
-
-
-# --- bounds of the screening ----------------------------------------------------------------------
 
 
 @given(
@@ -302,7 +237,8 @@ def test_rounding_of_cosines_keeps_to_its_bound(depth, width, d, activation, see
     x = size * (inputs(1, d, seed=seed) + spread * inputs(12, d, seed=seed + 1))
     x = x[gradient_factors(mlp, x).squared_norms() > 0]  # where ReLU does not switch it off
     assume(len(x) > 1)
-    n, gradients, pairs = len(x), _UnitGradients(mlp, x), all_pairs(len(x))
+    n, gradients = len(x), _UnitGradients(mlp, x)
+    pairs = torch.combinations(torch.arange(n))
     rounded = gradients.rounded(slice(0, n))
     exact, _ = gradients.exact(slice(0, n))
     rough, fine = cosines(rounded, rounded, pairs), cosines(exact, exact, pairs)
@@ -323,75 +259,40 @@ def test_rounding_of_cosines_keeps_to_its_bound(depth, width, d, activation, see
     assert (fine - true).abs().max() < gradients.rounding(torch.float64)
 
 
-def searched(monkeypatch, *arguments, margin=None, **options):
-    """Return the result of a search and how often a block of a tile was computed.
-
-    With a ``margin`` of 4 no pair is ever out of the question.
-    """
-    calls, add_layer = [], Products.add_layer
-
-    def counting(self, total, *others):
-        calls.append(tuple(total.shape))
-        add_layer(self, total, *others)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Products, "add_layer", counting)
-        if margin is not None:
-            patch.setattr(_UnitGradients, "rounding", lambda self, dtype: margin)
-        found = min_angle(*arguments, **options)
-    return found, len(calls)
-
-
 @pytest.mark.parametrize("options", [{"tile": 8}, {"tile": 8, "memory": 1}])
-def test_most_tiles_end_before_their_last_block(monkeypatch, options):
+def test_most_tiles_end_before_their_last_block_and_more_by_gathering(monkeypatch, options):
     """Clusters one after the other: the first tile has a pair that hardly another can beat."""
-    n, depth = 96, 6
-    mlp = network(d=30, depth=depth, width=32)
+    n, calls, add_layer = 96, [], Products.add_layer
+    mlp = network(d=30, depth=6, width=32)
     x = inputs(n // 8, 30).repeat_interleave(8, dim=0) + 1e-5 * inputs(n, 30, seed=2)
-    found, calls = searched(monkeypatch, mlp, x, **options)
-    unpruned, all_calls = searched(monkeypatch, mlp, x, margin=4.0, **options)
-    assert unpruned.candidates == n * (n - 1) // 2
-    assert all_calls == (depth + 1) * len([*tiles(slice(n), slice(n), (8, 8), upper=True)])
-    assert calls < 0.7 * all_calls
-    assert found.candidates < 0.01 * unpruned.candidates
-    assert_smallest(found, mlp, x, rel=1e-9)
-    assert_smallest(unpruned, mlp, x, rel=1e-9)
 
+    def counting(self, *arguments):
+        calls.append(self)
+        add_layer(self, *arguments)
 
-@pytest.mark.parametrize("kind", ["random", "clusters 1e-6"])
-def test_gathered_pairs_and_whole_tiles_give_one_result(monkeypatch, kind):
-    mlp, x = network(depth=5), data(kind, 60)
-    gathered, results, blocks = [], [], []
-
-    def counting(rows, columns, pairs):
-        if rows.alphas[0].dtype == torch.float32:
-            gathered.append(len(pairs))
-        return cosines(rows, columns, pairs)
-
-    monkeypatch.setattr(min_angle_module, "cosines", counting)
-    monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
-    for cost in (0, 1 << 40):  # as soon as there is a choice, and never
-        gathered.clear()
+    def search(cost):
+        """Return the result where gathering a pair costs so much, and the blocks it took."""
+        calls.clear()
         monkeypatch.setattr(min_angle_module, "GATHERING", cost)
-        found, calls = searched(monkeypatch, mlp, x, tile=16)
-        results.append(found)
-        blocks.append(calls)
-        assert (sum(gathered) > 0) == (cost == 0)
-        assert max(gathered, default=0) <= 50
+        found = min_angle(mlp, x, **options)
         assert_smallest(found, mlp, x, rel=1e-9)
-    assert results[0] == results[1]
-    assert blocks[0] < blocks[1]
+        return found, len(calls)
+
+    monkeypatch.setattr(Products, "add_layer", counting)
+    monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
+    (found, gathered_blocks), (other, blocks) = search(0), search(1 << 40)
+    assert found == other
+    monkeypatch.setattr(_UnitGradients, "rounding", lambda self, dtype: 4.0)
+    unpruned, all_blocks = search(1 << 40)  # no pair is ever out of the question
+    assert unpruned.candidates == n * (n - 1) // 2 > 100 * found.candidates
+    assert gathered_blocks < blocks < 0.7 * all_blocks
 
 
 def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
     seen, mlp, x = precisions(monkeypatch, Products, "add_layer"), network(), data("low contrast")
-    allowed = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
+    with float32_products("medium"):
         assert_smallest(min_angle(mlp, x, tile=8, memory=1), mlp, x, rel=1e-9)
-        assert (seen, torch.get_float32_matmul_precision()) == ({"highest"}, "medium")
-    finally:
-        torch.set_float32_matmul_precision(allowed)
+    assert seen == {"highest"}
 
 
 @pytest.mark.parametrize("panel", [0, 16])
@@ -403,9 +304,6 @@ def test_gradients_of_a_search_keep_to_the_memory(monkeypatch, panel):
     assert 0 < most <= 2 * max(8, panel)  # no less than a tile
     options["memory"] = 61 * _UnitGradients(mlp, x).row_bytes
     assert most_alive(monkeypatch, _UnitGradients, "rounded", search) == 61
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 def single_unit(activation="relu", weight=((-1.0, 0.0),)):
@@ -433,15 +331,12 @@ def test_rows_without_a_direction_are_refused(options):
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_one_distinct_sample_has_no_angle(n):
+def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
+    with pytest.raises(ShapeError, match=f"{n} rows cannot be paired with 2"):
+        pair_angle(network(), inputs(n), inputs(2))
     x = inputs(1).repeat(n, 1)
     with pytest.raises(UserError, match="distinct samples have no smallest angle; give two"):
         min_angle(network(), x, exclude_duplicates=True)
-
-
-def test_rows_that_cannot_be_paired_are_refused():
-    with pytest.raises(ShapeError, match="paired"):
-        pair_angle(network(), inputs(2), inputs(3))
 
 
 def test_a_slope_whose_square_underflows_hides_no_angle():

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.networks import activations
@@ -41,14 +41,12 @@ def test_one_pass_is_the_recursion_of_every_depth(name, radius):
 def test_equation_7_with_its_index_corrected_is_the_ntk():
     """Factors are slopes at σ̂^(h'-1), printed with σ̂^(h'); for ReLU it is liu2023relu's kernel."""
     x, depth = on_sphere(6, 3), 4
-    layer, one = dual(activations.get("relu"), np.ones(1)), slice(0, 1)
+    layer = dual(activations.get("relu"), np.ones(1))
     w, h = [(1 - x @ x.T)[np.triu_indices(6, 1)]], []
     for _ in range(depth + 1):
-        after, slope = layer.cosine_distances(
-            one, one, w[-1][:, None], np.arccos(1 - w[-1])[:, None]
-        )
-        w.append(after[:, 0])
-        h.append(slope[:, 0])
+        after, slopes = pair_cosine_distances(layer, w[-1])
+        w.append(after)
+        h.append(slopes)
 
     def equation_7(shift: int) -> np.ndarray:
         return sum(
@@ -79,7 +77,7 @@ def test_errors_bound_those_of_deep_kernels(theta):
         assert abs(found.nngp.pairs[0] - expected) <= found.nngp.error < 2e-12
 
 
-def test_the_excess_keeps_digits_that_kappa_loses():
+def test_the_excess_keeps_digits_that_kappa_loses_unless_rounding_makes_the_kernel_singular():
     """Two samples: kappa - 1 = 2ρ / (1 - ρ), and ρ falls by σ̂'(0) per layer."""
     (deep,) = along_depth(close_pair(1.0), depths=[300], activation="erf")
     rho = deep.nngp.pairs[0]
@@ -87,12 +85,9 @@ def test_the_excess_keeps_digits_that_kappa_loses():
     assert 1e-13 < rho < 1e-11
     assert excess == pytest.approx(2 * rho / (1 - rho), rel=1e-12)
     assert 2 * deep.nngp.error < error < 1e-12
-
-
-def test_a_kernel_that_rounding_makes_singular_has_no_excess():
-    (found,) = along_depth(close_pair(1e-9), depths=[1], activation="relu")
-    assert found.nngp.excess is None
-    assert found.nngp.eigenvalues[0] == pytest.approx(-1)
+    (singular,) = along_depth(close_pair(1e-9), depths=[1], activation="relu")
+    assert singular.nngp.excess is None
+    assert singular.nngp.eigenvalues[0] == pytest.approx(-1)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def test_from_a_size_on_only_the_extremes_are_computed(name, equal):
     else:
         assert extremes.kappa == pytest.approx(whole.kappa, abs=0, rel=1e-8)
         assert 0 < extremes.kappa_error < 1e-6
+    if name == "empirical_ntk":
+        found = kernel(name, below=N, dtype=torch.float32).conditioning(x)
+        assert (found.method, found.dtype, found.reduced_precision) == ("extremes", "float32", True)
 
 
 @KERNELS
@@ -63,11 +66,6 @@ def test_linear_networks_need_no_kernel_and_no_memory(name, network):
     assert found.method == "factor"
     assert found.effective_rank is not None
     assert 0 < found.kappa_error < 1e-10
-
-
-def test_float32_is_flagged():
-    found = kernel("empirical_ntk", below=N, dtype=torch.float32).conditioning(samples())
-    assert (found.method, found.dtype, found.reduced_precision) == ("extremes", "float32", True)
 
 
 def refusal(kernel, n):

@@ -15,7 +15,7 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from tests.ntk_conditioning.spectra.matrices import exact_extremes, kernel
+from tests.ntk_conditioning.references import exact_extremes, exact_gram, kappa_2x2, kernel
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -74,39 +74,34 @@ def test_ratios_are_free_of_scale_and_order(seed, n, c):
     assert found.eigenvalues.sum() == pytest.approx(np.trace(k))
 
 
-@pytest.mark.parametrize("p", [20, 31])
-def test_factor_agrees_with_its_kernel(p):
-    f = np.random.default_rng(2).standard_normal((20, p))
-    by_factor, by_kernel = conditioning_from_factor(f), conditioning(f @ f.T)
-    assert by_factor.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
-    assert by_factor.numerical_rank == 20
-    np.testing.assert_allclose(by_factor.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
-
-
 def test_factor_resolves_1e17():
     """Two rows 1e-8 apart; the exact kappa of 2 × 2 from trace and determinant at 60 digits."""
     f = np.array([[1.0, 0.3, -0.7], [1.0, 0.3, -0.7 + 1e-8]])
     with mpmath.workdps(60):
-        m = mpmath.matrix(f.tolist())
-        k = m * m.T
-        trace, determinant = k[0, 0] + k[1, 1], k[0, 0] * k[1, 1] - k[0, 1] ** 2
-        largest = (trace + mpmath.sqrt(trace**2 - 4 * determinant)) / 2
-        expected = float(largest**2 / determinant)
+        expected = float(kappa_2x2(exact_gram(f)))
     assert expected > 5e16
     found = conditioning_from_factor(f)
     assert found.kappa == pytest.approx(expected, abs=0, rel=10 * EPS * math.sqrt(expected))
     assert conditioning(f @ f.T).kappa is None
 
 
-def test_narrow_factor_has_zeros_by_structure():
-    f = np.random.default_rng(3).standard_normal((9, 4))
-    found = conditioning_from_factor(f)
-    assert (found.n, found.numerical_rank, found.lambda_min, found.kappa) == (9, 4, 0.0, None)
-    assert found.eigenvalues.shape == (9,)
-    floor = (9 * EPS) ** 2 * found.lambda_max
+@pytest.mark.parametrize("p", [4, 20, 31])
+def test_factor_agrees_with_its_kernel_and_a_narrow_one_has_zeros_by_structure(p):
+    f = np.random.default_rng(2).standard_normal((20, p))
+    found, by_kernel = conditioning_from_factor(f), conditioning(f @ f.T)
+    assert (found.n, found.numerical_rank) == (20, min(p, 20))
+    floor = (max(20, p) * EPS) ** 2 * found.lambda_max
     assert found.resolution_floor == pytest.approx(floor, abs=0, rel=1e-9)
-    squares = np.linalg.svd(f, compute_uv=False) ** 2
-    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], abs=0, rel=1e-12)
+    singular = np.linalg.svd(f, compute_uv=False)
+    ratio = (singular[0] / singular[-1]) ** 2
+    assert found.kappa_nonzero == pytest.approx(ratio, abs=0, rel=1e-12)
+    atol = 20 * EPS * by_kernel.lambda_max
+    np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8, atol=atol)
+    if p < 20:
+        assert (found.lambda_min, found.kappa) == (0.0, None)
+        return
+    np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
+    assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
 
 
 ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
@@ -129,14 +124,13 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
     ],
 )
 def test_what_is_no_kernel_is_refused_in_one_line(k, problem):
-    given = [
-        (conditioning, k),
-        (extreme_conditioning, k),
-        (extreme_conditioning, torch.from_numpy(k)),
-    ]
-    for function, matrix in given:
+    for condition in (
+        conditioning,
+        extreme_conditioning,
+        lambda k: extreme_conditioning(torch.from_numpy(k)),
+    ):
         with pytest.raises(KernelError, match=problem) as caught:
-            function(matrix)
+            condition(k)
         assert "\n" not in str(caught.value)
 
 
@@ -148,6 +142,6 @@ def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
     assert conditioning(ASYMMETRIC.astype(np.float32)).numerical_rank == 3
 
 
-def test_zero_factor_is_refused():
+def test_a_zero_factor_is_refused():
     with pytest.raises(KernelError, match="the kernel is zero"):
         conditioning_from_factor(np.zeros((2, 3)))

@@ -1,0 +1,94 @@
+"""Independent references in many digits, and matrices of known spectrum."""
+
+import itertools
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+from ntk_conditioning.networks import activations
+
+
+def kernel(eigenvalues, *, seed=1):
+    """Return a symmetric matrix of about these eigenvalues, in random directions."""
+    n = len(eigenvalues)
+    directions = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    k = (directions * eigenvalues) @ directions.T
+    return (k + k.T) / 2
+
+
+def exact_extremes(k):
+    """Return the smallest and the largest eigenvalue of ``k``, from 50 digits."""
+    with mpmath.workdps(50):
+        eigenvalues = mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True)
+        return float(min(eigenvalues)), float(max(eigenvalues))
+
+
+def kappa_2x2(k):
+    """Return κ of a 2 × 2 matrix by trace and determinant."""
+    trace, determinant = k[0, 0] + k[1, 1], k[0, 0] * k[1, 1] - k[0, 1] ** 2
+    largest = (trace + mpmath.sqrt(trace**2 - 4 * determinant)) / 2
+    return largest**2 / determinant
+
+
+def exact_gram(x):
+    rows = mpmath.matrix(x.tolist())
+    return rows * rows.T
+
+
+def theorem_4_4(x, depth):
+    """Return 1 - cos φ by liu2023relu, Eqs. (8) to (10), as printed."""
+    gram, result = exact_gram(x), mpmath.zeros(len(x))
+    for i, j in itertools.combinations(range(len(x)), 2):
+        angles = [mpmath.acos(gram[i, j] / mpmath.sqrt(gram[i, i] * gram[j, j]))]
+        for _ in range(depth):
+            z = angles[-1]
+            angles.append(
+                mpmath.acos((mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi)
+            )
+        total = mpf(0)
+        for layer in range(depth + 1):
+            factors = [1 - angle / mpmath.pi for angle in angles[layer:depth]]
+            total += mpmath.cos(angles[layer]) * mpmath.fprod(factors)
+        result[i, j] = result[j, i] = 1 - total / (depth + 1)
+    return result
+
+
+def step(z):
+    return mpf(z > 0)
+
+
+SHIFTED = activations.get("normrelu").shifted_relu
+DIGITS = {  # functions and derivatives at any number of digits
+    "linear": (lambda z: z, lambda z: mpf(1)),
+    "relu": (lambda z: z * step(z), step),
+    "normrelu": (
+        lambda z: SHIFTED.scale * ((z - SHIFTED.kink) * step(z - SHIFTED.kink) + SHIFTED.offset),
+        lambda z: SHIFTED.scale * step(z - SHIFTED.kink),
+    ),
+    "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
+    "gelu": (lambda z: z * mpmath.ncdf(z), lambda z: mpmath.ncdf(z) + z * mpmath.npdf(z)),
+}
+
+
+def exact_gradient(mlp, row):
+    """Return the gradient as one long list in mpmath's digits, from the same float64 weights."""
+    function, derivative = DIGITS[mlp.activation.name]
+    weights = [mpmath.matrix(w.tolist()) for w in mlp.weights]
+    alphas, slopes = [mpmath.matrix(row.tolist())], []
+    for layer, weight in enumerate(weights[:-1], start=1):
+        scale, z = mpf(mlp.scale(layer)), weight * alphas[-1]
+        alphas.append(scale * z.apply(function))
+        slopes.append(scale * z.apply(derivative))
+    delta, entries = mpmath.matrix([1]), []
+    for layer in range(mlp.depth, -1, -1):
+        entries += [b * a for b in delta for a in alphas[layer]]
+        if layer:
+            back = weights[layer].T * delta
+            delta = mpmath.matrix([s * b for s, b in zip(slopes[layer - 1], back, strict=True)])
+    return entries
+
+
+def exact_ntk(mlp, x):
+    gradients = [exact_gradient(mlp, row) for row in x]
+    return mpmath.matrix([[mpmath.fdot(a, b) for b in gradients] for a in gradients])
