@@ -4,20 +4,19 @@ import itertools
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
-from numpy.polynomial.hermite_e import hermegauss
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
+from tests.ntk_conditioning.references import exact_extremes, exact_gram, theorem_4_4
 
 
 def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
@@ -29,35 +28,6 @@ def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray
 
 def to_float(matrix: mpmath.matrix) -> np.ndarray:
     return np.array(matrix.tolist(), dtype=np.float64)
-
-
-# --- references in high precision, for the float64 rows as they are -------------------------------
-
-
-def exact_gram(x: np.ndarray) -> mpmath.matrix:
-    rows = mpmath.matrix([[mpf(float(value)) for value in row] for row in x])
-    return rows * rows.T
-
-
-def theorem_4_4(x: np.ndarray, depth: int) -> mpmath.matrix:
-    """Return 1 - cos φ by liu2023relu, Eqs. (8) to (10), as printed."""
-    gram = exact_gram(x)
-    result = mpmath.zeros(len(x))
-    for i, j in itertools.combinations(range(len(x)), 2):
-        angles = [mpmath.acos(gram[i, j] / mpmath.sqrt(gram[i, i] * gram[j, j]))]
-        for _ in range(depth):
-            z = angles[-1]
-            angles.append(
-                mpmath.acos((mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi)
-            )
-        total = mpf(0)
-        for layer in range(depth + 1):
-            product = mpmath.cos(angles[layer])
-            for later in range(layer, depth):
-                product *= 1 - angles[later] / mpmath.pi
-            total += product
-        result[i, j] = result[j, i] = 1 - total / (depth + 1)
-    return result
 
 
 def covariance_recursion(x: np.ndarray, depth: int, layer) -> mpmath.matrix:
@@ -93,20 +63,6 @@ def normalized_relu_layer(q, q2, c, same):
     return centred / variance, slope / variance
 
 
-# --- values ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("depth", [0, 1, 5])
-def test_relu_is_theorem_4_4(depth):
-    x = samples(7, 5, spread=1.0)
-    with mpmath.workdps(40):
-        cosines = 1 - to_float(theorem_4_4(x, depth))
-    norms = np.linalg.norm(x, axis=1)
-    expected = (depth + 1) * np.outer(norms, norms) * cosines
-    found = infinite.ntk(x, depth=depth, activation="relu")
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("delta", [3e-2, 1e-6, 1e-13])
 @pytest.mark.parametrize(("depth", "ratio"), [(0, 1.7), (1, 1.0), (1, -1.0), (10, 1.7)])
 def test_tiny_angles_keep_their_digits(depth, ratio, delta):
@@ -121,126 +77,109 @@ def test_tiny_angles_keep_their_digits(depth, ratio, delta):
     assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(distance), rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [1e-7, 1e-11])
-def test_lambda_min_of_near_duplicates_is_right(delta):
+@pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-11)])
+def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delta):
     """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
-    x, depth, n = samples(12, 10), 3, 12
-    x[1] = x[0] + delta * x[2]
+    x, n = samples(12, 30, spread=0.3), 12
+    x[1] = x[0] + delta * samples(1, 30, seed=1)
     with mpmath.workdps(50):
         exact, gram = (depth + 1) * (mpmath.ones(n) - theorem_4_4(x, depth)), exact_gram(x)
         for i, j in itertools.product(range(n), repeat=2):
             exact[i, j] *= mpmath.sqrt(gram[i, i] * gram[j, j])
-        eigenvalues = mpmath.eigsy(exact, eigvals_only=True)
-        lambda_min, kappa = float(eigenvalues[0]), float(eigenvalues[n - 1] / eigenvalues[0])
+    lambda_min, lambda_max = exact_extremes(exact)
+    kappa = lambda_max / lambda_min
     assert 0.5 < kappa * delta < 500
     k = infinite.ntk(x, depth=depth, activation="relu")
-    np.testing.assert_allclose(k, to_float(exact), rtol=1e-13)
+    np.testing.assert_allclose(k, to_float(exact), rtol=1e-13, atol=1e-15 * k.max())
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
     eps = np.finfo(np.float64).eps
     assert np.linalg.eigvalsh(k)[0] == pytest.approx(lambda_min, rel=1e-12 + 10 * eps * kappa)
 
 
-@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5"])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "linear"])
 @pytest.mark.parametrize("depth", [0, 4])
-def test_gradients_have_norm_squared_l_plus_1(depth, name):
-    """liu2023relu, Eq. (39); the embeddings keep the norm of x, Corollary 4.2."""
-    layer = Layer(samples(6, 4, spread=2.0), depth=depth, activation=name)
-    squares = np.sum(layer.x**2, axis=1)
-    np.testing.assert_allclose(np.diag(layer.ntk), (depth + 1) * squares, rtol=1e-14)
-    np.testing.assert_allclose(np.diag(layer.nngp), squares, rtol=1e-14)
-    assert layer.error == 0
-
-
-def test_linear_networks_have_l_plus_1_times_the_gram_matrix():
-    """liu2023relu, Eq. (21); Corollary 3.2 prints (L+1)²."""
+def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inputs(depth, name):
+    """liu2023relu, Eqs. (39) and (21), where Corollary 3.2 prints (L+1)², and Corollary 4.2."""
     x = samples(9, 4, spread=1.0)
     x[1] = x[0] + 1e-9 * x[2]
-    gram, layer = x @ x.T, Layer(x, depth=6, activation="linear")
-    atol = 1e-15 * gram.max()
-    np.testing.assert_allclose(layer.ntk, 7 * gram, rtol=1e-14, atol=7 * atol)
-    np.testing.assert_allclose(layer.nngp, gram, rtol=1e-14, atol=atol)
-    linear, input_angles = (
-        infinite.gradient_angles(x, depth=depth, activation="linear") for depth in (6, 0)
-    )
-    np.testing.assert_allclose(linear, input_angles, rtol=1e-14)
+    layer, gram = Layer(x, depth=depth, activation=name), x @ x.T
+    np.testing.assert_allclose(np.diag(layer.ntk), (depth + 1) * np.diag(gram), rtol=1e-14)
+    np.testing.assert_allclose(np.diag(layer.nngp), np.diag(gram), rtol=1e-14)
+    assert layer.error == 0
+    if name == "linear":
+        close = {"rtol": 1e-14, "atol": 1e-15 * gram.max()}
+        np.testing.assert_allclose(layer.ntk / (depth + 1), gram, **close)
+        np.testing.assert_allclose(layer.nngp, gram, **close)
+        linear, relu = (
+            infinite.gradient_angles(x, depth=layers, activation=activation)
+            for layers, activation in ((depth, "linear"), (0, "relu"))
+        )
+        np.testing.assert_allclose(linear, relu, rtol=1e-14)
 
 
-LAYERS = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("name", "layer"), [("erf", erf_layer), ("normalized_relu", normalized_relu_layer)]
 )
-
-
-@LAYERS
-def test_unequal_norms_are_right(name, layer):
+def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name, layer):
     x = samples(5, 4, spread=1.0)
-    with mpmath.workdps(40):
-        expected = to_float(covariance_recursion(x, 3, layer))
-    found = infinite.ntk(x, depth=3, activation=name)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
-
-
-@LAYERS
-def test_near_duplicates_of_unequal_norm_keep_their_digits(name, layer):
-    x = samples(3, 6)
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
     with mpmath.workdps(60):
         k = covariance_recursion(x, 3, layer)
-        expected = float(mpmath.acos(k[0, 1] / mpmath.sqrt(k[0, 0] * k[1, 1])))
-    found = infinite.gradient_angles(x, depth=3, activation=name)
+        angle = float(mpmath.acos(k[0, 1] / mpmath.sqrt(k[0, 0] * k[1, 1])))
+    expected, found = to_float(k), infinite.ntk(x, depth=3, activation=name)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
     # the variances' difference keeps 10 digits
-    assert found[0, 1] == pytest.approx(expected, rel=1e-8)
+    angles = infinite.gradient_angles(x, depth=3, activation=name)
+    assert angles[0, 1] == pytest.approx(angle, rel=1e-8)
 
 
-def hermite_recursion(x: np.ndarray, depth: int, name: str) -> np.ndarray:
-    """Return the NTK with every expectation by a product rule of Gauss and Hermite."""
+def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(14)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+
+
+def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.ndarray:
+    """Return the NTK with every expectation by product quadrature, on panels halved towards 0."""
     sigma = activations.get(name)
-    nodes, weights = hermegauss(120)
-    weights = weights / weights.sum()
-    covariance = x @ x.T
-    theta, n = covariance.copy(), len(x)
+    positive = np.concatenate([2.0 ** np.arange(-halvings, 1), np.arange(1.25, 13, 0.25)])
+    u, weights = panels(np.concatenate([-positive[::-1], [0.0], positive]))
+    mass = weights * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+    covariance = theta = x @ x.T
     for _ in range(depth):
-        after, slopes = np.empty((2, n, n))
-        for i, j in itertools.product(range(n), repeat=2):
-            q, q2 = covariance[i, i], covariance[j, j]
-            cosine = min(1.0, covariance[i, j] / math.sqrt(q * q2))
-            u = math.sqrt(q) * np.add.outer(nodes, np.zeros(120))
-            v = math.sqrt(q2) * np.add.outer(cosine * nodes, math.sqrt(1 - cosine**2) * nodes)
-            for result, function in ((after, sigma.values), (slopes, sigma.slopes)):
-                result[i, j] = sigma.gain**2 * (weights @ (function(u) * function(v)) @ weights)
+        norms = np.sqrt(np.diag(covariance))
+        values = [
+            sigma.gain * np.stack([function(norm * u) for norm in norms])
+            for function in (sigma.values, sigma.slopes)
+        ]
+        after, slopes = (np.diag(f**2 @ mass) for f in values)
+        for i, j in itertools.combinations(range(len(x)), 2):
+            cosine = covariance[i, j] / (norms[i] * norms[j])
+            sine = math.sqrt(1 - cosine**2)
+            inner = (u - cosine * u[:, None]) / sine
+            density = np.exp(-(inner**2) / 2) / (sine * math.sqrt(2 * math.pi))
+            for result, f in zip((after, slopes), values, strict=True):
+                result[i, j] = result[j, i] = (mass * f[i]) @ (density @ (weights * f[j]))
         theta, covariance = after + theta * slopes, after
     return theta
 
 
-@pytest.mark.parametrize(("name", "rtol"), [("tanh", 1e-6), ("gelu", 1e-11), ("softplus", 1e-11)])
-def test_smooth_activations_are_a_product_rule(name, rtol):
-    """The singularities of tanh are nearest, and limit the product rule."""
+@pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
+def test_smooth_activations_are_plain_quadrature(name):
     layer = Layer(samples(4, 5, spread=0.5), depth=3, activation=name)
-    np.testing.assert_allclose(layer.ntk, hermite_recursion(layer.x, 3, name), rtol=rtol)
+    np.testing.assert_allclose(layer.ntk, plain_ntk(layer.x, 3, name), rtol=1e-11)
     assert 0 < layer.error < 1e-13
 
-
-def test_the_general_path_gives_the_leaky_relus_closed_form():
-    sigma = activations.get("leaky_relu-0.3")
-    unnamed = replace(sigma, negative_slope=None)
-    x = samples(12, 6, spread=1.0)
-    x[1] = x[0] + 1e-8 * x[2]
-    closed, general = (infinite.ntk(x, depth=4, activation=each) for each in (sigma, unnamed))
-    np.testing.assert_allclose(general, closed, rtol=1e-12, atol=1e-13 * closed.max())
-    closed, general = (
-        infinite.gradient_angles(x, depth=4, activation=each) for each in (sigma, unnamed)
-    )
-    np.testing.assert_allclose(general, closed, rtol=1e-9)
-
-
-# --- symmetries -----------------------------------------------------------------------------------
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
 depths = st.integers(0, 6)
 
 
-def assert_symmetries(x, depth, name, seed=0):
-    """Symmetric, positive semidefinite, in the order of the samples; angles are the kernel's."""
-    order = np.random.default_rng(seed).permutation(len(x))
+@given(x=rows, name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]), depth=depths)
+@example(x=samples(4, 4, spread=1.0), name="tanh", depth=2)
+@example(x=samples(4, 4, spread=1.0), name="selu", depth=2)
+def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name, depth):
+    order = np.random.default_rng(depth).permutation(len(x))
     layer, permuted = (Layer(each, depth=depth, activation=name) for each in (x, x[order]))
     for k, other in ((layer.ntk, permuted.ntk), (layer.nngp, permuted.nngp)):
         np.testing.assert_array_equal(k, k.T)
@@ -254,22 +193,10 @@ def assert_symmetries(x, depth, name, seed=0):
     np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
 
 
-@given(x=rows, name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]), depth=depths)
-def test_kernels_in_closed_form_have_the_symmetries(x, name, depth):
-    assert_symmetries(x, depth, name)
+HOMOGENEOUS = st.sampled_from(["relu", "leaky_relu-0.2", "linear"])
 
 
-@pytest.mark.parametrize("name", ["tanh", "selu"])
-def test_kernels_by_quadrature_have_the_symmetries(name):
-    assert_symmetries(samples(4, 4, spread=1.0), 2, name)
-
-
-@given(
-    x=rows,
-    name=st.sampled_from(["relu", "leaky_relu-0.2", "linear"]),
-    depth=depths,
-    c=st.floats(1e-6, 1e6),
-)
+@given(x=rows, name=HOMOGENEOUS, depth=depths, c=st.floats(1e-6, 1e6))
 def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, depth, c):
     k = infinite.ntk(x, depth=depth, activation=name)
     scaled = infinite.ntk(c * x, depth=depth, activation=name)
@@ -297,9 +224,6 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
             np.testing.assert_allclose(getattr(block, kernel), expected[:5, 5:], **close)
 
 
-# --- the smallest angle ---------------------------------------------------------------------------
-
-
 def brute_force(x, depth, name):
     angles = infinite.gradient_angles(x, depth=depth, activation=name)
     pairs = itertools.combinations(range(len(x)), 2)
@@ -322,58 +246,44 @@ def with_norms(x, spread, seed=0):
     return x / np.linalg.norm(x, axis=1)[:, None] * norms
 
 
-SPREADS = pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
+def near(x, delta):
+    """Return rows that differ from those of ``x`` by about delta in direction only."""
+    moved = x + delta * samples(*x.shape, seed=10)
+    return moved * (np.linalg.norm(x, axis=1) / np.linalg.norm(moved, axis=1))[:, None]
 
 
-@pytest.mark.parametrize("tile", [1, 7])
-@pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("erf", 2), ("selu", 1)])
-def test_min_angle_is_the_brute_force_minimum(name, depth, tile):
-    x = samples(23, 4, seed=3, spread=0.5)
-    x[17] = 2 * (x[5] + 1e-5 * x[2])
-    assert assert_brute_force(x, depth, name, tile=tile).duplicates == 0
-
-
-@SPREADS
+@pytest.mark.parametrize("delta", [None, 1e-9])
+@pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
 @pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
-def test_every_activation_has_the_brute_force_minimum(name, spread):
+def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
     x = with_norms(samples(24, 6, seed=4), spread)
-    assert assert_brute_force(x, 2, name, tile=16).candidates < 20
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
-@pytest.mark.parametrize("name", ["relu", "erf", "selu"])
-@SPREADS
-def test_near_duplicates_are_found(name, delta, spread):
-    x = samples(50, 7, seed=6)
-    x[31], x[22] = x[8] + delta * x[40], x[8] + 2 * delta * x[41]
-    x = with_norms(x, spread, seed=3)
-    x[[22, 31]] *= np.linalg.norm(x[8]) / np.linalg.norm(x[[22, 31]], axis=1)[:, None]
-    found = assert_brute_force(x, 3, name, tile=20)
-    assert {found.i, found.j} <= {8, 22, 31}
-
-
-def many_near_duplicates():
-    """Their cosines are all 1 up to rounding, so that screening puts them in any order."""
-    x, rng = samples(40, 7, spread=0.2), np.random.default_rng(0)
-    near = x + 1e-9 * rng.uniform(1, 2, (40, 1)) * samples(40, 7, seed=10)
-    near *= (np.linalg.norm(x, axis=1) / np.linalg.norm(near, axis=1))[:, None]
-    return np.concatenate([x, near])
+    if delta:
+        x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
+    found = assert_brute_force(x, 2, name, tile=16)
+    assert found.candidates < 20
+    assert found.duplicates == 0
 
 
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
+FAR = samples(40, 7, spread=0.2)
+DELTAS = 1e-9 * np.random.default_rng(0).uniform(1, 2, (40, 1))
 HARD = {  # samples, and how many candidates there may be
-    "many near duplicates": (many_near_duplicates(), 100),
+    "random": (samples(23, 4, seed=3, spread=0.5), 30),
+    # Their cosines are all 1 up to rounding, so that screening puts them in any order.
+    "many near duplicates": (np.vstack([FAR, near(FAR, DELTAS)]), 100),
     "low contrast": (with_norms(CONTRAST, 0), 30),
     "low contrast, norms": (with_norms(CONTRAST, 1e-3), 30),
     "12 decades": (samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)), 30),
 }
 
 
-@pytest.mark.parametrize("name", ["relu", "erf"])
+@pytest.mark.parametrize(
+    ("name", "depth", "tile"), [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25), ("erf", 2, 1)]
+)
 @pytest.mark.parametrize("kind", HARD)
-def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(name, kind):
+def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, depth, tile):
     x, most = HARD[kind]
-    assert assert_brute_force(x, 2, name, tile=25).candidates < most
+    assert assert_brute_force(x, depth, name, tile=tile).candidates < most
 
 
 @pytest.mark.parametrize("name", ["relu", "linear", "erf"])
@@ -395,20 +305,16 @@ def test_duplicates_are_counted_and_excluded_on_request():
     assert (found.i, found.j, found.duplicates) == (kept[i], kept[j], 4)
 
 
-def test_parallel_samples_are_no_duplicates_but_have_angle_0():
+@pytest.mark.parametrize("tile", [1, 3, 8])
+def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(tile):
     x = samples(5, 4)
     x[3] = 4 * x[1]
-    found = infinite.min_angle(x, depth=2, activation="relu")
+    found = infinite.min_angle(x, depth=2, activation="relu", tile=tile)
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 0)
-    assert infinite.min_angle(x, depth=2, activation="gelu").angle > 0
-
-
-@pytest.mark.parametrize("tile", [1, 3, 8])
-def test_of_equal_angles_the_lowest_pair_is_returned(tile):
+    assert infinite.min_angle(x, depth=2, activation="gelu", tile=tile).angle > 0
     x = np.concatenate([np.eye(4), -np.eye(4)])  # all angles are 90° or 180°
     found = infinite.min_angle(x, depth=0, activation="relu", tile=tile)
-    assert (found.i, found.j) == (0, 1)
-    assert found.degrees == pytest.approx(90)
+    assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
 
 
 def absolute_value(slope: float | None) -> activations.Activation:
@@ -440,17 +346,11 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     seed=st.integers(0, 2**32 - 1),
 )
 def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, name, depth, seed):
-    rng = np.random.default_rng(seed)
-    x[1] = x[0] + 10 ** rng.uniform(-12, -1) * x[2]
-    layer = Layer(x, depth=depth, activation=name)
-    everything = slice(0, len(x))
+    x[1] = x[0] + 10 ** np.random.default_rng(seed).uniform(-12, -1) * x[2]
+    layer, everything = Layer(x, depth=depth, activation=name), slice(0, len(x))
     i, j = np.triu_indices(len(x), 1)
-    accurate = layer.cosine_distances(i, j)
     rough = layer.rough_cosine_distances(everything, everything)[i, j]
-    assert np.abs(rough - accurate).max() <= layer.roughness < 1e-5
-
-
-# --- the error of the smallest angle --------------------------------------------------------------
+    assert np.abs(rough - layer.cosine_distances(i, j)).max() <= layer.roughness < 1e-5
 
 
 def assert_within_its_error(found, angles, *, error):
@@ -461,9 +361,9 @@ def assert_within_its_error(found, angles, *, error):
     assert angles[found.i, found.j] <= angles[i, j].min() + 2 * found.error_degrees
 
 
-def exact_degrees(kernel):
-    angles = np.zeros((kernel.rows, kernel.rows))
-    for i, j in itertools.combinations(range(kernel.rows), 2):
+def exact_degrees(kernel, n):
+    angles = np.zeros((n, n))
+    for i, j in itertools.combinations(range(n), 2):
         cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
         angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
     return angles
@@ -473,39 +373,11 @@ def exact_degrees(kernel):
 def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
-        erf = exact_degrees(covariance_recursion(x, 2, erf_layer))
-        relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2))
+        erf = exact_degrees(covariance_recursion(x, 2, erf_layer), 5)
+        relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
         found = infinite.min_angle(x, depth=2, activation=name)
         assert_within_its_error(found, angles, error=error)
-
-
-def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = np.polynomial.legendre.leggauss(14)
-    half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
-
-
-def plain_degrees(x: np.ndarray, name: str) -> np.ndarray:
-    """Return the angles of the NTK of depth 1 by product quadrature, on panels halved towards 0."""
-    sigma = activations.get(name)
-    graded = 2.0 ** np.arange(-40, 1)
-    positive = np.concatenate([graded, np.arange(1.25, 13, 0.25)])
-    u, weights = panels(np.concatenate([-positive[::-1], [0.0], positive]))
-    mass = weights * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
-    gram, n = x @ x.T, len(x)
-    norms = np.sqrt(np.diag(gram))
-    values = [np.stack([f(norm * u) for norm in norms]) for f in (sigma.values, sigma.slopes)]
-    after, slopes = ((f**2 @ mass) * np.eye(n) for f in values)
-    for i, j in itertools.combinations(range(n), 2):
-        cosine = gram[i, j] / (norms[i] * norms[j])
-        sine = math.sqrt(1 - cosine**2)
-        inner = (u - cosine * u[:, None]) / sine
-        density = np.exp(-(inner**2) / 2) / (sine * math.sqrt(2 * math.pi))
-        for result, f in zip((after, slopes), values, strict=True):
-            result[i, j] = (mass * f[i]) @ (density @ (weights * f[j]))
-    kernel = after + gram * slopes
-    return np.degrees(np.arccos(kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))))
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
@@ -517,7 +389,8 @@ def test_errors_of_quadrature_hold(name, scale, error):
     x = np.random.default_rng(0).standard_normal((4, 6))
     x *= scale / np.linalg.norm(x, axis=1)[:, None]
     found = infinite.min_angle(x, depth=1, activation=name)
-    assert_within_its_error(found, plain_degrees(x, name), error=error)
+    angles = exact_degrees(plain_ntk(x, 1, name, halvings=40), 4)
+    assert_within_its_error(found, angles, error=error)
 
 
 def test_tiny_angles_have_errors_of_their_size():
@@ -527,9 +400,6 @@ def test_tiny_angles_have_errors_of_their_size():
     found = infinite.min_angle(x, depth=2, activation="gelu")
     assert (found.i, found.j) == (2, 3)
     assert 0 < found.error < 1e-3 * found.angle
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -552,22 +422,24 @@ def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
             infinite.min_angle(x, depth=depth, activation="gelu")
 
 
+ALL, ONE = slice(None), slice(3, 4)  # rows
+
+
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
-@pytest.mark.parametrize(("scale", "spread"), [(1e4, 0.5), (1e5, 0.0), (1e30, 0.0), (1e160, 0.5)])
-def test_angles_that_are_not_resolved_are_refused(scale, spread):
-    x = scale * with_norms(samples(6, 4, seed=1), spread)
-    with pytest.raises(UnresolvedKernelError, match=r"^tanh at depth 2: .*; scale the data"):
-        infinite.min_angle(x, depth=2, activation="tanh")
-
-
-@pytest.mark.parametrize("scale", [1e-170, 1e100, 1e200])
-@pytest.mark.parametrize("rows", [slice(None), slice(3, 4)], ids=["all rows", "one row"])
-@pytest.mark.parametrize("call", [infinite.ntk, infinite.min_angle])
-def test_samples_beyond_the_range_are_refused(call, rows, scale):
-    x = samples(4, 3)
-    x[rows] *= scale
-    with pytest.raises(UnresolvedKernelError, match=r"erf at depth 1: .*; scale the data"):
-        call(x, depth=1, activation="erf")
+@pytest.mark.parametrize(
+    ("function", "name", "scales"),
+    [
+        (infinite.min_angle, "tanh", {1e5: ALL, 1e30: ALL, 1e4: ONE}),
+        (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
+        (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
+    ],
+)
+def test_what_is_not_resolved_or_beyond_the_range_is_refused(function, name, scales):
+    for scale, rows in scales.items():
+        x = with_norms(samples(4, 4, seed=1), 0)
+        x[rows] *= scale
+        with pytest.raises(UnresolvedKernelError, match=rf"^{name} at depth 2: .*; scale the data"):
+            function(x, depth=2, activation=name)
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -576,13 +448,14 @@ def test_one_sample_has_no_pair(n):
         infinite.min_angle(np.ones((n, 3)), depth=1, activation="relu", exclude_duplicates=True)
 
 
-def test_relu_needs_no_torch():
-    code = (
-        "import sys; import numpy as np; from ntk_conditioning.kernels import infinite; "
-        "from ntk_conditioning.theory import liu2023relu; "
-        "infinite.ntk(np.eye(3), depth=2, activation='relu'); "
-        "infinite.min_angle(np.eye(3), depth=2, activation='leaky_relu-0.1'); "
-        "infinite.ntk(np.eye(3), depth=2, activation='erf'); "
-        "assert 'torch' not in sys.modules"
-    )
+def test_closed_forms_need_no_torch():
+    code = """if True:
+        import sys
+        from ntk_conditioning.kernels import infinite
+        from ntk_conditioning.theory import liu2023relu
+        for name in ("relu", "erf"):
+            infinite.ntk([[1.0, 0.0]], depth=2, activation=name)
+        infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation="leaky_relu-0.1")
+        assert "torch" not in sys.modules
+    """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
