@@ -1,14 +1,13 @@
 """A damaged file is named, or its data are right all the same: never a crash, never wrong data.
 
-Each format meets 200 seeded flips of a bit and about 200 cuts. A warning is an error here as in all
-tests. SVHN's files are not among them: they are read only if their checksum is known.
+Each format meets 200 seeded flips of a bit and 200 cuts; SVHN's are read by their checksum alone.
 """
 
 import gzip
 import io
 import random
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ntk_conditioning.data.readers.cifar import FOLDER, read_cifar10
 from ntk_conditioning.data.readers.idx import read_idx
@@ -37,16 +34,13 @@ Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
 
 @dataclass
 class Format:
-    """A sound file, flipped at ``places``: at most a share ``harmless`` of flips goes unnoticed.
-
-    ``exact`` formats give the right samples then, others some.
-    """
+    """Flips at ``places``: a share ``harmless`` goes unnoticed, and ``exact`` samples are right."""
 
     content: bytes
     read: Callable[[Path], RawSamples]
     places: Sequence[int]
     harmless: float = 0
-    boundaries: Iterable[int] = ()
+    boundaries: Sequence[int] = ()
     exact: bool = True
 
 
@@ -152,22 +146,12 @@ def test_flipped_bits_and_cuts(tmp_path, name):
         assert samples is None or name in ("csv", "TextGrid")
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@given(st.binary(max_size=64), st.booleans())
-def test_any_bytes_are_refused_or_read(tmp_path_factory, name, content, behind):
-    path, format = tmp_path_factory.getbasetemp() / "bytes", FORMATS[name]
-    samples_or_none(path, format.content[:4] + content if behind else content, format)
-
-
-SHAPES = [b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_header_that_makes_no_sense_is_named(tmp_path, shape):
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
-    member = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+def test_a_header_that_makes_no_sense_is_named(tmp_path):
     path = tmp_path / "mine.npz"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x.npy", member + bytes(8))
-    with pytest.raises(UserError, match=r"mine.npz cannot be read as a NumPy archive"):
-        read_npz(path)
+    for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
+        member = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", member + bytes(8))
+        with pytest.raises(UserError, match=r"mine.npz cannot be read as a NumPy archive"):
+            read_npz(path)

@@ -3,7 +3,6 @@
 import gzip
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
 LABELS = np.array([3, 1, 4, 1, 5])
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
 # checksum and path are the corpus', not the features'
-CORPUS: Any = {"sha256": {"train_x": ("0",)}, "path": Path("corpus")}
+CORPUS = {"sha256": {"train_x": ("0",)}, "path": Path("corpus")}
 SPEECH = Source("speech", "librispeech", "none", options={"subset": "dev-clean"}, **CORPUS)
 MINE = Source("mine", "npz", "none")
 X = np.arange(6.0).reshape(3, 2) + 1
@@ -50,7 +49,6 @@ class TestFiles:
             (SYNTHETIC, "", "test", "synthetic has only a training part"),
             (MINE, "train_x train_y", "train", "npz takes train_x, test_x, not train_y"),
             (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
-            (SPEECH, "features train_x", "train", "librispeech takes features, not train_x"),
         ],
     )
     def test_files_must_be_given_and_used(self, source, parts, split, problem):
@@ -95,11 +93,9 @@ class TestFiles:
             read(source)
 
 
-def mine(folder: Path, scaling: Any = "none", limits: Any = None, **arrays: Any) -> PreparedSamples:
-    """Return what `read` makes of a user's own archive of these arrays."""
-    path = folder / "mine.npz"
-    np.savez(path, **arrays)
-    return read(Source("mine", "npz", scaling, limits, path=path))
+def mine(folder, scaling="none", limits=None, **arrays):
+    np.savez(folder / "mine.npz", **arrays)
+    return read(Source("mine", "npz", scaling, limits, path=folder / "mine.npz"))
 
 
 WITH_GAPS = np.array([[1, 2], [3, np.nan], [np.inf, 4]])
@@ -197,16 +193,9 @@ class TestSubset:
         ):
             with pytest.raises(SubsetError, match=problem):
                 drawn(n, balanced=balanced)
-        bare = replace(TWENTY, y=None)
-        assert subset(bare, 2, generator=seed_stream(1)).y is None
-        with pytest.raises(SubsetError, match="tiny has no labels"):
-            subset(bare, 2, generator=seed_stream(1), balanced=True)
+        assert subset(replace(TWENTY, y=None), 2, generator=seed_stream(1)).y is None
 
     def test_two_classes_are_drawn_with_signs(self):
         rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
         assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
         np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
-        with pytest.raises(SubsetError, match=r"classes \[3, 4\] are not two of .* 3 to 40"):
-            draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1), classes=[3, 4])
-        with pytest.raises(SubsetError, match="bare has no labels, and two classes"):
-            draw_two_classes("bare", None, 2, generator=seed_stream(1))

@@ -1,12 +1,9 @@
 """Prepared files keep what they are given, and are scaled by the formulas when loaded."""
 
-import os
 import subprocess
 import sys
 import zipfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +20,11 @@ LABELS = np.array([3, 1, 4, 1, 5])
 TINY = PreparedSamples("tiny", IMAGES, LABELS, "symmetric", (0.0, 255.0))
 
 
-def by(scaling: Any, x: np.ndarray, limits: Any = None, **options: Any) -> np.ndarray:
+def by(scaling, x, limits=None, **options):
     return scaled(PreparedSamples("mine", x, None, scaling, limits), **options)
 
 
-def part(n: int, seed: int, scaling: Any = "standardize") -> PreparedSamples:
+def part(n, seed, scaling="standardize"):
     x = 3 + 2 * np.random.default_rng(seed).standard_normal((n, 4))
     return PreparedSamples("tiny", x, None, scaling, (-90.0, 90.0))
 
@@ -119,14 +116,11 @@ class TestPrepared:
             assert arrays["x"].dtype == np.uint8
 
     def test_files_of_two_parts_are_loaded_alike(self, tmp_path):
-        train, test, path = part(20, 0), part(7, 1), tmp_path / "test.npz"
+        train, test = part(20, 0), part(7, 1)
         save_prepared(tmp_path / "train.npz", train)
-        save_prepared(path, test)
-        loaded = prepared.load_prepared(path, like=tmp_path / "train.npz")
+        save_prepared(tmp_path / "test.npz", test)
+        loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
         np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
-        save_prepared(path, replace(test, x=test.x[:, 1:]))
-        with pytest.raises(ContentError, match=r"has 3 features and .*train.npz has 4; take both"):
-            prepared.load_prepared(path, like=tmp_path / "train.npz")
 
     def test_other_archives_are_named(self, tmp_path):
         path = tmp_path / "other.npz"
@@ -154,5 +148,4 @@ def test_libraries_are_imported_only_where_they_are_used(module):
     if module == "data.prepared":  # else a computation would depend on how data are read
         heavy |= {"ntk_conditioning.data.readers"}
     code = f"import sys, ntk_conditioning.{module}; assert not {heavy} & set(sys.modules)"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

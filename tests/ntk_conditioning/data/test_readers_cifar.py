@@ -1,8 +1,6 @@
 """CIFAR-10 is read from its archive and unpacked, and every fault is named with its place."""
 
 import gzip
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +14,14 @@ RECORD = 3073
 GOOD = cifar_batches(2, 1, 1, 3, 1, 2)
 
 
-def archive(folder: Path, members: Mapping[str, bytes], *, prefix: str = f"{FOLDER}/") -> Path:
+def archive(folder, members, *, prefix=f"{FOLDER}/"):
     path = folder / "cifar-10-binary.tar.gz"
     content = tar_bytes({prefix + name: content for name, content in members.items()})
     path.write_bytes(gzip.compress(content, 1))
     return path
 
 
-def both(folder: Path, members: Mapping[str, bytes]) -> tuple[Path, Path]:
+def both(folder, members):
     """Return the members in an archive and in a folder."""
     inner = folder / "unpacked" / FOLDER
     inner.mkdir(parents=True)

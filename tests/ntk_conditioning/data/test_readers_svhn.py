@@ -1,8 +1,6 @@
 """SVHN's files are read exactly, if their checksum is known; what else they hold is named."""
 
 import hashlib
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import scipy.io
 
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.svhn import read_svhn
-from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.files import ChecksumError
 from tests.sources import svhn_bytes
 
@@ -19,11 +16,11 @@ Y = np.array([[10], [1]], np.uint8)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "train_32x32.mat"
 
 
-def known(path: Path, content: bytes, classes: Sequence[int] | None = None) -> RawSamples:
+def known(path, content, classes=None):
     path.write_bytes(content)
     return read_svhn(path, sha256=[hashlib.sha256(content).hexdigest()], classes=classes)
 

@@ -24,10 +24,7 @@ def test_forward_is_the_formula_written_out():
     linear = network(depth=1, width=7, activation="linear")
     expected = X @ linear.weights[0].T @ linear.weights[1].T / math.sqrt(7)
     torch.testing.assert_close(forward(linear, X), expected.squeeze(1), rtol=1e-13, atol=0)
-
-
-def test_depth_0_is_the_linear_model():
-    mlp = network(depth=0, width=99)
+    mlp = network(depth=0, width=99)  # the linear model
     assert (mlp.depth, mlp.width, mlp.dim, len(mlp.weights)) == (0, 0, 4, 1)
     torch.testing.assert_close(forward(mlp, X), X @ mlp.weights[0][0], rtol=1e-13, atol=0)
 
@@ -57,15 +54,12 @@ def test_an_activation_that_returns_its_argument_leaves_no_trace():
     torch.testing.assert_close(gradient_factors(mlp, X).alphas[1], mlp.scale(1) * z.square() / 2)
 
 
-def test_weights_that_do_not_chain_or_differ_in_type_are_refused():
+def test_weights_and_inputs_that_do_not_fit_are_refused():
     for shapes in ((), ((3, 2), (1, 4)), ((3, 2), (2, 3)), ((2,),)):
         with pytest.raises(ShapeError, match="network of one output"):
             MLP(tuple(map(torch.ones, shapes)), activations.get("relu"))
     with pytest.raises(ShapeError, match="differ"):
         MLP((torch.ones(3, 2), torch.ones(1, 3).double()), activations.get("relu"))
-
-
-def test_inputs_that_do_not_fit_are_refused():
     with pytest.raises(ShapeError, match=r"torch\.from_numpy"):
         forward(network(), np.ones((2, 4)))
     with pytest.raises(ShapeError, match="float32"):

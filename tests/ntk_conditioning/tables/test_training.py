@@ -1,8 +1,6 @@
 """Curves become rows, and the best rate is found by its criterion."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,6 @@ from ntk_conditioning.tables.training import MEASURED, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from tests.rows import plain
 
-Curves = Mapping[tuple[int, float], Sequence[float]]
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
 POINT |= {"depth": 2}
 LABELS = plain(TRAINING, **POINT)
@@ -24,9 +21,9 @@ NO_KERNELS = tables.from_rows(TRAINING_KERNELS, [])
 NAN = math.nan
 
 
-def training(curves: Curves, accuracy: Curves | None = None, **point: Any) -> pa.Table:
+def training(curves, accuracy=None, **point):
     """Return the table of training losses; a network diverges where its loss is missing."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for (seed, rate), losses in curves.items():
         lost = np.flatnonzero(np.isnan(losses))
         metrics = {"train_loss": losses}
@@ -37,7 +34,7 @@ def training(curves: Curves, accuracy: Curves | None = None, **point: Any) -> pa
     return tables.from_rows(TRAINING, rows)
 
 
-def kernels(*kappas: float | None, **point: Any) -> pa.Table:
+def kernels(*kappas, **point):
     """Return the kernels of seeds 1, 2, …; their critical rates are 1, 2, …."""
     rows = [
         plain(TRAINING_KERNELS, **POINT | point, seed=s, kappa=k, critical_learning_rate=float(s))
@@ -46,7 +43,7 @@ def kernels(*kappas: float | None, **point: Any) -> pa.Table:
     return tables.from_rows(TRAINING_KERNELS, rows)
 
 
-def best(curves: Curves, rules: Any = FINAL, kappas: Any = (10.0,)) -> dict[str, Any]:
+def best(curves, rules=FINAL, kappas=(10.0,)):
     (row,) = select_rates(training(curves), kernels(*kappas), rules).to_pylist()
     return row
 
@@ -68,12 +65,11 @@ def test_a_curve_has_a_row_for_every_evaluated_epoch():
     [
         ([0.05, 0.01], 0),  # before any training
         ([1.0, 0.1], 2),
-        ([1.0, 0.01], 1),  # log10 falls from 0 to -2 in two epochs: -1 is half way
         ([1.0, 10.0, 0.01], 2 + 2 * 2 / 3),
         ([1.0, 0.5, 0.0], 4),  # exactly zero has no logarithm
         ([1.0, 0.5, 0.2], math.inf),
         ([1.0, None, None], math.inf),
-        ([1.0, 0.01, 5.0], 1),  # the first time counts
+        ([1.0, 0.01, 5.0], 1),  # the first time counts; log10 falls by 2 in two epochs
     ],
 )
 def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
@@ -160,8 +156,7 @@ def test_the_highest_test_accuracy_may_decide_and_no_kernel_is_needed():
 
 def test_what_cannot_be_judged_is_named():
     for model, rules, message in (
-        ("fc", BY_ACCURACY, r"fig3/digits/fc/relu/2: no test samples"),
-        ("mlp", FINAL, "training kernels lacks it"),
+        ("mlp", FINAL, "fig3/digits/mlp/relu/2: .* training kernels lacks it"),
         ("fc", {}, "its experiment has no criterion"),
     ):
         with pytest.raises(SelectionError, match=message):

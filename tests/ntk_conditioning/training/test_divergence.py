@@ -1,8 +1,4 @@
-"""Networks diverge if their loss explodes or their outputs become constant; a mild rise is legal.
-
-Without these rules the losses of `mlp` at the rate 1.0 are 0.886, 114, 2942, 2.8e8 and from then
-on 0.2037, the loss of zero outputs.
-"""
+"""Networks diverge if their loss explodes or their outputs become constant, not by a mild rise."""
 
 from functools import partial
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE, CROSS_ENTROPY = (6, 5, 2), ("cross_entropy", "classes")
 MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
-SGD: dict[str, Any] = {"momentum": 0.9, "weight_decay": 1e-2}
+SGD = {"momentum": 0.9, "weight_decay": 1e-2}
 
 
 def part(seed, n, dtype=torch.float64) -> Part:
@@ -34,26 +33,19 @@ def part(seed, n, dtype=torch.float64) -> Part:
     return Part(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
-def networks(name: str, *, outputs=3, dtype=torch.float64) -> Any:
-    """Return a function that makes a network of a generator, as `make_network`."""
+def networks(name: str, *, outputs=3, dtype=torch.float64):
     size = {"d": 60, "image": IMAGE, "depth": 8 if name.startswith("resnet") else 2, "width": 4}
     selu = activations.get("selu")
     return partial(make_network, name, **size, activation=selu, outputs=outputs, dtype=dtype)
 
 
-def make(
-    name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **descent
-) -> ModuleEnsemble:
+def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **more):
     criterion = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
-    seeds = {member.seed for member in members}
-    return ModuleEnsemble(
-        networks(name, outputs=criterion.outputs, dtype=dtype),
-        criterion,
-        members,
-        {seed: part(seed, 11, dtype=dtype) for seed in seeds},
-        {seed: part(100 + seed, 7, dtype=dtype) for seed in seeds},
-        descent=Descent(**{"epochs": 3, "batch_size": 4} | descent),
-    )
+    seeds, descent = {member.seed for member in members}, {"epochs": 3, "batch_size": 4} | more
+    train = {seed: part(seed, 11, dtype=dtype) for seed in seeds}
+    test = {seed: part(100 + seed, 7, dtype=dtype) for seed in seeds}
+    network = networks(name, outputs=criterion.outputs, dtype=dtype)
+    return ModuleEnsemble(network, criterion, members, train, test, descent=Descent(**descent))
 
 
 @pytest.mark.parametrize("loss", [CROSS_ENTROPY, ("square", "scalar")])
@@ -67,7 +59,7 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
     schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
     codes = torch.linspace(-1, 1, 3, dtype=torch.float64)
 
-    def mean_loss(rows: Any) -> torch.Tensor:
+    def mean_loss(rows):
         f, y = network(data.x[rows])[0], data.y[rows]
         if loss == CROSS_ENTROPY:
             return nn.functional.cross_entropy(f, y)
@@ -86,14 +78,6 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
         expected = mean_loss(slice(None)).item()
         assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
         assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
-
-
-def test_networks_learn_samples_by_heart():
-    """Also with rates of their own for scalars."""
-    ensemble = finish(make("resnet_fixup", [Member(1, 0.03)], epochs=30, momentum=0.9))
-    assert ensemble.metrics["train_loss"][0, 0] > 0.9
-    assert ensemble.metrics["train_loss"][-1, 0] < 0.1
-    assert ensemble.metrics["train_accuracy"][-1, 0] == 1
 
 
 @pytest.mark.parametrize("name", ["fc_batch_norm", "resnet_fixup"])
@@ -162,7 +146,7 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
 
 def test_mixed_precision_is_near_to_single_and_another():
     """bfloat16 has 8 bits: some percent after an epoch."""
-    options: dict[str, Any] = {"epochs": 1, "dtype": torch.float32}
+    options = {"epochs": 1, "dtype": torch.float32}
     ensembles = [finish(make("fc", **options, mixed_precision=m)) for m in (False, True)]
     losses = [ensemble.metrics["train_loss"] for ensemble in ensembles]
     assert not np.array_equal(*losses)

@@ -59,7 +59,7 @@ def test_inner_products_are_those_of_explicit_gradients(architecture, activation
 
 
 @every_architecture
-def test_angles_are_those_of_explicit_gradients(architecture):
+def test_angles_and_the_kernel_are_those_of_explicit_gradients(architecture):
     model, x = network(architecture), samples(3)
     result = {each.layer: each for each in layer_angles(model, x, level=0.2)}
     assert list(result) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
@@ -78,6 +78,8 @@ def test_angles_are_those_of_explicit_gradients(architecture):
         values = [getattr(angles, name) for name in names]
         assert values == pytest.approx([float(each) for each in expected], rel=1e-12, abs=1e-15)
         assert angles.fan_in == model.fan_ins[layer - 1]
+    whole = torch.cat([explicit_gradients(model, sample, len(model.weights)) for sample in x])
+    assert torch.allclose(kernel(model, x), whole @ whole.T, rtol=1e-12)
 
 
 def test_a_gradient_that_vanishes_has_no_angle():
@@ -155,14 +157,6 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball():
     assert result.largest == max(result.ascent, result.eigenvector) > result.random
     blind = largest_terms(expansion, radius, eigenvector=expansion.gradient, **options)
     assert blind.ascent > max(blind.random, blind.gradient)
-
-
-@every_architecture
-def test_the_kernel_is_that_of_explicit_gradients(architecture):
-    model, x = network(architecture), samples(4)
-    depth = len(model.weights)
-    rows = torch.cat([explicit_gradients(model, sample, depth) for sample in x])
-    assert torch.allclose(kernel(model, x), rows @ rows.T, rtol=1e-12)
 
 
 def test_descent_lowers_the_loss_and_tells_how_far_it_went():

@@ -1,7 +1,6 @@
 """Every frame gets the phone of its own time, and an alignment that is not sound is named."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +20,14 @@ from tests.ntk_conditioning.data.speech.corpora import textgrid_bytes
 RATE = 16000
 
 
-def write_textgrid(folder: Path, *intervals, name: str = "a", **options) -> Path:
+def write_textgrid(folder, *intervals, name="a", **options):
     path = folder / f"{name}.TextGrid"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(textgrid_bytes(*intervals, **options))
     return path
 
 
-def write_ctm(folder: Path, text: str) -> Path:
+def write_ctm(folder, text):
     (folder / "all.ctm").write_text(text, errors="surrogateescape")
     return folder / "all.ctm"
 
