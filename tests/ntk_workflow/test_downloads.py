@@ -51,7 +51,6 @@ def mirror(tmp_path):
 
 @pytest.fixture
 def get(server, target, caplog):
-    """Return a function that fetches the right file, from a server with plans if they are given."""
     caplog.set_level("INFO", logger="ntk_workflow")
 
     def get(*plans: Plan, **options) -> Fetched:
@@ -66,8 +65,6 @@ def get(server, target, caplog):
 
 @pytest.fixture
 def refusal(get):
-    """Return a function that fetches in vain and returns the one line that says why."""
-
     def refusal(*plans: Plan, **options) -> str:
         with pytest.raises(UserError) as caught:
             get(*plans, **options)
@@ -79,13 +76,11 @@ def refusal(get):
 
 def assert_in_place(target: Path, content: bytes) -> None:
     assert target.read_bytes() == content
-    names = {path.name for path in target.parent.iterdir()}
-    assert names == {target.name, f".{target.name}.lock"}
+    assert {path.name for path in target.parent.iterdir()} == {target.name, f".{target.name}.lock"}
 
 
-WHOLE = [PLAN, replace(PLAN, chunked=True)]
-# As Apache does with .gz files, whose bytes must stay as they are.
-WHOLE += [replace(PLAN, headers={"Content-Encoding": "gzip"})]
+# The header is Apache's with .gz files, whose bytes must stay as they are.
+WHOLE = [PLAN, replace(PLAN, headers={"Content-Encoding": "gzip"})]
 WHOLE += [replace(PLAN, headers={"Content-Length": "many", "Connection": "close"}, cut=SIZE)]
 
 
@@ -220,9 +215,9 @@ def test_sources_are_tried_in_order_and_all_are_named(server, refusal, target):
     )
 
 
-@pytest.mark.parametrize("form", ["{0}", "file://{1}", "FILE://localhost{1}/"])
+@pytest.mark.parametrize("form", ["file://{}", "FILE://localhost{}/"])
 def test_a_mirror_may_be_a_folder(server, get, mirror, form):
-    get(PLAN, mirror=form.format(mirror, str(mirror).replace(" ", "%20")))
+    get(PLAN, mirror=form.format(str(mirror).replace(" ", "%20")))
     assert server.seen == []
 
 

@@ -23,7 +23,6 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def estimated(folder, monkeypatch, capsys):
-    """Return a function that runs the program in a clone and returns its code and its output."""
     monkeypatch.chdir(folder)
     return lambda *words: (estimate_costs.main(list(words)), *capsys.readouterr())
 
@@ -112,7 +111,6 @@ def test_a_part_of_a_job_another_device_and_a_damaged_file_do_not_count(tmp_path
 
 def test_an_estimate_learns_this_machine_from_its_finished_jobs():
     def after(pairs: list[tuple[float, float]]) -> float:
-        """Return the seconds of a job after others, of estimated and measured seconds."""
         finished = {KIND: [(Job(KIND, seconds), measured) for seconds, measured in pairs]}
         return estimate.fitted([Job(KIND, STARTUP + 5000)], finished)[0].seconds
 

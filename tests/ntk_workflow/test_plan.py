@@ -34,9 +34,7 @@ SWITCHED_OFF = [
     ("activation_study", "activation_study", "beyond/activations"),
     ("bounds_study", "bounds", "agarwal2021deep/bounds_vs_exact"),
     ("linearity_study", "linearity", "beyond/linearity_vs_width"),
-    ("precision_study", "precision", "beyond/precision"),
     ("training", "training", "liu2023relu/fig3_training_curves"),
-    ("claim_experiments", "claim_experiments", "beyond/separation_limit"),
 ]
 
 

@@ -11,7 +11,6 @@ LOG = logging.getLogger("progress")
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch, caplog):
-    """Return a function that sets the time, which is 0 at first."""
     caplog.set_level("INFO")
     now = [0.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])

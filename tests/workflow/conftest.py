@@ -21,10 +21,7 @@ def clone(tmp_path: Path) -> Clone:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone in which the smallest full run has been done; do not change it.
-
-    All workers share one, which the first that needs it makes.
-    """
+    """The clone, one for all workers, in which the smallest full run is done; do not change it."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
     with FileLock(f"{shared}.lock"):

@@ -50,14 +50,12 @@ def page(report, tmp_path):
 
 
 def go_to(page: Browser, *names: str) -> None:
-    """Go to the front and from there through the menu."""
     page.click("//nav//nav//li[1]/a")
     for name in names:
         page.click(f'//nav//li//a[normalize-space()="{name}"]')
 
 
 def show(page: Browser, row: str, what: int) -> None:
-    """Click on one of the two signs in a row of results."""
     page.click(f'//nav//tr[td[normalize-space()="{row}"]]//div[@role="group"]/a[{what}]')
 
 
@@ -77,7 +75,6 @@ def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
 
 
 def require_figure(page: Browser, figure: str, finished) -> None:
-    """Check that the picture and the caption of a listed figure are shown whole."""
     row = Path(figure).name.replace("_", " ")
     show(page, row, EYE)
     with Image.open(finished.folder / f"results/ci/figures/{figure}.png") as image:
@@ -106,7 +103,6 @@ def test_tables_claims_config_and_versions_are_pages(page):
 
 
 def in_frame(page: Browser, heading: str) -> str:
-    """Return what is to be read on the page that is shown, once it is the one with the heading."""
     frame = page.value("document.querySelector('iframe')")
     page.driver.switch_to.frame(frame)
     try:

@@ -10,7 +10,6 @@ from tests.workflow.conftest import CI
 
 
 def plan(clone: Clone, *arguments: str) -> list[tuple[str, dict[str, str], str]]:
-    """Return rule, resources and outputs of the jobs that would run."""
     done = clone.run("all", *arguments, "--executor", "local", "-n")
     jobs = []
     for job in re.split(r"\n(?=(?:local)?rule )", done.stdout + done.stderr)[1:]:
@@ -50,7 +49,6 @@ def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
 
 
 def test_jobs_run_through_another_engine_with_the_same_resources(clone):
-    """An executor that knows nothing of Slurm is given what the rules ask for."""
     script = '#!/bin/sh\necho "$@" >> asked.txt\nbash "$4" >/dev/null 2>&1 &\necho $!\n'
     (clone.folder / "submit.sh").write_text(script)
     target = "results/ci/tables/training/gradient_descent.parquet"

@@ -94,4 +94,3 @@ def test_jobs_are_followed_back_to_what_no_record_tells_of(tmp_path, monkeypatch
     assert provenance["files"]["gone"] == {"sha256": "9" * 64}
     assert str(tmp_path.parent) not in json.dumps(provenance)
     assert jobs.period([made_rows, made_table]) == period
-    assert jobs.period([made_table]) is None

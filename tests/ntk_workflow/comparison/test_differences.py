@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_workflow.comparison import differences
-from ntk_workflow.comparison.differences import Change, compare_settings, compare_tables
+from ntk_workflow.comparison.differences import compare_tables
 
 NAN, INF = math.nan, math.inf
 LISTS = pa.list_(pa.float64())
@@ -22,7 +22,6 @@ def table(values, kind=None, **keys) -> pa.Table:
 
 
 def difference(a, b, kind=None, tolerance=0.0) -> differences.ColumnDifference | None:
-    """Return how two columns of values differ."""
     whole = compare_tables(table(a, kind), table(b, kind), keys=["row"], tolerance=tolerance)
     assert whole.equal == (not whole.columns)
     return whole.columns[0] if whole.columns else None
@@ -134,10 +133,3 @@ REFUSED = [
 def test_tables_without_common_keys_are_refused(b, message):
     with pytest.raises(differences.ComparisonError, match=message):
         compare_tables(table([1.0]), b, keys=["row"])
-
-
-def test_settings_are_compared_key_by_key():
-    a = {"seeds": [1, 2], "study": {"depth": 1, "kept": None}, "same": {}, "one": 1}
-    b = {"seeds": [1], "study": {"kept": None}, "same": {}, "one": True}
-    changes = [Change("one", 1, True), Change("seeds", [1, 2], [1])]
-    assert compare_settings(a, b) == [*changes, Change("study.depth", 1, differences.ABSENT)]

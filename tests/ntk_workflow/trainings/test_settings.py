@@ -37,7 +37,6 @@ def test_options_are_read_back():
 
 
 def test_a_config_has_the_same_defaults():
-    """Those of the schema; what it requires has none."""
     for each in fields(TrainingSettings):
         if each.name in PROPERTIES and each.name != "learning_rates":
             default = PROPERTIES[each.name].get("default", MISSING)
@@ -46,16 +45,13 @@ def test_a_config_has_the_same_defaults():
     assert extra == {"relative_rates", "image"}
 
 
-@pytest.mark.parametrize(
-    ("rates", "expected"),
-    [
-        ([0.1, 0.3], {"learning_rates": (0.1, 0.3)}),
-        ({"critical": [0.5]}, {"relative_rates": (0.5,)}),
-        ("auto", {"relative_rates": (0.125, 0.25, 0.5, 1.0)}),
-    ],
-)
+RATES = [([0.1, 0.3], {"learning_rates": (0.1, 0.3)})]
+RATES += [({"critical": [0.5]}, {"relative_rates": (0.5,)})]
+RATES += [("auto", {"relative_rates": (0.125, 0.25, 0.5, 1.0)})]
+
+
+@pytest.mark.parametrize(("rates", "expected"), RATES)
 def test_rates_of_a_config_are_of_either_kind(rates, expected):
-    settings = TrainingSettings.from_config(
-        {"epochs": 3, "loss": "square", "learning_rates": rates, "datasets": ["digits"]}
-    )
-    assert settings == TrainingSettings(epochs=3, loss="square", **expected)
+    given = {"epochs": 3, "loss": "square"}
+    config = given | {"learning_rates": rates, "datasets": ["digits"]}
+    assert TrainingSettings.from_config(config) == TrainingSettings(**given, **expected)
