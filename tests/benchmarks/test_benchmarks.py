@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,19 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import __main__ as program
-from benchmarks import block, gpu, loops, memory, report, timing, training, workers
-from benchmarks.conditioning import require_same
+from benchmarks import (
+    block,
+    checkpoints,
+    conditioning,
+    gpu,
+    loops,
+    memory,
+    report,
+    scaling,
+    timing,
+    training,
+    workers,
+)
 from benchmarks.problem import DifferentResultError, Problem
 from benchmarks.settings import Settings
 from ntk_conditioning.kernels.empirical import ntk
@@ -40,7 +52,9 @@ serve(lambda: k, ["numpy"])
 
 
 @pytest.fixture
-def peer(tmp_path, monkeypatch):
+def peer(tmp_path, monkeypatch) -> Any:
+    """Return a function that makes the given program the only peer."""
+
     def replace(text: str, mode: str = "1") -> None:
         (tmp_path / "peer.py").write_text(text)
         monkeypatch.setattr(workers, "PROGRAMS", tmp_path)
@@ -53,7 +67,8 @@ def case(dtype: str) -> block.Case:
     return block.Case(Problem(20, 2, dtype, d=30, width=16), ("torch_func",), {"torch_func": 1e-9})
 
 
-def written(folder: Path, name: str) -> tuple[dict, str]:
+def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
+    """Return what a benchmark has written: its numbers and its section."""
     assert (folder / "results" / f"{name}.png").stat().st_size < 100_000
     text = (folder / "README.md").read_text(encoding="utf-8")
     section = text.split(f"<!-- {name}: written by python -m benchmarks {name} -->\n")[1]
@@ -62,8 +77,8 @@ def written(folder: Path, name: str) -> tuple[dict, str]:
 
 
 def test_modules_have_working_examples():
-    for module in ("report", "timing", "checkpoints"):
-        assert doctest.testmod(importlib.import_module(f"benchmarks.{module}")).failed == 0
+    for module in (report, timing, checkpoints):
+        assert doctest.testmod(module).failed == 0
 
 
 def test_needed_flops_are_those_that_torch_counts():
@@ -133,9 +148,9 @@ def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
     differences = training.compare(NETWORKS, threads=1)
     assert set(differences) == {"together", "torch"}
     assert max(differences.values()) < loops.SAME
-    assert require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
+    assert conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
     with pytest.raises(DifferentResultError, match="not compared"):
-        require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-7))
+        conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-7))
 
 
 @pytest.mark.parametrize("wrong", [{"rates": (0.5, 1.03)}, {"n": 32}, {"rates": (0.5, np.nan)}])
@@ -214,3 +229,9 @@ def test_peak_memory_is_at_least_the_result():
     peak = memory.peak("ntk", threads=1, **sizes)
     assert 0.95 < peak.growth / Problem(**sizes).kernel_bytes < 3
     assert peak.process > peak.growth
+
+
+def test_the_exponent_is_that_of_a_power():
+    points = [{"n": n, "depth": 5, "seconds": [1e-6 * n**2] * 3} for n in (64, 128, 256, 512)]
+    exponents = scaling.exponent([*points, {"n": 128, "depth": 1, "seconds": [9.0]}])
+    assert exponents == {"all": pytest.approx(2), "larger_half": pytest.approx(2)}
