@@ -76,16 +76,6 @@ def test_a_paper_without_experiments_is_named():
         list(measure("other", SETTINGS["liu2023relu"]))
 
 
-def test_maps_of_relu_are_those_of_cho_and_saul():
-    layer = correlations.CorrelationMap("normalized_relu")
-    rho = np.linspace(-1, 1, 11)
-    kappa = (np.sqrt(1 - rho**2) + (np.pi - np.arccos(rho)) * rho) / (2 * np.pi)
-    mean = 1 / (2 * np.pi)
-    assert layer(rho) == pytest.approx((kappa - mean) / (0.5 - mean), abs=1e-13)
-    assert layer.mu == pytest.approx((np.pi - 2) / (2 * np.pi - 2), rel=1e-13)
-    assert correlations.CorrelationMap("relu").fixed_point == 1
-
-
 def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     q, rho = np.array([0.5, 4.0]), np.array([0.9, -0.3])
     w = 1 - rho[:, None]
