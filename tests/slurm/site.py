@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,6 +106,5 @@ class Submission:
         self.process.send_signal(signal.SIGINT)  # Ctrl-C
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self.process.kill()
+        self.process.kill()
         self.process.wait()

@@ -76,7 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     record = recorded(args.times) if args.go_on else Record(args.times)
     start = time.monotonic() - 60 * record.minutes
     with tempfile.TemporaryDirectory(prefix="ntk-soak-") as folder:
-        expected = bytes_of(undisturbed(Path(folder) / "local"), TABLES)
+        undisturbed = Clone(Path(folder) / "local")
+        (undisturbed.folder / "soak.json").write_text(json.dumps(OVERLAY))
+        undisturbed.run(*TARGETS, *OPTIONS, "--cores", "2")
+        expected = bytes_of(undisturbed, TABLES)
         with Cluster(Path(folder) / "ntk-slurm").running() as cluster:
             while record.missing() and time.monotonic() - start < 60 * args.minutes:
                 site = Site(Path(folder) / f"run-{record.runs}", cluster)
@@ -87,14 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 record.minutes = round((time.monotonic() - start) / 60, 1)
                 save(record)
     return 1 if record.wrong or record.failed or record.missing() else 0
-
-
-def undisturbed(folder: Path) -> Clone:
-    """Return a clone with a run on this machine."""
-    clone = Clone(folder)
-    (folder / "soak.json").write_text(json.dumps(OVERLAY))
-    clone.run(*TARGETS, *OPTIONS, "--cores", "2")
-    return clone
 
 
 def one_run(site: Site, record: Record) -> None:

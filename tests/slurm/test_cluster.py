@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm import cluster as module
-from tests.slurm.cluster import Cluster, linked_cluster
+from tests.slurm.cluster import linked_cluster
 
 
 @pytest.fixture
@@ -22,48 +22,29 @@ def link(tmp_path: Path) -> Path:
     return link
 
 
-def ended() -> int:
-    """Return the number of a process that is no more."""
-    with subprocess.Popen(["true"]) as process:
-        return process.pid
-
-
-def start(link: Path, pids: dict[str, int]) -> Cluster:
-    folder = Path(os.readlink(link)).parent
-    (folder / module.PIDS).write_text(json.dumps(pids))
-    cluster = linked_cluster(link)
-    assert cluster is not None
-    return cluster
-
-
 def test_another_slurm_is_not_ours(tmp_path: Path, link: Path):
     assert linked_cluster(link) is None  # a folder without what a start leaves there
-    file, away = tmp_path / "file.conf", tmp_path / "away.conf"
-    file.touch()
-    assert linked_cluster(file) is None
+    assert linked_cluster(link.resolve()) is None  # a plain file
+    away = tmp_path / "away.conf"
     away.symlink_to(tmp_path / "share" / "slurm.conf")  # of a site, not mounted at the moment
     assert linked_cluster(away) is None
 
 
-def test_a_dead_cluster_is_abandoned(link: Path):
-    assert start(link, {"slurmctld": ended()}).is_abandoned()
-    assert start(link, {"slurmctld": os.getpid()}).is_abandoned()  # the number is another's now
-
-
-def test_a_cluster_lives_as_long_as_its_tests(link: Path):
-    name = Path("/proc/self/comm").read_text().strip()
-    cluster = start(link, {name: os.getpid()})
-    assert not cluster.is_abandoned()
-    (cluster.folder / module.OWNER).write_text(str(os.getpid()))
-    assert not cluster.is_abandoned()
-    (cluster.folder / module.OWNER).write_text(str(ended()))
-    assert cluster.is_abandoned()
+def test_a_cluster_lives_as_long_as_its_daemons_and_its_tests(link: Path):
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    name, pid = Path("/proc/self/comm").read_text().strip(), os.getpid()
+    # The number of a daemon may be another's by now.
+    for pids, dead in (({"slurmctld": ended.pid}, 1), ({"slurmctld": pid}, 1), ({name: pid}, 0)):
+        (link.resolve().parent / module.PIDS).write_text(json.dumps(pids))
+        assert linked_cluster(link).is_abandoned() == dead
+    for owner in (pid, ended.pid):
+        (link.resolve().parent / module.OWNER).write_text(str(owner))
+        assert linked_cluster(link).is_abandoned() == (owner != pid)
 
 
 def test_a_link_to_a_removed_folder_is_cleared_by_the_next_cluster(tmp_path, link, monkeypatch):
-    shutil.rmtree(Path(os.readlink(link)).parent)
+    shutil.rmtree(link.resolve().parent)
     monkeypatch.setattr(module, "ETC", tmp_path)
-    cluster = linked_cluster(link)
-    assert cluster is not None
-    cluster.stop()
+    linked_cluster(link).stop()
     assert not link.is_symlink()

@@ -1,7 +1,6 @@
 """The workflow on a real Slurm: as on one machine, to the byte, whatever happens to its jobs."""
 
 import json
-import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.clone import ROOT, Clone
+from tests.clone import Clone
 from tests.slurm import injections
 from tests.slurm.cluster import Cluster
 from tests.slurm.site import Site, Submission, bytes_of
@@ -176,8 +175,3 @@ def test_the_papers_dag_is_planned_in_seconds(site: Site):
     assert time.monotonic() - start < 15
     assert planned["train_network"] > 50
     assert sum(planned.values()) > 300
-
-
-def test_the_profile_is_not_of_one_site():
-    text = (ROOT / "profiles/slurm/config.yaml").read_text()
-    assert not re.search(r"^\s+slurm_(?:account|partition):", text, re.MULTILINE)

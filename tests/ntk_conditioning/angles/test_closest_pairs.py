@@ -39,12 +39,6 @@ def low_contrast(n, d, contrast, seed=0):
     return 1 + contrast * spherical(n, d, seed)
 
 
-def planted(delta, sign=1):
-    x = spherical(60, 30, seed=5)
-    x[41] = 3 * sign * (x[7] + delta * x[50])
-    return x
-
-
 DATA = {
     "random": spherical(70, 9),
     "few entries": spherical(300, 2),
@@ -59,8 +53,6 @@ DATA = {
     "tiny": spherical(30, 8) * 1e-300,
     "huge": spherical(30, 8) * 1e300,
     "tiny and huge": spherical(30, 8) * np.resize([1e-300, 1e300, 1], (30, 1)),
-    **{f"pair at {delta:g}": planted(delta) for delta in (1e-3, 1e-6, 1e-9, 1e-12)},
-    **{f"opposite at {delta:g}": planted(delta, -1) for delta in (1e-3, 1e-9)},
 }
 
 

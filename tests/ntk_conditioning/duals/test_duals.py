@@ -18,6 +18,8 @@ from ntk_conditioning.networks.activations import Activation
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 PLAIN = ("tanh", "gelu", "selu", "sigmoid", "softplus", "normalized_relu")
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
+Z, W = 4.5 * np.concatenate([-1 - NODES, 1 + NODES]), np.tile(WEIGHTS, 2)
+DENSITY = stats.norm.pdf(Z)
 
 
 def cosine_distances(layer, theta: float) -> tuple[float, float]:
@@ -155,23 +157,16 @@ def expectation(f, q, q2, theta):
     return total
 
 
-def second_moment(f, q):
-    z = 4.5 * np.concatenate([-1 - NODES, 1 + NODES])
-    return 4.5 * (f(math.sqrt(q) * z) ** 2 * stats.norm.pdf(z)) @ np.tile(WEIGHTS, 2)
-
-
-@pytest.mark.parametrize(
-    ("q", "theta"), [((1.0, 1.0), 0.4), ((0.6, 2.5), 1.3), ((4.0, 0.8), 2.7)], ids=str
-)
+@pytest.mark.parametrize(("q", "theta"), [((1.0, 1.0), 0.4), ((0.6, 2.5), 1.3), ((4.0, 0.8), 2.7)])
 @pytest.mark.parametrize("name", PLAIN)
 def test_quadrature_is_plain_integration(name, q, theta):
     sigma = activations.get(name)
     layer = QuadratureDual(sigma, np.array(q))
     distances, moments = cosine_distances(layer, theta), (layer.variances, layer.slopes)
     for f, distance, moment in zip((sigma.values, sigma.slopes), distances, moments, strict=True):
-        squares = np.array([second_moment(f, each) for each in q])
-        np.testing.assert_allclose(moment, sigma.gain**2 * squares, rtol=1e-13)
-        expected = 1 - expectation(f, *q, theta) / math.sqrt(squares.prod())
+        squares = [4.5 * (f(math.sqrt(each) * Z) ** 2 * DENSITY) @ W for each in q]
+        np.testing.assert_allclose(moment, sigma.gain**2 * np.array(squares), rtol=1e-13)
+        expected = 1 - expectation(f, *q, theta) / math.sqrt(math.prod(squares))
         assert distance == pytest.approx(expected, abs=1e-13)
 
 
@@ -179,21 +174,6 @@ def test_quadrature_is_plain_integration(name, q, theta):
 @pytest.mark.parametrize("name", [*PLAIN, "normrelu"])
 def test_errors_are_small_for_the_packages_activations(name, q):
     assert dual(activations.get(name), np.array(q)).error < (1e-13 if max(q) < 100 else 1e-12)
-
-
-@pytest.mark.parametrize("theta", [1e-8, 1e-6, 1e-4])
-def test_small_angles_keep_their_digits_at_a_kink(theta):
-    """To first order h = θ J² / (2π E σ'²), with J the jump of σ' at 0, and w' = w q E σ'² / E σ².
-
-    With probability θ/π the signs of u and v differ, and then σ'(u) - σ'(v) = ±J.
-    """
-    sigma, q = activations.get("selu"), np.array([1.7, 1.7])
-    layer = QuadratureDual(sigma, q)
-    jump = np.diff(sigma.slopes(np.array([-1e-300, 1e-300]))).item()
-    first_h = theta * jump**2 / (2 * math.pi) * sigma.gain**2 / layer.slopes[0]
-    first_w = theta**2 / 2 * q[0] * layer.slopes[0] / layer.variances[0]
-    expected = pytest.approx((first_w, first_h), rel=3 * theta + 1e-9)
-    assert cosine_distances(layer, theta) == expected
 
 
 @pytest.mark.filterwarnings("ignore")

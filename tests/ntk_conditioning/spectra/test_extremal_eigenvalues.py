@@ -24,10 +24,10 @@ def normal(*shape):
     return np.random.default_rng(2).standard_normal(shape)
 
 
-def network_kernel(x, *, depth, width=64, dtype=torch.float64, activation="relu"):
-    """Return the empirical NTK of a random network at ``x`` (n, d)."""
-    rng, d = np.random.default_rng(depth), x.shape[1]
-    mlp = init_mlp(d, depth=depth, width=width, activation=activation, generator=rng, dtype=dtype)
+def network_kernel(x, *, depth, width=64, dtype=torch.float64):
+    """Return the empirical NTK of a random ReLU network at ``x`` (n, d)."""
+    options = {"activation": "relu", "generator": np.random.default_rng(depth), "dtype": dtype}
+    mlp = init_mlp(x.shape[1], depth=depth, width=width, **options)
     return empirical.ntk(mlp, torch.from_numpy(x).to(dtype)).numpy()
 
 
@@ -60,16 +60,16 @@ def require_agreement(found, whole):
     assert found.kappa == found.lambda_max / found.lambda_min == found.kappa_nonzero
 
 
-@pytest.mark.parametrize(
-    ("n", "kappa"), [(1, 1.0), (2, 100.0), (3, 100.0), (30, 1e2), (30, 1e7), (30, 1e12)]
-)
+@pytest.mark.parametrize(("n", "kappa"), [(1, 1.0), (2, 1e2), (30, 1e2), (30, 1e7), (30, 1e12)])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-400, 2.0**400])
 @BOTH
 def test_bounds_hold_against_50_digits(n, kappa, scale, condition):
     k = scale * kernel(np.geomspace(1, kappa, n))
     smallest, largest = exact_extremes(k)
-    found = condition(k)
-    require_agreement(found, conditioning(k))
+    found, whole = condition(k), conditioning(k)
+    require_agreement(found, whole)
+    assert (whole.dtype, whole.kappa_nonzero) == ("float64", whole.kappa)
+    assert not whole.reduced_precision
     assert abs(found.lambda_max - largest) <= found.lambda_max_error
     assert abs(found.lambda_min - smallest) <= found.lambda_min_error
     assert abs(found.kappa / (largest / smallest) - 1) <= found.kappa_error
@@ -89,9 +89,7 @@ FULL = {
     "all close": lambda: kernel(1 + np.linspace(0, 1e-9, 50)),
     "two close": lambda: kernel(np.r_[np.geomspace(1, 1e-6, 49), 1e-6 * (1 - 1e-9)]),
     "crowded end": lambda: kernel(np.linspace(0.003, 1, 300) ** 4),
-    "wide": lambda: kernel(np.geomspace(1, 1e10, 300)),
     "ReLU network": lambda: network_kernel(normal(300, 10), depth=3),
-    "tanh network": lambda: network_kernel(normal(300, 10), depth=2, activation="tanh"),
     "float32 network": lambda: network_kernel(normal(300, 10), depth=3, dtype=torch.float32),
     "float32 of 3": lambda: kernel(np.geomspace(0.5, 50, 3)).astype(np.float32),
 }
@@ -110,9 +108,7 @@ def test_kernels_of_full_rank_agree_with_the_whole_spectrum(name, condition):
         assert found.kappa_error < 1e-6
 
 
-@pytest.mark.parametrize(
-    "k", [3 * np.eye(300), np.kron(np.eye(20), np.ones((2, 2)))], ids=["identity", "pairs"]
-)
+@pytest.mark.parametrize("k", [3 * np.eye(300), np.kron(np.eye(20), np.ones((2, 2)))])
 def test_a_space_that_is_exhausted_gives_the_same_numbers_too(k):
     """Lanczos then goes on from another random vector, which must not differ between calls."""
     expected = extreme_conditioning(k)
@@ -120,17 +116,15 @@ def test_a_space_that_is_exhausted_gives_the_same_numbers_too(k):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("times_floor", "resolved"), [(1.001, True), (0.999, False), (10, True), (0.1, False)]
-)
-def test_lambda_min_counts_only_above_the_floor(condition, times_floor, resolved):
+@pytest.mark.parametrize("times_floor", [1.001, 0.999, 10, 0.1])
+def test_lambda_min_counts_only_above_the_floor(condition, times_floor):
     n, entry_error = 40, 1e-9
     k = kernel(np.r_[np.geomspace(1, 0.01, n - 1), times_floor * n * entry_error])
     found = condition(k, entry_error=entry_error)
     require_agreement(found, conditioning(k, entry_error=entry_error))
     assert found.resolution_floor == pytest.approx(n * entry_error, abs=0, rel=1e-9)
-    assert found.numerical_rank == (n if resolved else n - 1)
-    expected = 1 / (times_floor * n * entry_error) if resolved else 100
+    assert found.numerical_rank == (n if times_floor > 1 else n - 1)
+    expected = 1 / (times_floor * n * entry_error) if times_floor > 1 else 100
     assert found.kappa_nonzero == pytest.approx(expected, abs=0, rel=1e-6)
     assert condition(k).kappa is not None
     for size in (2, 30):  # at the floor itself
@@ -152,7 +146,6 @@ def with_equal_samples(n, equal):
 
 
 DEFICIENT = {  # kernels, their ranks, and how exact their smallest eigenvalues are
-    "rank 1 of 100": (lambda: of_rank(100, 1), 1, 1e-6),
     "rank 150 of 300": (lambda: of_rank(300, 150), 150, 1e-6),
     "rank 299 of 300": (lambda: of_rank(300, 299), 299, 1e-6),
     "ones": (lambda: np.ones((100, 100)), 1, 1e-6),
@@ -241,17 +234,12 @@ def test_what_is_needed_beside_60_000_samples_fits_on_a_gpu_of_40_gb():
     assert 8 * 60_000**2 + scratch_bytes(60_000, itemsize=8) < 33e9
 
 
-@pytest.mark.parametrize(
-    ("k", "problem"),
-    [
-        (np.zeros((4, 4)), "the kernel is zero"),
-        (kernel(np.r_[np.linspace(1, 2, 20), -0.1]), r"an eigenvalue below -.*none below zero"),
-    ],
-)
-@BOTH
-def test_what_is_no_kernel_is_refused_on_a_device_too(k, problem, condition):
-    with pytest.raises(KernelError, match=problem):
-        condition(k)
+def test_what_is_no_kernel_is_refused_on_a_device_too():
+    with pytest.raises(KernelError, match="the kernel is zero"):
+        on_torch(np.zeros((4, 4)))
+    for condition in (extreme_conditioning, on_torch):
+        with pytest.raises(KernelError, match=r"an eigenvalue below -.*none below zero"):
+            condition(kernel(np.r_[np.linspace(1, 2, 20), -0.1]))
 
 
 @pytest.mark.parametrize("k", [kernel(np.linspace(1, 2, 300)), of_rank(300, 150)])

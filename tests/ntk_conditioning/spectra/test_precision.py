@@ -1,6 +1,5 @@
 """References against closed forms and slow obvious ways; recipes fail where they must."""
 
-import itertools
 import math
 from collections import defaultdict
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import precision
@@ -56,16 +55,6 @@ def test_the_reference_at_infinite_width_is_that_of_theorem_4_4(depth, delta):
         assert abs(found / kappa_2x2(k) - 1) < mpmath.mpf(10) ** -20
 
 
-def test_the_cosine_formula_is_the_packages_kernel_for_samples_far_apart():
-    x = np.random.default_rng(0).standard_normal((6, 4))
-    expected = infinite.ntk(x, depth=3, activation="relu")
-    # the diagonal's arccosines of rounded ones lose half of the digits
-    np.testing.assert_allclose(precision.cosine_formula(x, 3), expected, rtol=1e-7)
-    single = precision.cosine_formula(x.astype(np.float32), 3)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, expected, rtol=3e-3)
-
-
 def test_problems_that_have_no_kappa_are_refused():
     with pytest.raises(ProblemError, match="5 samples in 4 dimensions"):
         next(precision.problems(samples=5, dim=4, width=3, depths=[0], seeds=[1], points=2))
@@ -75,7 +64,7 @@ def test_problems_that_have_no_kappa_are_refused():
         precision.exact_kernel(network("tanh", 1), pair(0.1))
 
 
-def study(**choices) -> itertools.chain:
+def study(**choices):
     return precision.problems(**{"seeds": [1], "points": 7, **SIZES, **choices})
 
 
