@@ -7,7 +7,6 @@ import stat
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +21,6 @@ from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.bundle import archive
 from tests.bundles import JOBS, RUN, TABLES, altered, write_bundle
 
-Damage = Callable[[Path, Path, random.Random], Path]
 ANGLES_FILE = f"data/{TABLES['angles']}"
 
 
@@ -33,30 +31,26 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def refused(refusal, tmp_path: Path, monkeypatch) -> Callable[[Path], str]:
+def refused(refusal, tmp_path, monkeypatch):
     """Return a function that returns the one line with which a bundle is refused."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a file beside it is noticed
     return lambda path: refusal(verify_bundle, [path]).removeprefix(f"{path}: ")
 
 
-def of_bytes(change: Callable[[bytes, random.Random], bytes]) -> Damage:
+def of_bytes(change):
     """Damage the archive's bytes."""
     return lambda bundle, scratch, rng: written(scratch, change(bundle.read_bytes(), rng))
 
 
-def of_files(change: Callable[[Path, random.Random], object], **again: bool) -> Damage:
+def of_files(change, **again):
     """Change the unpacked bag, and make it anew if asked for."""
-    return lambda bundle, scratch, rng: altered(
-        bundle, scratch, lambda folder: change(folder, rng), **again
-    )
+    return lambda path, scratch, rng: altered(path, scratch, lambda bag: change(bag, rng), **again)
 
 
-def of_members(
-    name: Callable[[list[str], random.Random], str], kind: int = stat.S_IFREG, size: int = 4
-) -> Damage:
+def of_members(name, kind=stat.S_IFREG, size=4):
     """Append a member to the archive; a large one is compressed."""
 
-    def damage(bundle: Path, scratch: Path, rng: random.Random) -> Path:
+    def damage(bundle, scratch, rng):
         target = written(scratch, bundle.read_bytes())
         with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(target, "a") as opened:
             info = member(name(opened.namelist(), rng), kind)  # whose name may be there already
@@ -102,7 +96,7 @@ def change_number(folder: Path, rng: random.Random) -> None:
     tables.write(folder / ANGLES_FILE, ANGLES, tables.from_rows(ANGLES, rows))
 
 
-def extra_file(*places: str) -> Callable[[Path, random.Random], object]:
+def extra_file(*places):
     return lambda folder, rng: (folder / rng.choice(places)).write_text("more")
 
 
@@ -126,7 +120,7 @@ EXTRA = ("data/more.txt", f"data/results/{RUN}/more.csv", "more.txt", "fetch.txt
 TABLE_EXTRA = ("data/more.txt", f"data/results/{RUN}/tables/more.parquet")
 # A bit of an archive may lie in a name, a size or a kind of its list of members: any word will do.
 ANY = "damaged|missing|extra|climbs|link|plain file|compressed|zip bomb|name that|twice|at once"
-DAMAGES: list[tuple[Damage, str]] = [
+DAMAGES = [
     (of_bytes(flip_bit), ANY),
     (of_bytes(lambda content, rng: content[: rng.randrange(len(content))]), "damaged, cut off"),
     (of_bytes(lambda content, rng: content + rng.randbytes(rng.randrange(1, 99))), "damaged"),
@@ -166,9 +160,8 @@ def test_bundles_damaged_at_random_are_refused_with_the_right_word(bundle, tmp_p
 
 def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_path: Path, refused):
     """Times, permissions and versions of members are not part of their content."""
-    content = bundle.read_bytes()
+    content, lines = bundle.read_bytes(), []
     start, end = content.index(b"PK\x01\x02"), len(content)
-    lines = []
     for byte in [*range(4, 30), *range(start, start + 46), *range(end - 22, end)]:
         changed = bytearray(content)
         changed[byte] ^= 1
