@@ -100,8 +100,8 @@ def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
     expected = [(s, r, e) for s in SEEDS for r in RATES for e in (0, 2, 3)]
     assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in table] == expected
     common = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
-    common |= {"depth": 1, "width": 6, "input_scale": "none", "loss": "cross_entropy"}
-    common |= {"outputs": "classes", "batch_size": 8, "n": 30, "n_test": 11, "d": 4, "classes": 3}
+    common |= {"depth": 1, "width": 6, "input_scale": "none", "loss": "cross_entropy", "classes": 3}
+    common |= {"outputs": "classes", "batch_size": 8, "n": 30, "n_test": 11, "d": 4}
     common |= {"dtype": "float32", "diverged": False}
     for row in table:
         assert row.items() >= (common | {"steps": 4 * row["epoch"]}).items()
@@ -114,16 +114,14 @@ def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
 
 
 def part(data: PreparedSamples) -> Part:
-    """Return samples with classes from 0; an image's rows come first, then columns, then colours,
-    and torch wants the colours first.
-    """
+    """Return samples with classes from 0; of images, torch wants the colours before the rows."""
     x = data.x
     if x.shape[1] > 4:
         x = np.transpose(x.reshape(-1, *IMAGE), (0, 3, 1, 2)).copy()
     return Part(torch.from_numpy(x), torch.tensor([LABELS.index(y) for y in data.y]))
 
 
-def assert_curves(table: list[dict[str, Any]], ensemble: Any) -> None:
+def assert_curves(table, ensemble) -> None:
     for name, values in finish(ensemble).metrics.items():
         column = np.array([np.nan if row[name] is None else row[name] for row in table])
         np.testing.assert_array_equal(column.reshape(values.shape[::-1]), values.T)
@@ -188,10 +186,10 @@ def test_every_seed_draws_its_own_samples(folder):
     """Those of `prepare_dataset`; classes are counted in the whole dataset."""
     drawn = rows(folder, samples=12, test=None)
     whole = load_prepared(folder / "train.npz")
-    singly = []
+    singly, path = [], folder / "part.npz"
     for seed in SEEDS:
-        save_prepared(folder / "part.npz", datasets.subset(whole, 12, generator=seed_stream(seed)))
-        singly += rows(folder, data=folder / "part.npz", seeds=seed, test=None)
+        save_prepared(path, datasets.subset(whole, 12, generator=seed_stream(seed)))
+        singly += rows(folder, data=path, seeds=seed, test=None)
     assert drawn == singly
     assert {row["n"] for row in drawn} == {12}
     assert {row["classes"] for row in rows(folder, samples=2, test=None)} == {3}
@@ -200,10 +198,9 @@ def test_every_seed_draws_its_own_samples(folder):
 def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
     network = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
     network |= {"depth": 1, "width": 6, "n": 30, "n_train": 30}
-    critical = [{"seed": 1, "critical_learning_rate": 0.45678}]
-    critical += [{"seed": 5, "critical_learning_rate": 0.12345}]
-    path = folder / "kernel.parquet"
-    write(path, TRAINING_KERNELS, *(network | row for row in critical))
+    rates = zip(SEEDS, (0.45678, 0.12345), strict=True)
+    kernels = [network | {"seed": seed, "critical_learning_rate": rate} for seed, rate in rates]
+    path = write(folder / "kernel.parquet", TRAINING_KERNELS, *kernels)
     table = rows(folder, learning_rates=None, relative_rates=(1, 0.5), kernel=path)
     assert sorted({row["learning_rate"] for row in table}) == [0.0617, 0.123]
     assert table == rows(folder, learning_rates=(0.0617, 0.123))
@@ -428,9 +425,8 @@ def test_what_cannot_change_the_result_lets_a_training_go_on(folder, lines, monk
     usual = call(folder, output=folder / "usual.parquet")
     stop(folder, 20)
     lines()
-    for name in ("train", "test"):
-        (folder / f"{name}.npz").rename(folder / f"{name}-moved.npz")
-    moved = {"data": folder / "train-moved.npz", "test": folder / "test-moved.npz"}
+    moved = {"data": (folder / "train.npz").rename(folder / "train-moved.npz")}
+    moved |= {"test": (folder / "test.npz").rename(folder / "test-moved.npz")}
     when = {"checkpoint_epochs": 1, "checkpoint_minutes": 3, "checkpoints": folder / "kept"}
     elsewhere = {"threads": 2, "device": "auto", "output": folder / "elsewhere.parquet"}
     assert call(folder, **moved, **when, **elsewhere) == usual
@@ -463,23 +459,18 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder, lines):
         assert not (folder / "kept").exists()
 
 
-@pytest.mark.parametrize("moment", ["writing", "written"])
-def test_a_job_that_is_done_first_does_not_disturb_another(folder, monkeypatch, moment):
-    """The other is about to write a checkpoint, or to give it its name."""
+def test_a_job_that_is_done_first_does_not_disturb_another(folder, monkeypatch):
+    """The other is just writing a checkpoint."""
     usual = call(folder, output=folder / "usual.parquet")
     savez, calls = np.savez, 0
 
     def interrupted(stream, **arrays):
         nonlocal calls
         calls += 1
-        if moment == "written":
-            savez(stream, **arrays)
-            stream.flush()
         if calls == 2:
             monkeypatch.setattr(np, "savez", savez)
             assert call(folder, checkpoints=folder / "kept") == usual
-        if moment == "writing":
-            savez(stream, **arrays)
+        savez(stream, **arrays)
 
     monkeypatch.setattr(np, "savez", interrupted)
     assert call(folder, checkpoints=folder / "kept", checkpoint_epochs=1) == usual
