@@ -21,7 +21,6 @@ PAGES = "there are pages of datasets, conditioning, learning_rates only"
 @pytest.mark.parametrize(
     ("program", "arguments", "problem"),
     [
-        (aggregate_table, "--table=spectrums --rows", "argument --table: invalid choice: 'spectr"),
         (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
         (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
         (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
