@@ -17,20 +17,20 @@ PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 
 def measure(folder: Path) -> Path:
     output = folder / "claim_experiments.parquet"
-    argv = ["--papers", "liu2023relu", "--widths", "16", "32", "--depths", "1", "--seeds", "1"]
-    assert run_claim_experiments.main([*argv, "--threads", "1", "--output", str(output)]) == 0
+    options = "--papers liu2023relu --widths 16 32 --depths 1 --seeds 1 --threads 1"
+    assert run_claim_experiments.main([*options.split(), f"--output={output}"]) == 0
     return output
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory) -> Path:
     return measure(tmp_path_factory.mktemp("tables"))
 
 
 def arguments(folder: Path, paper: Path, table: Path) -> list[str]:
-    outputs = {"output": "claims.parquet", "markdown": "claims.md", "html": "claims.html"}
+    outputs = {"output": "parquet", "markdown": "md", "html": "html"}
     given = ["--papers", str(paper), "--tables", str(table), "--run", "small"]
-    return given + [f"--{key}={folder / name}" for key, name in outputs.items()]
+    return given + [f"--{key}={folder}/claims.{end}" for key, end in outputs.items()]
 
 
 def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
@@ -63,7 +63,6 @@ CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([{"comparison": "="}], "claims[0].comparison: '=' is not one of"),
         ([{"kind": "guess"}], "claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "claims[0]: Additional properties are not allowed ('colour' was"),
         ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
@@ -81,5 +80,5 @@ def test_mistakes_in_a_paper_are_one_line(tmp_path, measured, refusal, changes, 
 def test_a_damaged_table_is_named(tmp_path, measured, refusal):
     damaged = tmp_path / "claim_experiments.parquet"
     damaged.write_bytes(measured.read_bytes()[:-100])
-    problem = "claim_experiments.parquet: not a readable Parquet file"
-    assert problem in refusal(check_claims, arguments(tmp_path, PAPER, damaged))
+    line = refusal(check_claims, arguments(tmp_path, PAPER, damaged))
+    assert "claim_experiments.parquet: not a readable Parquet file" in line
