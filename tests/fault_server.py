@@ -44,7 +44,7 @@ MISSING = Plan(content=b"no such file", status=404, kind="text/html")
 
 @dataclass
 class Seen:
-    """A request, and how many bytes of a body it was answered with."""
+    """A request, and how many bytes of the body were sent."""
 
     path: str
     headers: dict[str, str]
@@ -72,7 +72,6 @@ class FaultServer(ThreadingHTTPServer):
 
     @property
     def sent(self) -> int:
-        """The bytes of all bodies."""
         return sum(seen.sent for seen in self.seen)
 
     @property
@@ -132,13 +131,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif plan.endless:
             headers["Connection"] = "close"
         else:
-            headers["Content-Length"] = str(len(body) if plan.length is None else plan.length)
+            headers["Content-Length"] = str(plan.length or len(body))
         return {name: value for name, value in (headers | plan.headers).items() if value}
 
     def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
         step = max(1, min(PIECE, int(plan.rate / 50))) if plan.rate else PIECE
-        if plan.gate is not None:
+        if plan.gate:
             plan.gate.wait(20)
         pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:
