@@ -101,10 +101,10 @@ def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
     assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in table] == expected
     common = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
     common |= {"depth": 1, "width": 6, "input_scale": "none", "loss": "cross_entropy", "classes": 3}
-    common |= {"outputs": "classes", "batch_size": 8, "n": 30, "n_test": 11, "d": 4}
-    common |= {"dtype": "float32", "diverged": False}
+    common |= {"outputs": "classes", "batch_size": 8, "n": 30, "n_test": 11, "dtype": "float32"}
     for row in table:
-        assert row.items() >= (common | {"steps": 4 * row["epoch"]}).items()
+        assert row.items() >= (common | {"d": 4, "steps": 4 * row["epoch"]}).items()
+        assert not row["diverged"]
         assert all(np.isfinite(row[name]) for name in Ensemble.METRICS[:-1])
         assert (row["gradient_norm"] is None) == (row["epoch"] == 0)
     whole = rows(folder, batch_size="all", test=None)
@@ -206,6 +206,7 @@ def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
     assert table == rows(folder, learning_rates=(0.0617, 0.123))
 
 
+BENT = {"activation": "bent", "activation_file": "plugin.py"}
 PLUGIN = """from ntk_conditioning.networks.activations import Activation, register
 register(Activation("bent", lambda z: z.tanh() / 2, lambda z: (1 - z.tanh()**2) / 2))
 """
@@ -304,7 +305,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     """A step that has begun is finished."""
     usual = call(folder, **options, output=folder / "usual.parquet")
     lines()
-    handlers = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    handlers = [*map(signal.getsignal, loop.SIGNALS)]
     stop(folder, steps, number, **options)
     assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
     (kept,) = named(folder)
@@ -313,7 +314,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     assert call(folder, **options, checkpoints=folder / "kept") == usual
     assert f"going on from a checkpoint in epoch {epoch}" in lines()
     assert not (folder / "kept").exists()
-    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == handlers
+    assert [*map(signal.getsignal, loop.SIGNALS)] == handlers
 
 
 def test_a_signal_between_two_epochs_leaves_a_checkpoint_too(folder, monkeypatch):
@@ -400,10 +401,7 @@ def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
         ({"width": 7, "loss": "square"}, "options (loss, width)"),
         ({"products": "together"}, "options (products)"),
         ({"data": "other.npz"}, "files (data)"),
-        (
-            {"activation": "bent", "activation_file": "plugin.py"},
-            "code, other options (activation)",
-        ),
+        (BENT, "code, other options (activation)"),
     ],
 )
 def test_a_checkpoint_of_something_else_is_not_used(folder, lines, monkeypatch, options, other):
