@@ -164,8 +164,8 @@ def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
     assert not Path("jobs.json").exists()
 
 
-#: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
 REASON = "cannot be drawn: a reason"
+#: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
 PICTURES = [
     (0, 0, 400, ": the same (largest difference 0 "),
     (rerender.LEVELS, 400, 400, ": the same (largest difference 8 "),
