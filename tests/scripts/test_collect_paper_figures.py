@@ -124,17 +124,12 @@ def test_pixels_and_what_is_no_figure_or_has_no_caption_are_refused(given, refus
     assert line.startswith("not both a PDF and a caption: one_fig2")
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "it has 0"),
-        ("One.\n\nTwo.", "it has 2"),
-        ("- a list", "bullet_list"),
-        ("A `link <https://example.org>`_.", "reference"),
-        (":unknown:`role`", "not reStructuredText"),
-        (None, "does not exist"),
-    ],
-)
+NO_CAPTIONS = {"": "it has 0", "One.\n\nTwo.": "it has 2", "- a list": "bullet_list"}
+NO_CAPTIONS |= {"A `link <https://example.org>`_.": "reference"}
+NO_CAPTIONS |= {":unknown:`role`": "not reStructuredText", None: "does not exist"}
+
+
+@pytest.mark.parametrize(("text", "problem"), NO_CAPTIONS.items())
 def test_what_is_no_caption_is_refused(text, problem, given, refused):
     path = given / "one_fig2.rst"
     path.unlink()
