@@ -237,7 +237,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
     ("options", "problem"),
     [
         (RELATIVE | {"dtype": "float64", "mixed_precision": ""}, "--mixed-precision needs --dtype"),
-        ({"samples": 31}, "tiny: 31 samples asked for; it must be 2 to 30, or all"),
         ({"learning_rates": (0.1, 0.3, 0.1)}, "a learning rate is given twice; give each once"),
         ({"seeds": (1, 5, 1)}, "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, "cross_entropy needs an output for each class"),
