@@ -60,16 +60,12 @@ def test_what_does_not_exist_is_missing(prepared, tmp_path):
     assert row["duplicates"] == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (None, "seed-3.json does not exist"),
-        ("{", "seed-3.json is no datasheet; make one with"),
-        ("[1]", "seed-3.json is no datasheet"),
-        ('{"n": 4}', "seed-3.json is no datasheet"),
-        ("of 5", "is of 5 samples of 3 features, "),
-    ],
-)
+WRONG = {None: "seed-3.json does not exist", "{": "seed-3.json is no datasheet; make one with"}
+WRONG |= {"[1]": "seed-3.json is no datasheet", '{"n": 4}': "seed-3.json is no datasheet"}
+WRONG |= {"of 5": "is of 5 samples of 3 features, "}
+
+
+@pytest.mark.parametrize(("text", "problem"), WRONG.items())
 def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal, text, problem):
     arguments, path = prepared(X, seed=3), tmp_path / "seed-3.json"
     other = json.dumps(json.loads(path.read_text()) | {"n": 5})
