@@ -116,15 +116,11 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_a_mistake_is_one_line(folder, refusal):
+    write_prepared(folder / "bare.npz", labels=())
+    for options, problem in (
         ({"samples": 21}, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
         ({"activation": "rellu"}, "did you mean 'relu'?"),
-        ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),
-    ],
-)
-def test_a_mistake_is_one_line(folder, monkeypatch, refusal, options, problem):
-    monkeypatch.chdir(folder)
-    write_prepared(Path("bare.npz"), labels=())
-    assert problem in refusal(compute_training_kernel, network(folder, options))
+        ({"data": folder / "bare.npz"}, "bare.npz has no labels, and training needs them"),
+    ):
+        assert problem in refusal(compute_training_kernel, network(folder, options))
