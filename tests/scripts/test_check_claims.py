@@ -60,24 +60,18 @@ CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Some
 CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", "target": 1}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
+    for changes, message in (
         ([{"kind": "guess"}], "claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "claims[0]: Additional properties are not allowed ('colour' was"),
         ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
         ([{"where": ["at <"]}], "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
         ([{}, {}], "paper.yaml: claims named twice: a"),
-    ],
-)
-def test_mistakes_in_a_paper_are_one_line(tmp_path, measured, refusal, changes, message):
-    paper = tmp_path / "paper.yaml"
-    content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
-    paper.write_text(yaml.safe_dump(content), encoding="utf-8")
-    assert message in refusal(check_claims, arguments(tmp_path, paper, measured))
-
-
-def test_a_damaged_table_is_named(tmp_path, measured, refusal):
+    ):
+        paper = tmp_path / "paper.yaml"
+        content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
+        paper.write_text(yaml.safe_dump(content), encoding="utf-8")
+        assert message in refusal(check_claims, arguments(tmp_path, paper, measured))
     damaged = tmp_path / "claim_experiments.parquet"
     damaged.write_bytes(measured.read_bytes()[:-100])
     line = refusal(check_claims, arguments(tmp_path, PAPER, damaged))
