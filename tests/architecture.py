@@ -43,12 +43,11 @@ def room_of(module: str, package: str) -> str | None:
 
 
 def page() -> str:
-    """Return the whole page."""
-    sections = (
-        "\n".join([f"\n## {package}", "", says, "", *diagram(rooms_and_imports(package)), ""])
-        for package, says in PACKAGES.items()
-    )
-    return TEXT + "".join(sections)
+    text = TEXT
+    for package, says in PACKAGES.items():
+        lines = [f"\n## {package}", "", says, "", *diagram(rooms_and_imports(package)), ""]
+        text += "\n".join(lines)
+    return text
 
 
 def diagram(rooms: nx.DiGraph) -> Iterator[str]:

@@ -60,18 +60,15 @@ class Browser:
         """Return the addresses that were asked for outside this file, and the number inside."""
         events = [json.loads(it["message"])["message"] for it in self.driver.get_log("performance")]
         sent = ("Network.requestWillBeSent", "Network.webSocketCreated")
-        asked = [event["params"] for event in events if event["method"] in sent]
-        urls = [params.get("request", params).get("url", "") for params in asked]
+        params = [event["params"] for event in events if event["method"] in sent]
+        urls = [each.get("request", each).get("url", "") for each in params]
         remote = [url[:200] for url in urls if not url.startswith(LOCAL)]
         return remote, len(urls) - len(remote)
 
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Yield a browser with an empty profile; where there is none the test is skipped.
-
-    With NTK_CHROMIUM=1 it fails instead.
-    """
+    """Yield a browser with an empty profile, or skip the test; with NTK_CHROMIUM=1 it fails."""
     missing = [package for package, program in PROGRAMS.items() if not shutil.which(program)]
     if missing:
         refuse = pytest.fail if os.environ.get("NTK_CHROMIUM") == "1" else pytest.skip
@@ -82,8 +79,7 @@ def browser(profile: Path) -> Iterator[Browser]:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     # with both paths given selenium looks for nothing and fetches nothing
-    service = Service(shutil.which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
         driver.get("about:blank")
         window = Browser(driver)

@@ -3,7 +3,6 @@
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from ntk_conditioning.files import sha256
@@ -77,9 +76,7 @@ def packed(folder: Path, target: Path) -> Path:
     return target
 
 
-def altered(
-    bundle: Path, scratch: Path, change: Callable[[Path], object], *, bagged=False, described=False
-) -> Path:
+def altered(bundle: Path, scratch: Path, change, *, bagged=False, described=False) -> Path:
     """Return a bundle whose unpacked bag was changed; if asked for, with checksums made anew."""
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(scratch)

@@ -1,7 +1,5 @@
 """A copy of the workflow in a temporary folder, in which Snakemake really runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -38,7 +36,7 @@ class Clone:
                 shutil.copy2(source, target)
 
     @classmethod
-    def at(cls, folder: Path) -> Clone:
+    def at(cls, folder: Path) -> "Clone":
         """Return a clone that is there already."""
         clone = object.__new__(cls)
         clone.folder = folder
@@ -47,18 +45,14 @@ class Clone:
     def environment(self) -> dict[str, str]:
         """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        return kept | {"PATH": path}
+        environment = os.environ | {"PATH": path}
+        environment.pop("PYTHONPATH", None)
+        return environment
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", *arguments],
-            cwd=self.folder,
-            env=self.environment(),
-            text=True,
-            capture_output=True,
-            timeout=900,
-        )
+        command = [sys.executable, "-m", "snakemake", *arguments]
+        place = {"cwd": self.folder, "env": self.environment(), "timeout": 900}
+        done = subprocess.run(command, text=True, capture_output=True, **place)
         if check and done.returncode:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
@@ -86,16 +80,15 @@ class Clone:
 
         A cell is called compute_spectrum/empirical_ntk/digits/relu/depth-1/seed-32.
         """
-        for path in self.files("logs/*/compute_*/**/*.log"):
+        logs, cells = "logs/*/compute_*/**/*.log", {"computed": set(), "kept": set()}
+        for path in self.files(logs):
             path.unlink()
         self.run(*arguments)
-        cells: dict[str, set[str]] = {"computed": set(), "kept": set()}
-        for path in self.files("logs/*/compute_*/**/*.log"):
+        line = re.compile(r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", re.MULTILINE)
+        for path in self.files(logs):
             row = path.with_suffix("").as_posix().split("/logs/", 1)[1].split("/", 1)[1]
-            for depth, seed, what in re.findall(
-                r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", path.read_text(), re.MULTILINE
-            ):
-                cells[what].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
+            for depth, seed, state in line.findall(path.read_text()):
+                cells[state].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
         return cells
 
     def edit(self, file: str, old: str, new: str) -> None:

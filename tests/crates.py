@@ -27,11 +27,8 @@ class StoredContexts(HTTPAdapter):
 
 
 def crate_issues(folder: Path, scratch: Path) -> list[str]:
-    """Return what a workflow run crate must have and a crate has not.
-
-    The validator's cache is filled from the files beforehand, in ``scratch``.
-    """
-    cache = scratch / "contexts"
+    """Return what a workflow run crate must have and a crate has not."""
+    cache = scratch / "contexts"  # which the validator reads
     with requests_cache.CachedSession(str(cache), backend="sqlite") as session:
         session.mount("https://", StoredContexts())
         for address in FILES:

@@ -44,11 +44,10 @@ MISSING = Plan(content=b"no such file", status=404, kind="text/html")
 
 @dataclass
 class Seen:
-    """A request, and what it was answered."""
+    """A request, and how many bytes of the body were sent."""
 
     path: str
     headers: dict[str, str]
-    status: int = 0
     sent: int = 0
 
 
@@ -73,19 +72,18 @@ class FaultServer(ThreadingHTTPServer):
 
     @property
     def sent(self) -> int:
-        """The bytes of all bodies."""
         return sum(seen.sent for seen in self.seen)
 
     @property
     def ranges(self) -> list[str | None]:
         return [seen.headers.get("range") for seen in self.seen]
 
-    def plan(self, path: str) -> Plan | None:
+    def plan(self, path: str) -> Plan:
         with self.lock:
-            plans = self.plans.get(path, [])
-            return plans.pop(0) if len(plans) > 1 else plans[0] if plans else None
+            plans = self.plans.get(path, [MISSING])
+            return plans.pop(0) if len(plans) > 1 else plans[0]
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, *_: Any) -> None:
         """Say nothing: clients that are killed close their connections."""
 
 
@@ -100,13 +98,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         seen = Seen(self.path, {name.lower(): value for name, value in self.headers.items()})
         self.server.seen.append(seen)
-        plan = self.server.plan(self.path) or MISSING
+        plan = self.server.plan(self.path)
         if plan.silent:
             self.server.closing.wait(20)
             self._end(reset=True)
             return
-        seen.status, body, span = self._body(plan)
-        self.send_response(seen.status)
+        status, body, span = self._body(plan)
+        self.send_response(status)
         for name, value in self._headers(plan, body, span).items():
             self.send_header(name, value)
         self.end_headers()
@@ -130,16 +128,16 @@ class _Handler(BaseHTTPRequestHandler):
         headers["Content-Range"] = span
         if plan.chunked:
             headers["Transfer-Encoding"] = "chunked"
-        elif not plan.endless:
-            headers["Content-Length"] = str(len(body) if plan.length is None else plan.length)
-        else:
+        elif plan.endless:
             headers["Connection"] = "close"
+        else:
+            headers["Content-Length"] = str(plan.length or len(body))
         return {name: value for name, value in (headers | plan.headers).items() if value}
 
     def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
         step = max(1, min(PIECE, int(plan.rate / 50))) if plan.rate else PIECE
-        if plan.gate is not None:
+        if plan.gate:
             plan.gate.wait(20)
         pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:

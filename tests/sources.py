@@ -3,8 +3,7 @@
 import io
 import struct
 import tarfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,7 @@ from ntk_conditioning.data.readers.cifar import BATCHES
 IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
 
 
-def write_prepared(
-    path: Path,
-    *,
-    n: int = 20,
-    d: int = 4,
-    labels: Sequence[int] = (0, 1, 2),
-    seed: int = 0,
-    scaling: str = "none",
-    scale: float = 1.0,
-) -> None:
+def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none", scale=1.0):
     """Write a prepared dataset of Gaussian samples called tiny; without labels it has none."""
     rng = np.random.default_rng(seed)
     x = scale * rng.standard_normal((n, d))
@@ -65,7 +55,6 @@ def svhn_bytes(n: int = 2, *, packed: bool = True, **variables: Any) -> bytes:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (32, 32, 3, n), dtype=np.uint8)
     arrays = {"X": images, "y": rng.integers(1, 11, (n, 1), dtype=np.uint8)} | variables
-    stream = io.BytesIO()
-    kept = {name: array for name, array in arrays.items() if array is not None}
-    scipy.io.savemat(stream, kept, do_compression=packed)
+    given = {name: array for name, array in arrays.items() if array is not None}
+    scipy.io.savemat(stream := io.BytesIO(), given, do_compression=packed)
     return stream.getvalue()

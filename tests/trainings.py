@@ -2,15 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-
-from ntk_conditioning.training.trainer import Training
-
-T = TypeVar("T", bound=Training)
 
 
 def to_words(options: Mapping[str, Any]) -> list[str]:
@@ -23,7 +19,7 @@ def to_words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def finish(ensemble: T, spread: Callable[..., Iterable[bool]] = map) -> T:
+def finish(ensemble, spread=map):
     while not ensemble.finished:
         assert ensemble.advance(spread=spread)
     return ensemble

@@ -1,6 +1,5 @@
 """Small studies of wide networks, by the programs that make them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import aggregate_table
@@ -10,13 +9,8 @@ import measure_orthogonality
 
 from tests.sources import write_prepared
 
-HIDDEN = {
-    "two_layer": ["m"],
-    "deep": ["m", "m", "m"],
-    "bottleneck": ["12", "m", "10"],
-    "narrow_middle": ["m", "2", "m"],
-    "densenet": ["m", "m"],
-}
+HIDDEN = {"two_layer": ["m"], "deep": ["m", "m", "m"], "bottleneck": ["12", "m", "10"]}
+HIDDEN |= {"narrow_middle": ["m", "2", "m"], "densenet": ["m", "m"]}
 
 
 def archive(folder: Path) -> Path:
@@ -26,14 +20,7 @@ def archive(folder: Path) -> Path:
 
 
 def measure(
-    study: str,
-    data: Path,
-    folder: Path,
-    *options: str,
-    architecture: str = "deep",
-    activation: str = "tanh",
-    widths: Sequence[int] = (3, 6),
-    seeds: Sequence[int] = (1,),
+    study, data, folder, *options, architecture="deep", activation="tanh", widths=(3, 6), seeds=(1,)
 ) -> int:
     """Return the exit status of a study's program for one network."""
     program = {"orthogonality": measure_orthogonality, "linearity": measure_linearity}[study]

@@ -1,28 +1,20 @@
 """What tests of programs share: a mistake is one line, and nothing is written."""
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-Refusal = Callable[[ModuleType, Sequence[object]], str]
-
 
 @pytest.fixture
-def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refusal:
-    """Return a function that calls a program with a mistake and returns the one line of error.
+def refusal(tmp_path, capsys):
+    """Return a function that calls a program with a mistake and returns the one line of error."""
 
-    Before it there may be lines of the log, with the time.
-    """
-
-    def refuse(program: ModuleType, arguments: Sequence[object]) -> str:
+    def refuse(program, arguments) -> str:
         before = {*tmp_path.rglob("*")}
         capsys.readouterr()
         assert program.main([*map(str, arguments)]) == 2
         out, err = capsys.readouterr()
-        *log, line = err.splitlines()
+        *log, line = err.splitlines()  # of the log, with the time
         assert all(re.match(r"\d\d:\d\d:\d\d ", each) for each in log), err
         assert not out
         assert {*tmp_path.rglob("*")} == before

@@ -8,9 +8,7 @@ import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import bundle_run
 import numpy as np
@@ -53,12 +51,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_payload(folder)
     shutil.rmtree(folder / "workflow")
     shutil.move(folder / TABLES["angles"], folder / "table.parquet")
-    (folder / "src" / "__pycache__").mkdir(parents=True)
-    (folder / "src" / "__pycache__" / "left.pyc").write_text("left by Python")
-    (folder / "src" / "code.py").write_text("x = 1\n")
-    (folder / "own.csv").write_text("1,2\n")
-    (folder / "datasets.yaml").write_text("drawn: {title: Drawn}\n")
-    (folder / "Snakefile").write_text(SNAKEFILE)
+    (folder / "src/__pycache__").mkdir(parents=True)
+    texts = {"src/__pycache__/left.pyc": "left by Python", "src/code.py": "x = 1\n"}
+    texts |= {"own.csv": "1,2\n", "datasets.yaml": "drawn: {title: Drawn}\n"}
+    for name, text in (texts | {"Snakefile": SNAKEFILE}).items():
+        (folder / name).write_text(text)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", TABLES["angles"]]
@@ -67,22 +64,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(checkout, monkeypatch):
     monkeypatch.chdir(checkout)
     yield checkout
     shutil.rmtree(Path(BUNDLE).parent, ignore_errors=True)
 
 
-def record(*more: str) -> dict[str, Any]:
+def record(*more: str):
     """Record the jobs; return what is written."""
     assert record_jobs.main(["--files", *FILES, *more, ROW, f"--output={JOBS}"]) == 0
-    jobs: dict[str, Any] = json.loads(Path(JOBS).read_text())
-    return jobs
+    return json.loads(Path(JOBS).read_text())
 
 
-def bundle(
-    *options: str, files: Sequence[str] = (), workflow="datasets.yaml", own=(), dataset="drawn"
-) -> set[str]:
+def bundle(*options, files=(), workflow="datasets.yaml", own=(), dataset="drawn") -> set[str]:
     """Write the bundle, which verifies; return the names of the files in it."""
     arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
     arguments += ["--workflow", "Snakefile", "src", workflow, "--own-catalogues", *own]
@@ -113,8 +107,8 @@ def test_jobs_of_a_run(here: Path):
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     record()
     names = bundle()
-    assert {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
-    assert {"workflow/Snakefile", "workflow/src/code.py"} <= names
+    workflow = {"workflow/Snakefile", "workflow/src/code.py"}
+    assert workflow | {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
     assert not any("__pycache__" in name or name.startswith("logs") for name in names)
     assert ROW not in names
     first = Path(BUNDLE).read_bytes()
@@ -170,6 +164,7 @@ def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
     assert not Path("jobs.json").exists()
 
 
+REASON = "cannot be drawn: a reason"
 #: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
 PICTURES = [
     (0, 0, 400, ": the same (largest difference 0 "),
@@ -177,15 +172,15 @@ PICTURES = [
     (rerender.LEVELS + 1, 1, 400, ": the same (largest difference 9 "),
     (90, 2, 400, ": comes out different in 0.00% of its pixels"),
     (0, 0, 401, ": comes out in another size"),
-    (0, 0, 0, ": cannot be drawn: a reason"),
+    (0, 0, 0, f": {REASON}"),
 ]
 
 
-def test_figures_that_come_out_different(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_figures_that_come_out_different(here: Path, capsys, monkeypatch):
     known = yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8"))
     pictures = dict(zip(known, PICTURES, strict=False)) | {"liu2023relu/fig99_none": (0, 0, 400)}
 
-    def save(folder: Path, figure: str, levels: int, pixels: int, width: int) -> str:
+    def save(folder, figure, levels, pixels, width):
         target = folder / f"results/tiny/figures/{figure}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
         values = np.full((400, width, 3), 200, dtype=np.uint8)
@@ -193,11 +188,10 @@ def test_figures_that_come_out_different(here: Path, capsys, monkeypatch: pytest
         Image.fromarray(values).save(target)
         return str(target)
 
-    def draw(figure: str, _spec: object, _config: object, scratch: Path, _results: Path):
-        if not pictures[figure][2]:
-            return "cannot be drawn: a reason"
-        save(scratch, figure, *pictures[figure][:3])
-        return None
+    def draw(figure, _spec, _config, scratch, _results):
+        if pictures[figure][2]:
+            save(scratch, figure, *pictures[figure][:3])
+        return None if pictures[figure][2] else REASON
 
     monkeypatch.setattr(rerender, "draw", draw)
     archived = [save(Path(), figure, 0, 0, 400) for figure in pictures]

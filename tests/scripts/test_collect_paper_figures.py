@@ -1,7 +1,6 @@
 """Figures for a paper: copied, captioned, and refused where a printer would."""
 
 from pathlib import Path
-from typing import Any
 
 import collect_paper_figures
 import matplotlib as mpl
@@ -26,10 +25,9 @@ def style():
         yield
 
 
-def draw(path: Path, *, width: float = 3.4, height: float = 2.0, **text: Any) -> Figure:
+def draw(path: Path, *, width=3.4, height=2.0, **text) -> Figure:
     figure = Figure(figsize=(width, height), layout="none")
-    place = {"x": 0.5, "y": 0.5, "s": "condition number", "fontsize": 8.0}
-    figure.text(**place | text)
+    figure.text(**{"x": 0.5, "y": 0.5, "s": "condition number", "fontsize": 8.0} | text)
     figure.savefig(path)
     return figure
 
@@ -51,7 +49,7 @@ def arguments(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> list[st
 
 @pytest.fixture
 def refused(given, refusal):
-    """Return a function that returns the one line with which the figures are refused."""
+    """Return a function that returns the line with which figures are refused."""
     return lambda **options: refusal(collect_paper_figures, arguments(given, **options))
 
 
@@ -63,8 +61,8 @@ def test_figures_are_collected_with_their_captions(given):
     assert files == {"captions.tex": latex.encode(), "captions.md": markdown.encode()} | pdfs
     header, first, second = latex.split("\n\n")
     assert header.endswith("for columns of 3.4 and pages of 7 inches.")
-    assert first.splitlines()[0] == "\\begin{figure}"
-    assert second.splitlines()[0] == "\\begin{figure*}"  # across both columns
+    assert first.startswith("\\begin{figure}\n")
+    assert second.startswith("\\begin{figure*}\n")  # across both columns
     assert [line.strip() for line in first.splitlines()[2:]] == [
         "\\includegraphics{one_fig1.pdf}",
         r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$ of 100 \% of the "
@@ -97,22 +95,19 @@ def test_a_figure_that_is_not_as_papers_want_it_is_refused(changes, problem, giv
     assert refused().startswith(f"{given}/one_fig2.pdf: {problem}")
 
 
-@pytest.mark.parametrize(
-    ("settings", "font"),
-    [
-        ({"pdf.fonttype": 3}, "DejaVuSans"),
-        ({"pdf.use14corefonts": True, "font.family": "Helvetica"}, "Helvetica"),
-    ],
-)
-def test_fonts_that_printers_refuse_are_named(settings, font, given, refused):
-    mpl.rcParams.update(settings)
+FONTS = {"DejaVuSans": {"pdf.fonttype": 3}}
+FONTS["Helvetica"] = {"pdf.use14corefonts": True, "font.family": "Helvetica"}
+
+
+@pytest.mark.parametrize("font", FONTS)
+def test_fonts_that_printers_refuse_are_named(font, given, refused):
+    mpl.rcParams.update(FONTS[font])
     draw(given / "one_fig1.pdf", s="plain")
-    line = refused()
-    assert "not embedded as TrueType: " in line
+    assert "not embedded as TrueType: " in (line := refused())
     assert font in line
 
 
-def test_pixels_and_files_that_are_no_figure_are_refused(given, refused):
+def test_pixels_and_what_is_no_figure_or_has_no_caption_are_refused(given, refused):
     path = given / "one_fig1.pdf"
     figure = draw(path, s="κ beyond 255")
     figure.subplots().imshow(np.eye(3))
@@ -125,30 +120,20 @@ def test_pixels_and_files_that_are_no_figure_are_refused(given, refused):
         writer.add_blank_page(100, 100)
     writer.write(path)
     assert f"{path}: 2 pages; a figure is one" in refused()
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "it has 0"),
-        ("One.\n\nTwo.", "it has 2"),
-        ("- a list", "bullet_list"),
-        ("A `link <https://example.org>`_.", "reference"),
-        (":unknown:`role`", "not reStructuredText"),
-        ("**open", "not reStructuredText"),
-        (None, "does not exist"),
-    ],
-)
-def test_what_is_no_caption_is_refused(text, problem, given, refused):
-    path = given / "one_fig2.rst"
-    path.unlink()
-    if text is not None:
-        path.write_text(text, encoding="utf-8")
-    line = refused()
-    assert line.startswith(str(path))
-    assert problem in line
-
-
-def test_a_missing_caption_is_named(refused):
     line = refused(captions=("one_fig1",))
     assert line.startswith("not both a PDF and a caption: one_fig2")
+
+
+NO_CAPTIONS = {"": "it has 0", "One.\n\nTwo.": "it has 2", "- a list": "bullet_list"}
+NO_CAPTIONS |= {"A `link <https://example.org>`_.": "reference"}
+NO_CAPTIONS |= {":unknown:`role`": "not reStructuredText"}
+
+
+def test_what_is_no_caption_is_refused(given, refused):
+    path = given / "one_fig2.rst"
+    for text, problem in NO_CAPTIONS.items():
+        path.write_text(text, encoding="utf-8")
+        assert problem in (line := refused())
+        assert line.startswith(str(path))
+    path.unlink()
+    assert f"{path} does not exist" in refused()

@@ -1,6 +1,5 @@
 """Kernels of trainings: those of the very networks and samples, and their critical rates."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +30,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def network(folder: Path, options: Mapping[str, Any]) -> list[str]:
+def network(folder: Path, options: dict[str, Any]) -> list[str]:
     """Return the arguments that name a network and its samples."""
     usual = {"data": folder / "train.npz", "output": folder / "kernel.parquet", "seeds": SEEDS}
     usual |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu"}
-    return to_words(usual | {"depth": 2, "width": 16} | dict(options))
+    return to_words(usual | {"depth": 2, "width": 16} | options)
 
 
 def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a call that must succeed."""
     assert compute_training_kernel.main(network(folder, options)) == 0
-    path = options.get("output", folder / "kernel.parquet")
-    return tables.read(path, TRAINING_KERNELS).to_pylist()
+    return tables.read(folder / "kernel.parquet", TRAINING_KERNELS).to_pylist()
 
 
-def spectrum(row: Mapping[str, Any], x: Any, activation: str = "relu") -> Any:
+def spectrum(row: dict[str, Any], x: Any, activation: str = "relu") -> Any:
     """Return the conditioning of the NTK of a row's network on samples."""
     init = generator(row["seed"], "init")
     mlp = init_mlp(4, depth=2, width=16, activation=activation, generator=init)
@@ -82,9 +80,8 @@ def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
     (row,) = kernel(folder, depth=3, activation="linear", seeds=1)
     init = generator(1, "init")
     mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
-    expected = conditioning.conditioning_from_factor(
-        empirical.linear_factor(mlp, torch.from_numpy(x)).numpy()
-    )
+    factor = empirical.linear_factor(mlp, torch.from_numpy(x)).numpy()
+    expected = conditioning.conditioning_from_factor(factor)
     assert row["kappa"] > 1e17
     assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
 
@@ -110,25 +107,20 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     (row,) = kernel(folder, depth=0, seeds=1)
     rates = tuple(rounded_down(row["critical_learning_rate"] * k) for k in (0.97, 1.04))
     train = {"batch_size": "all", "loss": "square", "outputs": "scalar", "dtype": "float64"}
-    train |= {"epochs": 200, "evaluate_every": 100, "learning_rates": rates}
+    train |= {"epochs": 200, "evaluate_every": 100, "learning_rates": rates, "depth": 0, "seeds": 1}
     train["output"] = folder / "curves.parquet"
-    assert train_network.main(network(folder, {"depth": 0, "seeds": 1} | train)) == 0
+    assert train_network.main(network(folder, train)) == 0
     curves = tables.read(folder / "curves.parquet", TRAINING)
     losses = curves["train_loss"].to_pylist()
     assert losses[0] > losses[1] > losses[2]
     assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_a_mistake_is_one_line(folder, refusal):
+    write_prepared(folder / "bare.npz", labels=())
+    for options, problem in (
         ({"samples": 21}, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
         ({"activation": "rellu"}, "did you mean 'relu'?"),
-        ({"epochs": 3}, "unrecognized arguments: --epochs 3"),
-        ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),
-    ],
-)
-def test_a_mistake_is_one_line(folder, monkeypatch, refusal, options, problem):
-    monkeypatch.chdir(folder)
-    write_prepared(Path("bare.npz"), labels=())
-    assert problem in refusal(compute_training_kernel, network(folder, options))
+        ({"data": folder / "bare.npz"}, "bare.npz has no labels, and training needs them"),
+    ):
+        assert problem in refusal(compute_training_kernel, network(folder, options))

@@ -34,13 +34,12 @@ X = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
 
 
 def test_a_row_by_hand(prepared, tmp_path, capsys):
-    y = np.array([1, 1, 7, 1])
-    written = []
+    y, output, written = np.array([1, 1, 7, 1]), tmp_path / "out/seed-3.parquet", []
     for _ in range(2):
         assert describe_dataset.main(prepared(X, y, seed=3, balanced=False)) == 0
-        written.append((tmp_path / "out/seed-3.parquet").read_bytes())
+        written.append(output.read_bytes())
     assert written[0] == written[1]
-    (row,) = tables.read(tmp_path / "out/seed-3.parquet", DATASETS).to_pylist()
+    (row,) = tables.read(output, DATASETS).to_pylist()
     floats = {name: row.pop(name) for name in ("norm_min", "norm_median", "norm_max", "min_angle")}
     expected = {"dataset": "mine", "seed": 3, "n": 4, "d": 3, "dtype": "uint8", "i": 0, "j": 1}
     expected |= {"classes": 2, "class_min": 1, "class_max": 3, "scaling": "unit_interval"}
@@ -61,16 +60,12 @@ def test_what_does_not_exist_is_missing(prepared, tmp_path):
     assert row["duplicates"] == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (None, "seed-3.json does not exist"),
-        ("{", "seed-3.json is no datasheet; make one with"),
-        ("[1]", "seed-3.json is no datasheet"),
-        ('{"n": 4}', "seed-3.json is no datasheet"),
-        ("of 5", "is of 5 samples of 3 features, "),
-    ],
-)
+WRONG = {None: "seed-3.json does not exist", "{": "seed-3.json is no datasheet; make one with"}
+WRONG |= {"[1]": "seed-3.json is no datasheet", '{"n": 4}': "seed-3.json is no datasheet"}
+WRONG |= {"of 5": "is of 5 samples of 3 features, "}
+
+
+@pytest.mark.parametrize(("text", "problem"), WRONG.items())
 def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal, text, problem):
     arguments, path = prepared(X, seed=3), tmp_path / "seed-3.json"
     other = json.dumps(json.loads(path.read_text()) | {"n": 5})

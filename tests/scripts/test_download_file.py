@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import download_file
@@ -60,12 +61,9 @@ def test_a_receipt_says_what_is_in_place_wherever_it_came_from(output, tmp_path,
 
 
 def test_a_failure_is_one_line_without_a_receipt(output, tmp_path, refusal):
-    arguments = options(output, "--receipt", str(tmp_path / "images.json"))
-    assert refusal(download_file, arguments) == (
-        f"{NAME} cannot be fetched: no mirror is given and no address is known; get the file with "
-        f"sha256 {'0' * 64} by hand and save it as {output}, or name a mirror that has it: "
-        "--config mirror=DIR"
-    )
+    line = refusal(download_file, options(output, "--receipt", str(tmp_path / "images.json")))
+    assert line.startswith(f"{NAME} cannot be fetched: no mirror is given and no address is known;")
+    assert line.endswith("or name a mirror that has it: --config mirror=DIR")
 
 
 def test_two_at_once_share_one_download(server, output):
@@ -84,17 +82,13 @@ def test_two_at_once_share_one_download(server, output):
 
 
 def test_a_full_disk_is_one_line_and_costs_nothing(server, output):
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-
+    small = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
     url = server.serve("/x", PLAN)
     with start(output, url, preexec_fn=small) as process:
         line = process.communicate()[1].splitlines()[-1]
     assert process.returncode == 2
-    assert line == (
-        f"download_file: error: cannot write {output.with_name('.images.gz.part')}: "
-        f"File too large; the file needs {SIZE} bytes there"
-    )
+    part, reason = output.with_name(".images.gz.part"), "File too large; the file needs"
+    assert line == f"download_file: error: cannot write {part}: {reason} {SIZE} bytes there"
     with start(output, url) as process:
         process.communicate()
     assert output.read_bytes() == CONTENT

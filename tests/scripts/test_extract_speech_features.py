@@ -1,6 +1,5 @@
 """The real program draws frames from a corpus; bytes repeat however it is run."""
 
-import hashlib
 import re
 import subprocess
 import sys
@@ -40,12 +39,12 @@ def test_every_row_is_the_vector_of_its_frame(tmp_path):
     index = pd.read_parquet(tmp_path / "x.parquet")
     assert x.shape == (60, 768)
     assert x.dtype == np.float32
-    speakers = sorted(int(path.stem.split("-")[0]) for path in UTTERANCES)
-    assert index.speaker.tolist() == np.repeat(speakers, 5).tolist()
+    speakers = {path: int(path.stem.split("-")[0]) for path in UTTERANCES}
+    assert index.speaker.tolist() == np.repeat(sorted(speakers.values()), 5).tolist()
     assert index.label_name.tolist() == index.speaker.astype(str).tolist()
     assert y.tolist() == index.label.tolist() == np.repeat(np.arange(12), 5).tolist()
-    for path in UTTERANCES:
-        rows = (index.speaker == int(path.stem.split("-")[0])).to_numpy()
+    for path, speaker in speakers.items():
+        rows = (index.speaker == speaker).to_numpy()
         frames = index.frame[rows].to_numpy()
         expected = vectors(corpora.read_waveform(path), frames, FeatureSettings())
         np.testing.assert_array_equal(x[rows], expected)
@@ -54,15 +53,14 @@ def test_every_row_is_the_vector_of_its_frame(tmp_path):
 def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
     archive = make_tar(tree, tmp_path / "small.tar.gz")
 
-    def digests(source: Path, *options: str) -> list[str]:
+    def outputs(source: Path, *options: str) -> list[bytes]:
         assert run(tmp_path, source, "--frames", "50", *options) == 0
-        outputs = (tmp_path / "x.npz", tmp_path / "x.parquet")
-        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in outputs]
+        return [(tmp_path / name).read_bytes() for name in ("x.npz", "x.parquet")]
 
-    reference = digests(tree)
+    usual = outputs(tree)
     for source, threads in ((tree, "4"), (archive, "1"), (archive, "2")):
-        assert digests(source, "--threads", threads) == reference
-    assert digests(tree, "--seed", "1") != reference
+        assert outputs(source, "--threads", threads) == usual
+    assert outputs(tree, "--seed", "1") != usual
 
 
 def test_more_frames_than_memory_are_refused(tree, tmp_path, refusal, monkeypatch):
@@ -87,29 +85,25 @@ def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys, of
     assert re.search(r"of speech in \d+\.\d s, \d+ x real time", text)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--frames", "100000"], f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
-        (["--settings", "bins=3"], "no setting is called bins; they are sample_rate"),
-        (["--alignments", "."], "0 are shorter than a frame, 4 have no alignment"),
-        (["--frames", "none"], "argument --frames: 'none' is not a whole number"),
-    ],
-)
-def test_a_mistake_is_one_line(tree, tmp_path, refusal, monkeypatch, options, problem):
+def test_a_mistake_is_one_line(tree, tmp_path, refusal):
     (tmp_path / "other.ctm").write_text("1-1-0001 1 0 0.5 AH1\n")
-    monkeypatch.chdir(tmp_path)
-    assert problem in refusal(extract_speech_features, arguments(tmp_path, tree, *options))
+    for option, value, problem in (
+        ("--frames", "100000", f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
+        ("--settings", "bins=3", "no setting is called bins; they are sample_rate"),
+        ("--alignments", str(tmp_path), "0 are shorter than a frame, 4 have no alignment"),
+    ):
+        options = arguments(tmp_path, tree, option, value)
+        assert problem in refusal(extract_speech_features, options)
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
-def test_a_damaged_utterance_is_named(tree, tmp_path, refusal, threads):
-    path = tree / "LibriSpeech" / SUBSET / "328/129766/328-129766-0000.flac"
-    data = bytearray(path.read_bytes())
+def test_a_damaged_utterance_is_named(tree, tmp_path, refusal):
+    name = f"{SUBSET}/328/129766/328-129766-0000.flac"
+    data = bytearray((tree / "LibriSpeech" / name).read_bytes())
     data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    options = arguments(tmp_path, tree, "--threads", threads)
-    assert f"{SUBSET}/328/129766/{path.name}: " in refusal(extract_speech_features, options)
+    (tree / "LibriSpeech" / name).write_bytes(data)
+    for threads in ("1", "3"):
+        options = arguments(tmp_path, tree, "--threads", threads)
+        assert f"{name}: " in refusal(extract_speech_features, options)
 
 
 PEAKS = r"""
@@ -129,10 +123,10 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
     archives = []
     for count in (5, 40):
         for speaker in range(count):
-            folder = tmp_path / str(count) / "LibriSpeech" / SUBSET / str(speaker) / "1"
+            folder = tmp_path / f"{count}/LibriSpeech/{SUBSET}/{speaker}/1"
             folder.mkdir(parents=True)
             (folder / f"{speaker}-1-0000.flac").write_bytes(one_minute)
-        archives.append(str(make_tar(tmp_path / str(count), tmp_path / f"{count}.tar.gz")))
+        archives.append(str(make_tar(tmp_path / f"{count}", tmp_path / f"{count}.tar.gz")))
     # The first run imports libraries, which hides its own peak.
     few = ["--frames", "200", "--settings", "frame_shift_ms=1000", "--threads", "2"]
     options = arguments(tmp_path, tmp_path, *few)

@@ -13,16 +13,13 @@ from ntk_conditioning.tables.activations import ACTIVATIONS
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/swish.py"
 
 
-def run(path: Path, *names: str) -> int:
-    options = ["--activations", *names, "--activation-file", str(EXAMPLE), "--output", str(path)]
-    return measure_activations.main(options)
-
-
 @pytest.mark.usefixtures("activation_registry")
 def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
     names = ("relu", "normrelu", "normalized_gelu", "swish")
-    assert [run(path, *names) for path in paths] == [0, 0]
+    for path in paths:
+        options = ["--activations", *names, f"--activation-file={EXAMPLE}", f"--output={path}"]
+        assert measure_activations.main(options) == 0
     assert paths[0].read_bytes() == paths[1].read_bytes()
     rows = tables.read(paths[0], ACTIVATIONS).to_pandas().set_index("activation")
     assert set(rows.index) == {*names, *(f"normalized_{name}" for name in names if "_" not in name)}

@@ -15,20 +15,18 @@ OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
 EXPERIMENTS = f"--papers liu2023relu --widths 32 16 --depths 1 --seeds 1 {OUTPUT}"
 RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --config seeds"
-PAGES = "there are pages of datasets, conditioning, learning_rates only"
 
 
 @pytest.mark.parametrize(
     ("program", "arguments", "problem"),
     [
-        (aggregate_table, "--table=spectrums --rows", "argument --table: invalid choice: 'spectr"),
         (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
         (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
         (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
         (measure_activations, "--activations norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
-        (render_page, "--sources spectra.parquet", PAGES),
+        (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
         (render_page, "--sources config.yaml", "config.yaml does not exist"),
         (run_claim_experiments, EXPERIMENTS, "--widths [32, 16]: give two or more, ascending"),
     ],

@@ -13,27 +13,21 @@ import yaml
 
 from ntk_workflow.figures.parameters import to_words
 
-CONFIG = {
-    "seeds": [1, 32],
-    "run": "tiny",
-    "speech": {"window": "povey", "preemphasis": 0.97},
-    "samples": "all",
-    "balanced": False,
-    "bounds_study": None,
-    "training": {"fig3": {"learning_rates": {"critical": [0.5, 1e-05]}, "batch_size": "all"}},
-}
+CONFIG = {"seeds": [1, 32], "run": "tiny", "speech": {"window": "povey", "preemphasis": 0.97}}
+CONFIG |= {"samples": "all", "balanced": False, "bounds_study": None}
+CONFIG["training"] = {"fig3": {"learning_rates": {"critical": [0.5, 1e-05]}, "batch_size": "all"}}
 
 
 @pytest.fixture
 def record(tmp_path):
     """Return a function that records a config and returns the texts of both files."""
 
-    def written(config: dict[str, object]) -> tuple[str, str]:
+    def written(config):
         files = tmp_path / "config.yaml", tmp_path / "versions.json"
         outputs = [f"--config-output={files[0]}", f"--versions-output={files[1]}"]
         arguments = ["--config", *to_words(config), "--workflow-digest=0123", *outputs]
         assert record_run.main(arguments) == 0
-        return files[0].read_text(encoding="utf-8"), files[1].read_text(encoding="utf-8")
+        return [file.read_text(encoding="utf-8") for file in files]
 
     return written
 

@@ -15,11 +15,9 @@ def page(tmp_path: Path):
     """Return a function that makes a page of some files, alike twice, and returns its text."""
 
     def text(*sources: Path) -> str:
-        made = []
+        output, made = tmp_path / "pages" / "page.html", []
         for _ in range(2):
-            output = tmp_path / "pages" / "page.html"
-            arguments = ["--sources", *map(str, sources), f"--output={output}"]
-            assert render_page.main(arguments) == 0
+            assert render_page.main(["--sources", *map(str, sources), f"--output={output}"]) == 0
             made.append(output.read_text())
         assert made[0] == made[1]
         assert '<meta name="viewport"' in made[0]

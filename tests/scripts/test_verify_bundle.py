@@ -7,7 +7,6 @@ import stat
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +21,6 @@ from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.bundle import archive
 from tests.bundles import JOBS, RUN, TABLES, altered, write_bundle
 
-Damage = Callable[[Path, Path, random.Random], Path]
 ANGLES_FILE = f"data/{TABLES['angles']}"
 
 
@@ -33,30 +31,26 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def refused(refusal, tmp_path: Path, monkeypatch) -> Callable[[Path], str]:
+def refused(refusal, tmp_path, monkeypatch):
     """Return a function that returns the one line with which a bundle is refused."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a file beside it is noticed
     return lambda path: refusal(verify_bundle, [path]).removeprefix(f"{path}: ")
 
 
-def of_bytes(change: Callable[[bytes, random.Random], bytes]) -> Damage:
+def of_bytes(change):
     """Damage the archive's bytes."""
     return lambda bundle, scratch, rng: written(scratch, change(bundle.read_bytes(), rng))
 
 
-def of_files(change: Callable[[Path, random.Random], object], **again: bool) -> Damage:
+def of_files(change, **again):
     """Change the unpacked bag, and make it anew if asked for."""
-    return lambda bundle, scratch, rng: altered(
-        bundle, scratch, lambda folder: change(folder, rng), **again
-    )
+    return lambda path, scratch, rng: altered(path, scratch, lambda bag: change(bag, rng), **again)
 
 
-def of_members(
-    name: Callable[[list[str], random.Random], str], kind: int = stat.S_IFREG, size: int = 4
-) -> Damage:
+def of_members(name, kind=stat.S_IFREG, size=4):
     """Append a member to the archive; a large one is compressed."""
 
-    def damage(bundle: Path, scratch: Path, rng: random.Random) -> Path:
+    def damage(bundle, scratch, rng):
         target = written(scratch, bundle.read_bytes())
         with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(target, "a") as opened:
             info = member(name(opened.namelist(), rng), kind)  # whose name may be there already
@@ -86,23 +80,23 @@ def flip_bit(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-def any_file(folder: Path, rng: random.Random) -> Path:
+def any_file(folder, rng):
     return rng.choice(list(archive.files_by_name(folder / "data").values()))
 
 
-def flip_bit_of_file(folder: Path, rng: random.Random) -> None:
+def flip_bit_of_file(folder, rng):
     path = any_file(folder, rng)
     path.write_bytes(flip_bit(path.read_bytes(), rng))
 
 
-def change_number(folder: Path, rng: random.Random) -> None:
+def change_number(folder, rng):
     """Add one to a number of a table, keeping it a sound table."""
     rows = tables.read(folder / ANGLES_FILE, ANGLES).to_pylist()
     rng.choice(rows)["min_angle"] += 1.0
     tables.write(folder / ANGLES_FILE, ANGLES, tables.from_rows(ANGLES, rows))
 
 
-def extra_file(*places: str) -> Callable[[Path, random.Random], object]:
+def extra_file(*places):
     return lambda folder, rng: (folder / rng.choice(places)).write_text("more")
 
 
@@ -126,7 +120,7 @@ EXTRA = ("data/more.txt", f"data/results/{RUN}/more.csv", "more.txt", "fetch.txt
 TABLE_EXTRA = ("data/more.txt", f"data/results/{RUN}/tables/more.parquet")
 # A bit of an archive may lie in a name, a size or a kind of its list of members: any word will do.
 ANY = "damaged|missing|extra|climbs|link|plain file|compressed|zip bomb|name that|twice|at once"
-DAMAGES: list[tuple[Damage, str]] = [
+DAMAGES = [
     (of_bytes(flip_bit), ANY),
     (of_bytes(lambda content, rng: content[: rng.randrange(len(content))]), "damaged, cut off"),
     (of_bytes(lambda content, rng: content + rng.randbytes(rng.randrange(1, 99))), "damaged"),
@@ -166,9 +160,8 @@ def test_bundles_damaged_at_random_are_refused_with_the_right_word(bundle, tmp_p
 
 def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_path: Path, refused):
     """Times, permissions and versions of members are not part of their content."""
-    content = bundle.read_bytes()
+    content, lines = bundle.read_bytes(), []
     start, end = content.index(b"PK\x01\x02"), len(content)
-    lines = []
     for byte in [*range(4, 30), *range(start, start + 46), *range(end - 22, end)]:
         changed = bytearray(content)
         changed[byte] ^= 1
@@ -178,11 +171,11 @@ def test_every_bit_of_what_no_checksum_covers_is_looked_at(bundle: Path, tmp_pat
 
 
 def test_a_number_changed_with_its_checksums(bundle: Path, tmp_path: Path, refused):
-    def change(folder: Path) -> None:
-        before = sha256(folder / ANGLES_FILE)
+    def change(folder):
+        table, jobs = folder / ANGLES_FILE, folder / "data" / JOBS
+        before = sha256(table)
         change_number(folder, random.Random(0))
-        jobs = folder / "data" / JOBS
-        jobs.write_text(jobs.read_text().replace(before, sha256(folder / ANGLES_FILE)))
+        jobs.write_text(jobs.read_text().replace(before, sha256(table)))
 
     line = refused(altered(bundle, tmp_path / "crate", change, bagged=True))
     assert "changed, its sha256 is not the one in the RO-Crate" in line
@@ -194,22 +187,20 @@ def test_a_number_changed_with_its_checksums(bundle: Path, tmp_path: Path, refus
 
 
 ANOTHER = {"table": "angles", "keys": "n"}
+UNDECLARED = {
+    "not a angles table of this version": lambda data: data.drop_columns(["min_angle"]),
+    "in the order": lambda data: data.take(pc.sort_indices(data, [("seed", "descending")])),
+    "rows repeat the key": lambda data: pa.concat_tables([data, data.slice(0, 1)]),
+    "of another version": lambda data: data.replace_schema_metadata(ANOTHER),
+    "no table that": lambda data: data.replace_schema_metadata({"table": "unknown"}),
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (lambda data: data.drop_columns(["min_angle"]), "not a angles table of this version"),
-        (lambda data: data.take(pc.sort_indices(data, [("seed", "descending")])), "in the order"),
-        (lambda data: pa.concat_tables([data, data.slice(0, 1)]), "rows repeat the key"),
-        (lambda data: data.replace_schema_metadata(ANOTHER), "of another version"),
-        (lambda data: data.replace_schema_metadata({"table": "unknown"}), "no table that"),
-    ],
-)
-def test_tables_that_are_not_as_declared(bundle: Path, tmp_path: Path, refused, change, word):
-    def rewrite(folder: Path) -> None:
+@pytest.mark.parametrize("word", UNDECLARED)
+def test_tables_that_are_not_as_declared(bundle: Path, tmp_path: Path, refused, word):
+    def rewrite(folder):
         path = folder / ANGLES_FILE
-        pa.parquet.write_table(change(tables.read(path, ANGLES)), path)
+        pa.parquet.write_table(UNDECLARED[word](tables.read(path, ANGLES)), path)
 
     line = refused(altered(bundle, tmp_path, rewrite, bagged=True, described=True))
     assert f"{RUN}/tables/angles.parquet: " in line
