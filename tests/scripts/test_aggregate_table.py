@@ -1,5 +1,7 @@
 """Rows become tables: one program for all of them, and one for condition numbers."""
 
+import os
+
 import aggregate_conditioning
 import aggregate_table
 import pandas as pd
@@ -8,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import aggregation, memory
-from ntk_conditioning import files, tables
+from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.registry import TABLES
 from tests.rows import plain, write
@@ -57,7 +59,7 @@ MOST = 40_000
 @pytest.mark.slow
 @pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells the peak")
 def test_memory_grows_little_with_the_number_of_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_flush", lambda path: None)  # waiting for the disk takes minutes
+    monkeypatch.setattr(os, "fsync", lambda number: None)  # waiting for the disk takes minutes
     few, many = (
         aggregation.write_rows(tmp_path / str(seeds), seeds=seeds, datasets=1) for seeds in (3, 7)
     )

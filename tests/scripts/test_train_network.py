@@ -255,7 +255,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"model": "fc", "augmentation": "crop_flip"}, "images are needed; give --image"),
         (RESNET | {"batch_size": 20}, "--batch-size 20: an epoch of 21 samples ends with a step"),
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
-        ({"test_share": 1}, "argument --test-share: 1 is not below 1"),
+        ({"test_share": 1}, "argument --test-share: 1 is not a number from 0 to below 1"),
         ({"test_share": 0.3}, "--test and --test-share exclude each other; give one"),
         (RESNET | RELATIVE | {"kernel": "k.parquet"}, "rates are known of mlp, not resnet_batch_"),
     ],
