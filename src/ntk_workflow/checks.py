@@ -66,7 +66,7 @@ class Checks:
         lines = {study: [*check(study)] for study, check in checks.items() if self._is_on(study)}
         for name, values in (self.config["training"] or {}).items():
             lines[f"training.{name}"] = [*self._training(name, values)] if values else []
-        return {study: found for study, found in lines.items() if found}
+        return {study: mistakes for study, mistakes in lines.items() if mistakes}
 
     def _is_on(self, study: str) -> bool:
         return study == GRID or bool(self.config[study])

@@ -28,7 +28,7 @@ class UsageError(UserError):
 
 
 class SchemaError(UserError):
-    """A value that came as JSON does not fit its schema."""
+    """A value does not fit its schema."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,7 +54,7 @@ log = logger(__file__)
 
 
 def run_main(main: Main) -> Callable[..., int]:
-    """Return ``main`` with logging to stderr and the user's mistakes told in one line, as code 2.
+    """Return ``main`` with logging to stderr and a line for a user's mistake, as code 2.
 
     A decorator. Anything but a `UserError` is a defect of ours and keeps its traceback.
     """
@@ -154,7 +154,7 @@ def require_valid(value: object, *, schema: str) -> None:
 def limit_threads(threads: int) -> None:
     """Let linear algebra use that many threads, so that a job keeps to what it was given.
 
-    Libraries that are loaded are told; those that come later read the environment.
+    Sets it in libraries that are loaded; those that come later read the environment.
     """
     import threadpoolctl
 

@@ -29,16 +29,16 @@ class JobSizes:
         """Return the resources of a rule: MB, minutes, and seconds of a core or of a GPU."""
         gpu = self.gives_gpu(rule)
 
-        def minutes(wildcards: Any, attempt: int) -> int:
+        def mem_mb(wildcards: Any, attempt: int) -> int:
+            return resources.mem_mb(self.of(rule, wildcards), attempt)
+
+        def runtime(wildcards: Any, attempt: int) -> int:
             return resources.runtime(rule, self.of(rule, wildcards), attempt, gpu=gpu)
 
-        return {
-            "mem_mb": lambda wildcards, attempt: resources.mem_mb(
-                self.of(rule, wildcards), attempt
-            ),
-            "runtime": minutes,
-            "core_seconds": lambda w: resources.core_seconds(rule, self.of(rule, w), gpu=gpu),
-        }
+        def core_seconds(wildcards: Any) -> int:
+            return resources.core_seconds(rule, self.of(rule, wildcards), gpu=gpu)
+
+        return {"mem_mb": mem_mb, "runtime": runtime, "core_seconds": core_seconds}
 
     def of(self, rule: str, w: Any) -> ResourceEstimate:
         """Return the operations and bytes of a job."""
@@ -55,12 +55,9 @@ class JobSizes:
             case "compute_bounds":
                 return resources.bounds(config["bounds_study"], loaded=loaded, d=d)
             case "measure_orthogonality" | "measure_linearity":
-                name = rule.removeprefix("measure_")
-                study, architecture = (
-                    config[f"{name}_study"],
-                    config["architectures"][w.architecture],
-                )
-                return resources.feedforward_study(name, study, architecture, loaded=loaded, d=d)
+                name, networks = rule.removeprefix("measure_"), config["architectures"]
+                study, network = config[f"{name}_study"], networks[w.architecture]
+                return resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
                 settings, depth = self.plan.training_settings(w), int(w.depth)
                 return resources.training(w.model, settings, depth, loaded=loaded, d=d)

@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
             given["required"] = True
         else:
             given["default"] = each.default
-            told = words("default", each.default)[1:]
-            given["help"] += f" (default: {' '.join(told)})" if told and told != ["None"] else ""
+            default = " ".join(words("default", each.default)[1:])
+            given["help"] += f" (default: {default})" if default not in ("", "None") else ""
         if each.default is False:
             given["action"] = "store_true"
         elif many:

@@ -1,4 +1,4 @@
-"""The page of claims, as Markdown and as one HTML file: what a referee would be told."""
+"""The page of claims, as Markdown and as one HTML file: what a referee needs."""
 
 from collections import Counter
 from collections.abc import Sequence
