@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -255,7 +256,8 @@ def _network_errors(timeout: float) -> Iterator[None]:
         while (cause := root.__cause__ or root.__context__) is not None:
             root = cause
         words = getattr(root, "strerror", None) or one_line(root) or type(root).__name__
-        raise _SourceError(words, again=0) from None
+        untrusted = isinstance(root, ssl.SSLCertVerificationError)
+        raise _SourceError(words, again=None if untrusted else 0) from None
     except OSError as error:  # no valid address, endless redirects, missing certificates
         raise _SourceError(error.strerror or one_line(error)) from None
 

@@ -3,6 +3,9 @@
 import hashlib
 import random
 import re
+import shutil
+import ssl
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -232,3 +235,18 @@ def test_passwords_are_not_logged(server, refusal, caplog):
     line = refusal(urls=[url, "http://me:123456@[::1"])
     assert "123456" not in line + caplog.text
     assert server.seen[0].headers["authorization"].startswith("Basic ")
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
+def test_a_certificate_that_is_not_trusted_is_refused_at_once(server, refusal, tmp_path, caplog):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    make += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    url = server.serve(PATH, PLAN).replace("http:", "https:")
+    line = refusal(urls=[url])
+    assert "certificate verify failed: self-signed certificate" in line, line
+    assert "attempt 2" not in caplog.text

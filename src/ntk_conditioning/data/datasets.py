@@ -71,9 +71,8 @@ def read(
     Raises `UserError` for files that are missing or not used, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.
     """
-    prepared.require_scaling(
-        source.name, source.scaling, source.value_range
-    )  # before a value is compared
+    # Before a value is compared.
+    prepared.require_scaling(source.name, source.scaling, source.value_range)
     samples = _samples(source, parts or {}, split)
     x, y = samples.features(source.value_range), samples.labels()
     if split == "train" and source.shape and source.shape != x.shape:
