@@ -24,9 +24,11 @@ TRAINING = {"train_network", "aggregate_training", "aggregate_experiments", "sel
 DESCRIBED = {"describe_dataset"}
 # Of any change: the record names the code and the config, and claims are about most tables.
 AFTER = {"check_claims", "record_run", "render_page", "render_figure"}
+ROW = "results/ci/spectra/empirical_ntk/digits/relu.parquet"
 
 
 def digests(clone: Clone, pattern: str) -> dict[Path, str]:
+    """Return the sha256 of the files of a clone."""
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in clone.files(pattern)}
 
 
@@ -105,7 +107,7 @@ def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
 
 def test_a_lost_row_is_rebuilt_from_its_cells_with_the_same_bytes(rerun):
     before = digests(rerun, "results/ci/**/*")
-    (rerun.folder / "results/ci/spectra/empirical_ntk/digits/relu.parquet").unlink()
+    (rerun.folder / ROW).unlink()
     assert rerun.plan(*CI)["compute_spectrum"] == 1
     told = rerun.run_cells(*CI, "--cores", "2")
     assert told["computed"] == set()
@@ -114,7 +116,24 @@ def test_a_lost_row_is_rebuilt_from_its_cells_with_the_same_bytes(rerun):
     assert rerun.plan(*CI) == Counter()
 
 
+def test_a_row_that_fails_computes_only_what_is_missing(rerun):
+    """Snakemake deletes the output of a failed job."""
+    broken = "    if __import__('pathlib').Path('broken').exists():\n        raise RuntimeError\n"
+    rerun.edit("examples/swish.py", "def swish(z):\n", f"def swish(z):\n{broken}")
+    # at depth 0 there is no activation to fail
+    options = (*CI, "--config", "activation_files=[examples/swish.py]", "activations=[swish]")
+    target = ROW.replace("relu", "swish")
+    (rerun.folder / "broken").touch()
+    assert rerun.run("--cores", "1", *options, "--", target, check=False).returncode != 0
+    assert not (rerun.folder / target).exists()
+    (rerun.folder / "broken").unlink()
+    told = rerun.run_cells("--cores", "1", *options, "--", target)
+    assert told["kept"] == {"compute_spectrum/empirical_ntk/digits/swish/depth-0/seed-1"}
+    assert len(told["computed"]) == 3
+
+
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
+    """The job that takes over ends in the same bytes."""
     target = "results/ci/training/fig3/digits/mlp/relu/depth-2.parquet"
     overlay = {"training": {"fig3": {"epochs": 400, "width": 100}}}
     (rerun.folder / "long.json").write_text(json.dumps(overlay))
