@@ -23,6 +23,7 @@ try:
 except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
 
+snakemake_internals.wake_once()
 sizes = JobSizes(
     plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
 )

@@ -62,28 +62,27 @@ rule compute_infinite_spectrum:
         kernel="{kernel}",
         settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        plugins=plan.activation,
+        activations=plan.activation_options,
         checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
         code=plan.code("scripts/compute_infinite_spectrum.py"),
     shell:
         "python scripts/compute_infinite_spectrum.py --kernel {params.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
-        " --activation {wildcards.activation} {params.plugins:q} {params.settings:q}"
-        " {params.solver:q} --threads {threads}"
+        " {params.activations:q} {params.settings:q} {params.solver:q} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
 
 use rule compute_infinite_spectrum as compute_activation_study with:
-    """Condition infinite-width kernels of many activations, for beyond/activations."""
+    """Condition infinite-width kernels of many activations in one job, as each takes a second."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheets="results/{run}/datasets/{dataset}/all.json",
     output:
-        "results/{run}/activation_study/{dataset}/{activation}.parquet",
+        "results/{run}/activation_study/{dataset}.parquet",
     log:
-        "logs/{run}/compute_activation_study/{dataset}/{activation}.log",
+        "logs/{run}/compute_activation_study/{dataset}.log",
     benchmark:
-        "logs/{run}/compute_activation_study/{dataset}/{activation}.tsv"
+        "logs/{run}/compute_activation_study/{dataset}.tsv"
     resources:
         **sizes("compute_activation_study"),
     params:
@@ -92,6 +91,6 @@ use rule compute_infinite_spectrum as compute_activation_study with:
             "activation_study", "depths", "seeds", "kernel_size", "blocks"
         ),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        plugins=plan.activation,
-        checkpoints="results/{run}/checkpoints/activation_study/{dataset}/{activation}",
-        code=plan.code("scripts/compute_infinite_spectrum.py"),
+        activations=plan.study_activations("activation_study", "--activation"),
+        checkpoints="results/{run}/checkpoints/activation_study/{dataset}",
+        code=plan.code("scripts/compute_infinite_spectrum.py", study="activation_study"),

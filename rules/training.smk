@@ -3,7 +3,8 @@
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
 #        samples, with their datasheets.
 # Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
-#        results/{run}/training_kernels/...  the same: the NTK where the training begins
+#        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
+#        where the trainings of all depths begin
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 # The kernel is a job of its own, so that an edit of its code trains nothing again.
@@ -15,11 +16,11 @@ rule compute_training_kernel:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheet="results/{run}/datasets/{dataset}/all.json",
     output:
-        "results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        "results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet",
     log:
-        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
+        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}.log",
     benchmark:
-        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
+        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}.tsv"
     conda:
         "../envs/environment.yaml"
     resources:
@@ -32,7 +33,7 @@ rule compute_training_kernel:
         "python scripts/compute_training_kernel.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " --depth {wildcards.depth} {params.settings:q} --threads {threads}"
+        " {params.settings:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -42,7 +43,7 @@ rule train_network:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
-        kernel=plan.training_kernel,
+        kernel=ancient(plan.training_kernel),
     output:
         "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
     log:
@@ -58,7 +59,7 @@ rule train_network:
         settings=plan.training_options,
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
-        code=plan.code("scripts/train_network.py"),
+        code=plan.training_code,
     shell:
         "python scripts/train_network.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"

@@ -11,7 +11,7 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import run_main, seed
-from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows.angles import angle_rows
 from ntk_workflow.rows.depths import depth_parser, write_depths
 
@@ -22,11 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     parser.set_defaults(kernel="infinite_ntk")
     args = parser.parse_args(argv)
-    network = {"activation": load_activation(args), "exclude_duplicates": args.exclude_duplicates}
+    sigmas, options = load_activations(args), {"exclude_duplicates": args.exclude_duplicates}
 
     def compute(cell: Cell, x: NDArray[np.float64]) -> list[dict[str, Any]]:
         try:
-            return angle_rows(infinite.min_angle(x, depth=cell.value, **network), x)
+            sigma = sigmas[cell.activation]
+            return angle_rows(infinite.min_angle(x, depth=cell.value, activation=sigma, **options), x)
         except infinite.UnresolvedKernelError as error:
             raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
 

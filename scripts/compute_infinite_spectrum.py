@@ -11,7 +11,7 @@ from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteNam
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import run_main
-from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows.blocks import block_arguments, block_rows, memory_budget
 from ntk_workflow.rows.depths import depth_parser, write_depths
 
@@ -22,10 +22,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     block_arguments(parser)
     parser.add_argument("--kernel", choices=get_args(InfiniteName), required=True)
     args = parser.parse_args(argv)
-    activation = load_activation(args)
+    sigmas, budget = load_activations(args), memory_budget(args)
 
     def compute(cell: Cell, x: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
-        kernel = InfiniteKernel(activation, cell.value, args.kernel, memory_budget(args))
+        kernel = InfiniteKernel(sigmas[cell.activation], cell.value, args.kernel, budget)
         return block_rows(args, kernel, x, cell.random_seed)
 
     write_depths(args, SPECTRA, compute, program=__file__)

@@ -7,6 +7,7 @@ gradient descent on the square loss can be at best.
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import torch
@@ -17,11 +18,11 @@ from ntk_conditioning.networks.mlp import init_mlp, is_linear
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_workflow.cli import logger, run_main
-from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.cli import logger, run_main, seed
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.settings import from_arguments
 from ntk_workflow.trainings.data import training_samples
-from ntk_workflow.trainings.settings import KernelSettings, Point, training_parser
+from ntk_workflow.trainings.settings import Family, KernelSettings, training_parser
 
 log = logger(__file__)
 
@@ -31,28 +32,32 @@ MOST_SAMPLES = 1024
 
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
-    args = training_parser(__doc__, KernelSettings).parse_args(argv)
-    point, settings = from_arguments(Point, args), from_arguments(KernelSettings, args)
-    size: dict[str, Any] = {"depth": point.depth, "width": settings.width}
-    size["activation"] = load_activation(args)
+    parser = training_parser(__doc__, Family, KernelSettings)
+    parser.add_argument("--depths", type=seed, nargs="+", required=True, help="hidden layers")
+    args = parser.parse_args(argv)
+    family, settings = from_arguments(Family, args), from_arguments(KernelSettings, args)
+    size: dict[str, Any] = {"width": settings.width, "activation": args.activation}
+    load_activations(args)
+    log.info("device cpu, float64, width %d", settings.width)
+    every = training_samples(args.data, family.dataset, settings)[0]
     rows = []
-    log.info("device cpu, float64, depth %d, width %d", point.depth, settings.width)
-    for seed, samples in training_samples(args.data, point.dataset, settings)[0].items():
+    for depth, (number, samples) in product(args.depths, every.items()):
         n_train, d = samples.x.shape
         n = min(n_train, MOST_SAMPLES)
-        chosen = generator(seed, "blocks").permutation(n_train)[:n]
+        chosen = generator(number, "blocks").permutation(n_train)[:n]
         x = torch.from_numpy(samples.x[chosen])
-        mlp = init_mlp(d, **size, generator=generator(seed, "init"))
+        mlp = init_mlp(d, depth=depth, **size, generator=generator(number, "init"))
         if is_linear(mlp):
             spectrum = conditioning_from_factor(empirical.linear_factor(mlp, x).numpy())
         else:
             spectrum = conditioning(empirical.ntk(mlp, x).numpy())
         critical = 2 * n / spectrum.lambda_max
-        row = asdict(point) | {"seed": seed, "width": settings.width, "n": n, "n_train": n_train}
-        row |= {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+        row = asdict(family) | {"depth": depth, "seed": number, "width": settings.width}
+        row |= {"n": n, "n_train": n_train, "lambda_max": spectrum.lambda_max}
+        row |= {"kappa": spectrum.kappa, "critical_learning_rate": critical}
         row["lambda_min"] = spectrum.lambda_min if spectrum.kappa else None
-        rows.append(row | {"critical_learning_rate": critical})
-        log.info("seed %d: critical learning rate %.4g", seed, critical)
+        rows.append(row)
+        log.info("depth %d, seed %d: critical learning rate %.4g", depth, number, critical)
     tables.write(args.output, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, rows))
     return 0
 

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     load_activation_files(args)
     point, saving = from_arguments(Point, args), from_arguments(CheckpointSettings, args)
     settings = from_arguments(TrainingSettings, args)
-    settings = with_absolute_rates(settings, point.model, args.kernel)
+    settings = with_absolute_rates(settings, point, args.kernel)
     samples = labelled_samples(args.data, args.test, point.dataset, settings)
     products = args.products or ("together" if device.type == "cuda" else "separate")
     options = {"device": device.type, "products": products} | asdict(point)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = training_parser(__doc__, TrainingSettings)
+    parser = training_parser(__doc__, Point, TrainingSettings)
     add = parser.add_argument
     add("--test", type=Path, help="prepared test samples (.npz)")
     add("--kernel", type=Path, help="table of the critical rates (.parquet)")

@@ -22,8 +22,9 @@ def load_activation_files(args: argparse.Namespace) -> None:
         activations.load_plugin(path)
 
 
-def load_activation(args: argparse.Namespace) -> Activation:
-    """Return the activation that a program was given, with the process limited to its threads."""
+def load_activations(args: argparse.Namespace) -> dict[str, Activation]:
+    """Return the activations that a program was given, with the process limited to its threads."""
     limit_threads(args.threads)
     load_activation_files(args)
-    return activations.get(args.activation)
+    names = [args.activation] if isinstance(args.activation, str) else args.activation
+    return {name: activations.get(name) for name in names}

@@ -62,12 +62,13 @@ class JobSizes:
                 settings, depth = self.plan.training_settings(w), int(w.depth)
                 return resources.training(w.model, settings, depth, loaded=loaded, d=d)
             case "compute_training_kernel":
-                settings, depth = self.plan.training_settings(w), int(w.depth)
-                return resources.training_kernel(w.activation, settings, depth, loaded=loaded, d=d)
+                settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
+                return resources.training_kernel(w.activation, settings, depths, loaded=loaded, d=d)
             case "compute_activation_study":
                 study = {**config, **config["activation_study"]}
                 row = resources.Row.from_config(study, n=loaded, d=d)
-                return resources.infinite_spectrum(w.activation, row)
+                rows = (resources.infinite_spectrum(name, row) for name in study["activations"])
+                return ResourceEstimate.of_all(rows)
         grid = {**config, **config["overrides"].get(w.dataset, {})}
         n = loaded if grid["samples"] == "all" else int(grid["samples"])
         row = resources.Row.from_config(grid, n=n, d=d)

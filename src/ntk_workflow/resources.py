@@ -389,12 +389,13 @@ def training(
 
 
 def training_kernel(
-    activation: str, settings: KernelSettings, depth: int, *, loaded: int, d: int
+    activation: str, settings: KernelSettings, depths: Sequence[int], *, loaded: int, d: int
 ) -> ResourceEstimate:
-    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each seed."""
+    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each
+    depth and seed."""
     n, seeds = loaded if settings.samples == "all" else settings.samples, len(settings.seeds)
     size = min(n, KERNEL_SAMPLES)
-    row = Row(n=2 * loaded + seeds * n, d=d, depths=[depth], seeds=seeds, kernel_size=size)
+    row = Row(n=2 * loaded + seeds * n, d=d, depths=depths, seeds=seeds, kernel_size=size)
     one = spectrum(activation, replace(row, width=settings.width))
     return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
 

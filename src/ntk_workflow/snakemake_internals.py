@@ -6,11 +6,13 @@ there and not at a user's.
 """
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
+from snakemake.scheduling.job_scheduler import JobScheduler
 
 from ntk_workflow.bundle.jobs import Record
 from ntk_workflow.config import Layer, read_yaml, typed
@@ -33,6 +35,28 @@ def gives_gpu(workflow: Any, rule: str) -> bool:
     """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
     given = workflow.resource_settings.overwrite_resources.get(rule, {})
     return "gpu" in given and str(given["gpu"].raw) != "0"
+
+
+def wake_once() -> None:
+    """Let Snakemake's scheduler wait for one timer at a time.
+
+    It starts a timer in every round in which jobs wait, and every timer starts a round: after 75
+    jobs, there were 75 rounds a second, which took half a core.
+    """
+    waiting: set[JobScheduler] = set()
+
+    def wake_later(scheduler: JobScheduler, delay: float) -> None:
+        def wake() -> None:
+            waiting.discard(scheduler)  # first, as the round that begins may want a timer
+            scheduler._open_jobs.release()
+
+        if scheduler not in waiting:
+            waiting.add(scheduler)
+            timer = threading.Timer(delay, wake)
+            timer.daemon = True  # the end of a run does not wait for it
+            timer.start()
+
+    JobScheduler._schedule_reevalutation = wake_later
 
 
 class Records:

@@ -6,12 +6,9 @@ Apart from `datasets`, whose checks every run waits for: on a large dataset this
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.spectra.conditioning import conditioning_from_factor
 
 
@@ -40,10 +37,6 @@ class Geometry:
 def geometry(x: NDArray[np.float64]) -> Geometry:
     """Return the numbers of samples ``x`` (n, d); no n × n matrix is formed.
 
-    The angles are those of the gradients of the linear model of depth 0, which are the samples:
-    the search there screens close pairs by the rounding errors of their cosines, and images of low
-    contrast have too many to compute every one accurately.
-
     Raises `UserError` if a sample is zero or not finite, or a norm overflows.
 
     >>> sheet = geometry(np.array([[3.0, 4.0], [0.0, 2.0], [3.0, 4.0], [0.0, 1.0]]))
@@ -57,8 +50,8 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
     angle, i, j = None, None, None
     duplicates = len(x) * (len(x) - 1) // 2
     if not constant.all():
-        model = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
-        closest = empirical.min_angle(model, torch.from_numpy(x), exclude_duplicates=True)
+        # the gradients of the model of depth 0 are the samples
+        closest = infinite.min_angle(x, depth=0, activation="linear", exclude_duplicates=True)
         duplicates, angle, i, j = closest.duplicates, closest.degrees, closest.i, closest.j
     return Geometry(
         norm_min=float(norms.min()),

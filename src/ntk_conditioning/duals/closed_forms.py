@@ -13,12 +13,13 @@ them the smallest eigenvalues of kernels of close samples.
 """
 
 import math
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.duals.quadrature import QuadratureDual
+from ntk_conditioning.duals.quadrature import ONE_NORM, QuadratureDual
 from ntk_conditioning.duals.shifted_relu import ShiftedReLUDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -63,7 +64,19 @@ def dual(activation: Activation, q: Array) -> Dual:
         return ErfDual(q)
     if activation.shifted_relu is not None and activation.shifted_relu.kink != 0:
         return ShiftedReLUDual(activation.shifted_relu, q, gain=activation.gain)
+    low, high = float(q.min()), float(q.max())
+    if 0 < low <= high <= low * (1 + ONE_NORM):
+        return _of_one_norm(activation, float(f"{low:.15e}")).repeated(len(q))
     return QuadratureDual(activation, q)
+
+
+@lru_cache(maxsize=256)
+def _of_one_norm(activation: Activation, q: float) -> QuadratureDual:
+    """Return the dual of one sample, tabulated once for all depths and draws of a dataset.
+
+    Variances of 16 digits are taken as one: samples of one norm differ in its last bits.
+    """
+    return QuadratureDual(activation, np.array([q]))
 
 
 def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:

@@ -1,5 +1,8 @@
 """Duals of any activation by quadrature in the plane, interpolated over angles and variances."""
 
+from __future__ import annotations
+
+import copy
 import itertools
 import math
 import warnings
@@ -23,6 +26,10 @@ ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
 MAX_ANGLES, MAX_VARIANCES = 200, 50
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
+# Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
+ONE_NORM = 1e-13
+# Angles that are interpolated together: their Chebyshev polynomials fit the second-level cache.
+TOGETHER = 2**12
 
 
 def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
@@ -67,7 +74,7 @@ class QuadratureDual:
         self._s = np.log(q)
         self._ratio = np.sqrt(q * self.slopes / self.variances)
         self._low, self._high = float(self._s.min()), float(self._s.max())
-        if self._high - self._low < 1e-13:  # samples of equal norm, up to rounding
+        if self._high - self._low < ONE_NORM:
             self._high = self._low
             self._s = np.full_like(self._s, self._low)
         self._plane = _Plane(activation, math.exp(self._high))
@@ -78,6 +85,13 @@ class QuadratureDual:
             cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
             result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
             warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
+
+    def repeated(self, n: int) -> QuadratureDual:
+        """Return the dual of ``n`` samples of the norm of this one's, which share its tables."""
+        same = copy.copy(self)
+        same.variances, same.slopes = np.repeat([self.variances, self.slopes], n, axis=1)
+        same._s, same._ratio = np.repeat([self._s, self._ratio], n, axis=1)
+        return same
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
@@ -124,6 +138,9 @@ class QuadratureDual:
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
     ) -> tuple[Array, Array]:
         """Return w' and h for log-variances ``s`` (n,), ``s2`` (n',), and ``scale`` r r'."""
+        if self._high == self._low:
+            b, d = self._at_angles(theta)
+            return np.maximum(w * scale * b, 0), np.maximum(theta * d, 0)
         basis, basis2 = self._basis(s), self._basis(s2)
         angles, count, _ = self._b.shape
         left_b, left_d = basis[:, :count] @ self._b, basis[:, :count] @ self._d  # (θ, n, s')
@@ -142,10 +159,22 @@ class QuadratureDual:
         # both are squared distances; only rounding makes one negative
         return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + theta * d, 0)
 
+    def _at_angles(self, theta: Array) -> Array:
+        """Return B and D (2, ...) of samples of equal norm at angles of any shape."""
+        tables = np.stack([self._b.ravel(), self._d.ravel()])
+        x, values = self._plane.position(theta).ravel(), np.empty((2, theta.size))
+        for start in range(0, theta.size, TOGETHER):
+            part = slice(start, start + TOGETHER)
+            basis = np.empty((tables.shape[1], len(x[part])))
+            basis[0], basis[1], twice = 1, x[part], 2 * x[part]
+            for k in range(2, len(basis)):
+                np.multiply(twice, basis[k - 1], out=basis[k])
+                basis[k] -= basis[k - 2]
+            values[:, part] = tables @ basis
+        return values.reshape(2, *theta.shape)
+
     def _basis(self, s: Array) -> Array:
         """Return all Chebyshev polynomials that tables use (n, count) at ``s`` (n,)."""
-        if self._high == self._low:
-            return np.ones((len(s), 1))
         x = (2 * s - self._low - self._high) / (self._high - self._low)
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 

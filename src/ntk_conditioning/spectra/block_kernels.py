@@ -1,16 +1,21 @@
 """What kernels of finite and of infinite width share when they are conditioned on blocks."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ntk_conditioning.memory import GB, NotEnoughMemoryError, kernel_bytes
 from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+
+if TYPE_CHECKING:
+    from torch import Tensor  # which takes seconds to import, and infinite width does without
 
 
 @dataclass(frozen=True)
@@ -80,5 +85,5 @@ class BlockKernel(ABC):
         """Return the conditioning of a kernel by the method that suits its size."""
         if not self.budget.is_small(len(k)):
             return extreme_conditioning(k, entry_error=entry_error, overwrite=True)
-        whole = k.numpy(force=True) if isinstance(k, Tensor) else k
+        whole = k if isinstance(k, np.ndarray) else k.numpy(force=True)
         return conditioning(whole, entry_error=entry_error)

@@ -19,7 +19,7 @@ from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.origin import origin, origin_digest
 
 #: Options that cannot change a cell, or that enter its digest by themselves.
-APART = {"activation_file", "checkpoints", "data", "depths", "memory_gb", "output", "seeds"}
+APART = {"activation", "activation_file", "checkpoints", "data", "depths", "memory_gb", "output", "seeds"}
 APART |= {"threads", "widths"}
 
 
@@ -27,23 +27,24 @@ APART |= {"threads", "widths"}
 class Cell:
     """A cell of a row: its coordinates, and the prepared dataset (.npz) that it is computed from.
 
-    Cells of a row differ in one ``axis``, the "depth" or the "width", and in the seed, which is
-    None where nothing is random.
+    Cells of an activation differ in one ``axis``, the "depth" or the "width", and in the seed,
+    which is None where nothing is random.
 
-    >>> cell = Cell("depth", 2, seed=1, data=Path("all.npz"))
+    >>> cell = Cell("relu", "depth", 2, seed=1, data=Path("all.npz"))
     >>> cell.name, cell.place
-    ('depth 2, seed 1', 'depth-2/seed-1')
+    ('relu, depth 2, seed 1', 'relu/depth-2/seed-1')
     """
 
+    activation: str
     axis: str
     value: int
     seed: int | None
     data: Path
 
     @property
-    def coordinates(self) -> dict[str, int | None]:
+    def coordinates(self) -> dict[str, str | int | None]:
         """The columns of the table that say which cell it is."""
-        return {self.axis: self.value, "seed": self.seed}
+        return {"activation": self.activation, self.axis: self.value, "seed": self.seed}
 
     @property
     def random_seed(self) -> int:
@@ -55,12 +56,14 @@ class Cell:
     @property
     def name(self) -> str:
         """What log lines call it."""
-        return f"{self.axis} {self.value}" + ("" if self.seed is None else f", seed {self.seed}")
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.activation}, {self.axis} {self.value}{seed}"
 
     @property
     def place(self) -> str:
         """Where it is among the checkpoints, without the digest."""
-        return f"{self.axis}-{self.value}/seed-{'none' if self.seed is None else self.seed}"
+        seed = "none" if self.seed is None else self.seed
+        return f"{self.activation}/{self.axis}-{self.value}/seed-{seed}"
 
 
 class Checkpoints:
@@ -75,7 +78,8 @@ class Checkpoints:
 
     def path(self, cell: Cell) -> Path:
         """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
-        digest = origin_digest(self._common | {"data": self._digest_of(cell.data)})
+        of_cell = {"activation": cell.activation, "data": self._digest_of(cell.data)}
+        digest = origin_digest(self._common | of_cell)
         return self._folder / f"{cell.place}-{digest}.parquet"
 
     def read(self, cell: Cell, table: Table) -> pa.Table | None:

@@ -13,7 +13,7 @@ from ntk_workflow.plan.run import STUDY_OF, options
 AXES = {
     "spectra": ("kernels", "datasets", "activations"),
     "angles": ("kernels", "datasets", "activations"),
-    "activation_study": ("datasets", "activations"),
+    "activation_study": ("datasets",),
     "bounds": ("datasets",),
     "orthogonality": ("datasets", "architectures", "activations"),
     "linearity": ("datasets", "architectures", "activations"),
@@ -54,14 +54,16 @@ class Rows(Datasets):
 
         return settings
 
-    def study_activations(self, study: str) -> Callable[[Any], list[str]]:
+    def study_activations(
+        self, study: str, option: str = "--activations"
+    ) -> Callable[[Any], list[str]]:
         """Return a parameter: a study's activations, and the files that register one's own."""
 
         def words(w: Any) -> list[str]:
             self.require(study)
             names = self.activations(study)
             files = [f"--activation-file={file}" for file in self.plugins(*names)]
-            return ["--activations", *names, *files]
+            return [option, *names, *files]
 
         return words
 

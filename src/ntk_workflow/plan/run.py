@@ -103,6 +103,10 @@ class Run:
         """Return the files of an activation of the user's own as options."""
         return [f"--activation-file={file}" for file in self.plugins(w.activation)]
 
+    def activation_options(self, w: Any) -> list[str]:
+        """Return a row's activation, with the files of one of the user's own, as options."""
+        return ["--activation", w.activation, *self.activation(w)]
+
     def activations(self, study: str) -> list[str]:
         section = self.section(study) or []
         return list(section if isinstance(section, list) else section["activations"])

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_workflow import catalogue
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options
-from ntk_workflow.settings import from_mapping, to_options
+from ntk_workflow.settings import from_mapping, to_options, words
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 
@@ -35,14 +36,29 @@ class Trainings(Datasets):
         return [*to_options(settings), *kernel, *test]
 
     def kernel_options(self, w: Any) -> list[str]:
-        """Return the options of the NTK at a training's initialisation."""
-        return to_options(from_mapping(KernelSettings, vars(self.training_settings(w))))
+        """Return the options of the NTK where trainings begin, with their depths."""
+        settings = from_mapping(KernelSettings, vars(self.training_settings(w)))
+        return [*to_options(settings), *words("depths", self.training_depths(w))]
+
+    def training_depths(self, w: Any) -> list[int]:
+        """Return the depths of an experiment's networks on one dataset."""
+        values = self.experiments[w.experiment]
+        return list(values["overrides"].get(w.dataset, {}).get("depths", values["depths"]))
 
     def training_kernel(self, w: Any) -> list[str]:
         """Return the table of critical rates, if a training needs it."""
-        place = (w.experiment, w.dataset, w.model, w.activation, f"depth-{w.depth}.parquet")
+        row = (w.experiment, w.dataset, w.model, f"{w.activation}.parquet")
         needed = self.training_settings(w).relative_rates
-        return [self.path("training_kernels", *place)] if needed else []
+        return [self.path("training_kernels", *row)] if needed else []
+
+    def training_code(self, w: Any) -> str:
+        """Return the digest of a training's code, with that of the critical rates if it needs them.
+
+        Their table is no reason to train again: that of one more depth has other bytes.
+        """
+        programs = ["scripts/train_network.py"]
+        programs += ["scripts/compute_training_kernel.py"] if self.training_kernel(w) else []
+        return self.code(*programs)(w)
 
     def test_samples(self, w: Any, extension: str = "npz") -> list[str]:
         """Return the test samples of a training, if the dataset has any."""
@@ -63,12 +79,12 @@ class Trainings(Datasets):
         values = self.experiments[experiment]
         kernels = table == "training_kernels"
         models = [name for name in values["models"] if not (kernels and MODELS[name].by_modules)]
-        return [
-            self.path(table, experiment, dataset, model, sigma, f"depth-{depth}.parquet")
-            for dataset in values["datasets"]
-            for model, sigma in product(models, values["activations"])
-            for depth in values["overrides"].get(dataset, {}).get("depths", values["depths"])
-        ]
+        files = []
+        for names in product(values["datasets"], models, values["activations"]):
+            row = self.path(table, experiment, *names)
+            depths = self.training_depths(SimpleNamespace(experiment=experiment, dataset=names[0]))
+            files += [f"{row}.parquet"] if kernels else [f"{row}/depth-{L}.parquet" for L in depths]
+        return files
 
     def criterion(self, w: Any) -> list[str]:
         """Return what makes a learning rate the best as options."""

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ntk_conditioning import memory
@@ -51,6 +50,8 @@ def available_memory(memory_gb: float | None, device: str = "cpu") -> int:
     if memory_gb is not None:
         return int(memory_gb * memory.GB)
     if device == "cuda":
+        import torch  # takes seconds, and kernels of infinite width do without
+
         return torch.cuda.mem_get_info()[0]
     return min([memory.available_bytes(), *allocation.granted_bytes(os.environ)])
 

@@ -48,11 +48,12 @@ def write_depths(
         raise UsageError(f"{problem}; give one for all or as many")
     files = data * len(seeds) if len(data) == 1 else data
     cells = [
-        Cell("depth", depth, seed, file)
+        Cell(activation, "depth", depth, seed, file)
+        for activation in args.activation
         for seed, file in zip(seeds, files, strict=True)
         for depth in args.depths
     ]
-    labels = {name: vars(args)[name] for name in ("kernel", "dataset", "activation", "width")}
+    labels = {name: vars(args)[name] for name in ("kernel", "dataset", "width")}
     samples = lru_cache(maxsize=1)(lambda path: load_prepared(path).x)
 
     def labelled(cell: Cell) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Parser, positive_integer
-from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows.depths import depth_parser
 
@@ -24,14 +24,15 @@ def finite_parser(description: str | None) -> Parser:
 
 def networks(args: argparse.Namespace) -> Callable[[Cell, int], MLP]:
     """Return a function that draws the network of a cell for d inputs, on the device asked for."""
-    device, activation = torch_device(args), load_activation(args)
+    device = torch_device(args)
+    load_activations(args)
 
     def network(cell: Cell, d: int) -> MLP:
         return init_mlp(
             d,
             depth=cell.value,
             width=args.width,
-            activation=activation,
+            activation=cell.activation,
             generator=generator(cell.random_seed, "init"),
             dtype=getattr(torch, args.dtype),
             device=device,

@@ -22,7 +22,7 @@ def row_parser(description: str | None) -> Parser:
     parser = Parser(description=description)
     add = parser.add_argument
     add("--dataset", required=True, help="name written into the table")
-    add("--activation", required=True, help="name of the activation")
+    add("--activation", nargs="+", required=True, help="names of activations")
     activation_files_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     add("--checkpoints", type=Path, help="folder in which cells that are done are kept")
@@ -43,7 +43,8 @@ def write_row(
     The file is the same whatever the order of the cells, and whichever had a checkpoint.
     """
     if len({cell.place for cell in cells}) < len(cells):
-        raise UsageError(f"a seed or a {cells[0].axis} is given twice; give each once")
+        problem = f"an activation, a seed or a {cells[0].axis} is given twice; give each once"
+        raise UsageError(problem)
     checkpoints = Checkpoints(args, program) if args.checkpoints else None
     parts = []
     for cell in progress(cells, unit="cell", log=log):

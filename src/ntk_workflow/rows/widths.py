@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ntk_conditioning.transition.descent import Descent, descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Parser, logger, positive_integer, positive_number, seed
-from ntk_workflow.cli_activations import load_activation
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows.row import row_parser, write_row
 
@@ -71,7 +72,8 @@ def write_widths(
     program: str,
 ) -> None:
     """Write a row, width by width; ``compute`` returns the rows of a network."""
-    activation, device = load_activation(args), torch_device(args)
+    load_activations(args)
+    device = torch_device(args)
     data, stream = load_prepared(args.data), seed_stream(args.sample_seed)
     wanted = {"classes": args.classes, "generator": stream}
     chosen, labels = draw_two_classes(args.dataset, data.y, args.samples, **wanted)
@@ -83,15 +85,16 @@ def write_widths(
         hidden = [width or cell.value for width in args.hidden]
         rng = generator(cell.random_seed, "init")
         net = draw_network(
-            samples.shape[1], hidden, activation=activation, generator=rng, dense=args.dense
+            samples.shape[1], hidden, activation=cell.activation, generator=rng, dense=args.dense
         )
         net, x = on_span(net, samples)
         net, x = net.with_weights([weight.to(device) for weight in net.weights]), x.to(device)
         descent = descend(net, x, y, steps=args.steps, step_size=args.step_size)
-        names = {name: vars(args)[name] for name in ("dataset", "architecture", "activation")}
+        names = {"dataset": args.dataset, "architecture": args.architecture}
         names |= cell.coordinates | {"hidden": "-".join(map(str, hidden)), "d": net.fan_ins[0]}
         for row in compute(Network(net, x, descent, cell.random_seed)):
             yield {**names, **row}
 
-    cells = [Cell("width", width, seed, args.data) for width in args.widths for seed in args.seeds]
+    axes = product(args.activation, args.widths, args.seeds)
+    cells = [Cell(sigma, "width", width, seed, args.data) for sigma, width, seed in axes]
     write_row(args, table, cells, labelled, program=program)

@@ -29,20 +29,23 @@ log = logger(__file__)
 
 
 def with_absolute_rates(
-    settings: TrainingSettings, model: str, kernel: Path | None
+    settings: TrainingSettings, point: Point, kernel: Path | None
 ) -> TrainingSettings:
     """Return the settings with the learning rates as they are, ascending.
 
-    Relative ones are in units of the smallest critical rate in the table ``kernel``.
+    Relative ones are in units of the depth's smallest critical rate in the table ``kernel``.
     """
     rates = settings.learning_rates
     if settings.relative_rates:
-        if MODELS[model].by_modules:
-            raise UsageError(f"--relative-rates: critical rates are known of mlp, not {model}")
+        if MODELS[point.model].by_modules:
+            raise UsageError(f"--relative-rates: critical rates are known of mlp, not {point.model}")
         if kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
         table = tables.read(kernel, TRAINING_KERNELS)
-        critical = min(table["critical_learning_rate"].to_pylist())
+        known = zip(*(table[k].to_pylist() for k in ("depth", "critical_learning_rate")), strict=True)
+        critical = min((rate for depth, rate in known if depth == point.depth), default=None)
+        if critical is None:
+            raise UsageError(f"--kernel {kernel}: it has no depth {point.depth}; compute it")
         rates = tuple(rounded_down(factor * critical) for factor in settings.relative_rates)
     return replace(settings, learning_rates=tuple(sorted(rates)), relative_rates=())
 

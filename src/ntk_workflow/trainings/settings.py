@@ -25,13 +25,19 @@ from ntk_workflow.settings import add_arguments, from_mapping, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """The networks of a job, as the columns of its table name them."""
+class Family:
+    """Networks of any depth, as the columns of their tables name them."""
 
     experiment: str = option("name written into the table")
     dataset: str = option("name written into the table")
     model: str = option("kind of network", choices=[*MODELS], default="mlp")
     activation: str = option("name of the activation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Family):
+    """The networks of a training."""
+
     depth: int = option("number of hidden layers; of a resnet all its layers", type=seed)
 
 
@@ -128,12 +134,14 @@ class TrainingSettings(KernelSettings):
         return from_mapping(cls, {**values, "learning_rates": (), "image": image, key: rates})
 
 
-def training_parser(description: str | None, settings: type[KernelSettings]) -> Parser:
-    """Return a parser with a job's point, its settings, data, threads and output."""
+def training_parser(
+    description: str | None, networks: type[Family], settings: type[KernelSettings]
+) -> Parser:
+    """Return a parser with a job's networks, their settings, data, threads and output."""
     parser = Parser(description=description)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
-    add_arguments(parser, Point)
+    add_arguments(parser, networks)
     activation_files_argument(parser)
     add_arguments(parser, settings)
     threads_argument(parser)
