@@ -1,20 +1,22 @@
 """Run one figure's notebook: keep the executed notebook, and see that the figure's files exist."""
 
 import logging
+import multiprocessing
+import os
 import re
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
-from traitlets.config import Config
+from nbformat.v4 import new_output
+from papermill.engines import Engine, papermill_engines
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
@@ -26,13 +28,6 @@ log = logger(__file__)
 
 class NotebookError(UserError):
     """The file is no notebook, or the parameters are not the notebook's."""
-
-
-class OwnKernel(AsyncKernelManager):  # type: ignore[misc]
-    """This Python; a kernel that the user installed as python3 for another Python would win."""
-
-    def __init__(self, **traits: Any) -> None:
-        super().__init__(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]), **traits)
 
 
 @run_main
@@ -82,11 +77,13 @@ def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path
     """Return what went wrong in which cell, or None; ``working_copy`` holds what ran so far."""
     working_copy.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
-    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    options = {"engine_name": "fork", "kernel_name": KERNEL["name"]}
     try:
-        # Its libraries warn about themselves; what a cell warns of is kept in the notebook.
-        with warnings.catch_warnings(action="ignore"), folder as name:
-            papermill.execute_notebook(notebook, working_copy, dict(parameters), **options(name))
+        with warnings.catch_warnings(action="ignore"):  # its libraries' own; a cell's are kept
+            bar = sys.stderr.isatty()
+            papermill.execute_notebook(
+                notebook, working_copy, dict(parameters), **options, progress_bar=bar
+            )
         return None
     except papermill.PapermillExecutionError as error:
         problem = f"{error.ename}: {relative(' '.join(error.evalue.split()))}"
@@ -97,22 +94,63 @@ def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path
     return f"cell {started[-1].id!r}: {problem}"
 
 
-def options(folder: str) -> dict[str, Any]:
-    """Return how papermill runs the kernel, whose files are in ``folder``.
+class ForkEngine(Engine):  # type: ignore[misc]
+    """Papermill's engine: a fork of this process runs the cells, at no cost of a new process.
 
-    Local sockets need no ports, for which jobs on one machine would compete. How printed text is
-    cut into messages is a matter of timing, hence the coalescing.
+    It may die, for lack of memory, say, and this process tells of it.
     """
-    kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
-    return {
-        "kernel_manager_class": OwnKernel,
-        "config": Config(KernelManager=kernel),
-        "extra_arguments": [f"--ipython-dir={folder}", "--matplotlib=inline", "--log-level=50"],
-        "kernel_name": KERNEL["name"],
-        "coalesce_streams": True,
-        "start_timeout": 600,  # seconds; 60 are not enough on a busy machine
-        "progress_bar": sys.stderr.isatty(),
-    }
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
+        context = multiprocessing.get_context("fork")
+        here, there = context.Pipe()
+        kernel = context.Process(target=run_cells, args=(there,), daemon=True)
+        kernel.start()
+        there.close()
+        for index, cell in enumerate(nb_man.nb.cells):
+            nb_man.cell_start(cell, index)
+            if cell.cell_type == "code":
+                try:
+                    here.send(cell.source)
+                    cell.execution_count, cell.outputs = here.recv()
+                except (EOFError, OSError):
+                    raise DeadKernelError("the kernel died") from None
+                if any(output.output_type == "error" for output in cell.outputs):
+                    nb_man.cell_exception(cell, index)
+                    return
+            nb_man.cell_complete(cell, index)
+
+
+papermill_engines.register("fork", ForkEngine)
+
+
+def run_cells(connection: Connection) -> None:
+    """Run the cells that come in, in IPython; send back each one's number and outputs."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from traitlets.config import Config
+
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    warnings.resetwarnings()
+    warnings.showwarning = show_warning
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    with suppress(EOFError):
+        while True:
+            source = connection.recv()
+            with capture_output() as captured:
+                result = shell.run_cell(source, store_history=True)
+            texts = {"stdout": captured.stdout, "stderr": captured.stderr}
+            outputs = [new_output("stream", name=n, text=t) for n, t in texts.items() if t]
+            outputs += [new_output("display_data", each.data) for each in captured.outputs]
+            if error := result.error_before_exec or result.error_in_exec:
+                named = {"ename": type(error).__name__, "evalue": str(error)}
+                outputs.append(new_output("error", **named, traceback=[]))
+            connection.send((result.execution_count, outputs))
+
+
+def show_warning(message: Any, category: Any, filename: str, lineno: int, *_: Any) -> None:
+    """Write a warning of a cell to its stderr."""
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -129,8 +167,8 @@ def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def relative(text: str) -> str:
-    """Return a message with "cell" for a cell's temporary file, and without absolute folders."""
-    text = re.sub(r"(\S*ipykernel_\d+/)?\b\d+\.py\b", "cell", text)
+    """Return a message with "cell" for a cell's name, and without absolute folders."""
+    text = re.sub(r"<ipython-input-[^>]*>", "cell", text)
     # the environment first: it may lie inside the working folder
     return text.replace(f"{sys.prefix}/", "").replace(f"{Path.cwd()}/", "")
 

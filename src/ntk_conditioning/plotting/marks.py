@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
-from scipy.optimize import isotonic_regression
 
 from ntk_conditioning.plotting.names import LineStyle
 from ntk_conditioning.plotting.style import NOTE
@@ -99,6 +98,8 @@ def spread(levels: ArrayLike, *, gap: float) -> list[float]:
     >>> spread([0.0, 1.0, 1.0], gap=0.5)
     [0.0, 0.75, 1.25]
     """
+    from scipy.optimize import isotonic_regression  # slow to import, and few figures need it
+
     levels = np.asarray(levels)
     steps = gap * np.arange(len(levels))
     return list(map(float, isotonic_regression(levels - steps).x + steps))

@@ -1,9 +1,11 @@
 """Sizes, fonts and files of figures: alike on every machine, and the same bytes each time."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from ntk_conditioning.files import atomic
@@ -37,12 +39,27 @@ def use_style() -> None:
     mpl.rc("svg", fonttype="none", hashsalt="ntk-conditioning")  # else every SVG has other ids
 
 
-def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> None:
-    """Write a figure as PDF and as PNG (200 dpi), each whole or not at all.
+@dataclass(frozen=True)
+class SavedFigure:
+    """The files of a figure; a notebook shows the PNG, which need not be drawn once more."""
+
+    pdf: str
+    png: str
+
+    def _repr_png_(self) -> bytes:
+        return Path(self.png).read_bytes()
+
+
+def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFigure:
+    """Write a figure as PDF and as PNG (200 dpi), each whole or not at all, and close it.
 
     The same figure gives the same bytes: no dates or versions are written.
     """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what has been laid out is not laid out again for each file
     with atomic(Path(pdf)) as temporary:
         figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
     with atomic(Path(png)) as temporary:
         figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None})
+    plt.close(figure)
+    return SavedFigure(str(pdf), str(png))
