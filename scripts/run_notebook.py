@@ -148,7 +148,9 @@ def run_cells(connection: Connection) -> None:
             connection.send((result.execution_count, outputs))
 
 
-def show_warning(message: Any, category: Any, filename: str, lineno: int, *_: Any) -> None:
+def show_warning(
+    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
     """Write a warning of a cell to its stderr."""
     sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
