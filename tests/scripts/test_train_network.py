@@ -3,7 +3,6 @@
 import itertools
 import multiprocessing
 import os
-import random
 import signal
 import threading
 import time
@@ -501,17 +500,17 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     output, logs = folder / "out/depth-1.parquet", []
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")
-    rng, killed = random.Random(3), 0
+    killed = 0
     while killed < 3 or not named(folder):  # so that there is something to go on from
         assert len(logs) < 30
-        before = named(folder)[:1]
+        before = named(folder)[:1], {*folder.glob("kept/.*")}
         logs.append(folder / f"{len(logs)}.log")
         process = start(argv, logs[-1])
-        if len(logs) % 4 == 0:  # at any point of the start
-            time.sleep(rng.uniform(0, 0.1))
-        else:
-            wait_until(lambda before=before: named(folder)[:1] != before, within=60)
-            time.sleep(rng.uniform(0, 0.02))
+        if len(logs) % 3 == 1:  # with one more checkpoint; else at the start
+            wait_until(lambda: named(folder)[:1] != before[0] or output.exists(), within=60)  # noqa: B023
+        elif len(logs) % 3 == 0:  # in the midst of writing one
+            new = lambda: {*folder.glob("kept/.*")} - before[1]  # noqa: B023, E731
+            wait_until(lambda: new() or output.exists(), within=60)  # noqa: B023
         process.kill()
         process.join()
         if process.exitcode == 0:  # it was faster
@@ -527,7 +526,8 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     last.join()
     assert last.exitcode == 0
     assert output.read_bytes() == usual
-    resumed = ["going on from a checkpoint in epoch" in log.read_text() for log in logs]
+    written = [log.read_text() if log.exists() else "" for log in logs]
+    resumed = ["going on from a checkpoint in epoch" in text for text in written]
     assert resumed[-1]
     assert sum(resumed) >= 2
     assert not (folder / "kept").exists()
