@@ -500,17 +500,20 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     output, logs = folder / "out/depth-1.parquet", []
     usual = call(folder, **options, output=folder / "usual.parquet")
     argv = arguments(folder, **options, checkpoints=folder / "kept")
-    killed = 0
+    killed, newest = 0, lambda: named(folder)[:1]
+    # One more checkpoint is there, the process has just started, one is being written.
+    looks = [newest, itertools.count().__next__, lambda: {*folder.glob("kept/.*")}]
+
+    def changed(look):
+        before = look()
+        return lambda: look() != before or output.exists()
+
     while killed < 3 or not named(folder):  # so that there is something to go on from
         assert len(logs) < 30
-        before = named(folder)[:1], {*folder.glob("kept/.*")}
+        moment = changed(looks[len(logs) % 3])
         logs.append(folder / f"{len(logs)}.log")
         process = start(argv, logs[-1])
-        if len(logs) % 3 == 1:  # with one more checkpoint; else at the start
-            wait_until(lambda: named(folder)[:1] != before[0] or output.exists(), within=60)  # noqa: B023
-        elif len(logs) % 3 == 0:  # in the midst of writing one
-            new = lambda: {*folder.glob("kept/.*")} - before[1]  # noqa: B023, E731
-            wait_until(lambda: new() or output.exists(), within=60)  # noqa: B023
+        wait_until(moment)
         process.kill()
         process.join()
         if process.exitcode == 0:  # it was faster
@@ -537,7 +540,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
 def test_a_process_tells_a_scheduler_that_it_was_stopped(folder, start):
     options = {"epochs": 10**6, "checkpoint_minutes": 1e-4, "checkpoints": folder / "kept"}
     process = start(arguments(folder, **options), folder / "log")
-    wait_until(lambda: len(named(folder)) > 0, within=60)
+    wait_until(lambda: len(named(folder)) > 0)
     process.terminate()
     process.join()
     assert process.exitcode == 143
