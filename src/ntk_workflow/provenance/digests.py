@@ -115,10 +115,9 @@ NOTES = Path(".snakemake/source_digests.json")
 def _notes() -> dict[str, tuple[str, list[str]]]:
     """Return the notes of earlier processes, to be added to; they are kept when this one ends."""
     path = NOTES.absolute()
-    try:
+    notes: dict[str, tuple[str, list[str]]] = {}
+    with suppress(OSError, ValueError):
         notes = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        notes = {}
     atexit.register(_keep, notes, path, len(notes))
     return notes
 
