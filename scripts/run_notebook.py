@@ -2,7 +2,6 @@
 
 import logging
 import multiprocessing
-import os
 import re
 import sys
 import warnings
@@ -126,15 +125,16 @@ papermill_engines.register("fork", ForkEngine)
 
 def run_cells(connection: Connection) -> None:
     """Run the cells that come in, in IPython; send back each one's number and outputs."""
+    import matplotlib
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
     from traitlets.config import Config
 
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
     warnings.resetwarnings()
     warnings.showwarning = show_warning
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    matplotlib.use("module://matplotlib_inline.backend_inline")
     with suppress(EOFError):
         while True:
             source = connection.recv()
