@@ -1,11 +1,14 @@
 # make demo                    draw every figure, from data that need no download
+# make first-look              one figure on one dataset, within a minute
 # make report                  the demo and one HTML file with its figures, tables, config and timings
 # make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate TARGETS=...    what remains would take, by default of the whole run
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file: results/demo/bundle/demo.zip
 # make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures
-# make test                    the test suite
+# make test                    the test suite, but for Slurm and the browser:
+# make test-slurm              tests on a real one-node Slurm, started on this machine
+# make test-browser            tests of the report in a real browser
 # make lint                    formatting, types, order of imports, workflow lint
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
 # make bench                   benchmarks against other packages; writes benchmarks/
@@ -14,7 +17,7 @@
 # make lock                    resolve envs/requirements.in into requirements.lock; needs uv
 #
 # Each makes .venv first if it is missing. Python 3.11 or newer and make are all that is needed.
-# Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm
+# Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm  VERBOSE=1
 
 PYTHON ?= python3
 CORES ?= all
@@ -24,6 +27,10 @@ PROFILE ?=
 TARGETS ?=
 BUNDLE ?=
 RENDER ?=
+VERBOSE ?=
+PYTEST_ARGS ?=
+# Which tests `make test` runs: with none, also the browser's, on the same finished run.
+MARKERS ?= not browser
 # The run's name is the last one that a config gives.
 RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1)
 
@@ -36,11 +43,11 @@ unexport PYTHONPATH
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
 
-.PHONY: help demo paper-figures report test lint bench estimate compare bundle verify document-tables \
-  slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo first-look paper-figures report test test-slurm test-browser lint bench estimate \
+  compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
 
 help:
-	@sed -n 's/^# \{0,1\}//; /^make/p; /^Each/,/^Options/p' $(firstword $(MAKEFILE_LIST)) | head -19
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 # The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
 $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
@@ -55,27 +62,45 @@ $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 # Snakemake names neither file nor line of a config that is not YAML.
 CHECKED = $(if $(CONFIG),python -m ntk_workflow.config $(CONFIG))
 
+# A line for each job as it ends: src/snakemake_logger_plugin_console.
+CONSOLE = $(if $(VERBOSE),,--logger console)
+CONFIGFILE = $(if $(CONFIG),--configfile $(CONFIG))
+# $(call where,Figures,figures) says where a part of the run is, if the run has it.
+where = @test ! -e "results/$(RUN)/$2" || echo "$1: results/$(RUN)/$2"
+
 demo: $(READY)
 	@$(CHECKED)
-	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Figures:"; find results/*/figures -name '*.png' | sort | sed 's/^/  /'
+	snakemake $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
+	$(call where,Figures,figures)
+	$(call where,Claims,claims.html)
+
+first-look: $(READY)
+	snakemake $(CONSOLE) --cores $(CORES) liu2023relu_fig1 liu2023relu_fig2 \
+	  --configfile config/first_look.yaml
+	@echo "Figures:"; find results/first_look/figures -name '*.png' | sort | sed 's/^/  /'
 
 paper-figures: $(READY)
 	@$(CHECKED)
-	snakemake --cores $(CORES) collect_paper_figures $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; ls -d results/*/paper/* | sed 's/^/  /'
+	snakemake $(CONSOLE) --cores $(CORES) collect_paper_figures $(CONFIGFILE)
+	$(call where,Figures and captions,paper)
 
 report: $(READY)
 	@$(CHECKED)
-	snakemake --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	snakemake --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
-	  $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Report: results/$(RUN)/report.html"
+	snakemake $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
+	snakemake $(CONSOLE) --report results/$(RUN)/report.html --report-stylesheet rules/report.css \
+	  $(CONFIGFILE)
+	$(call where,Report,report.html)
+
+test: $(READY)
+	python -m pytest -n $(WORKERS) --dist loadgroup -m "$(MARKERS)" --ignore tests/slurm \
+	  $(PYTEST_ARGS)
 
 # There is one cluster on a machine, so its tests run one by one.
-test: $(READY)
-	python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/slurm
-	python -m pytest tests/slurm
+test-slurm: $(READY)
+	python -m pytest tests/slurm $(PYTEST_ARGS)
+
+test-browser: $(READY)
+	python -m pytest -m browser tests/workflow $(PYTEST_ARGS)
 
 lint: $(READY)
 	ruff check .
@@ -100,8 +125,8 @@ compare: $(READY)
 
 bundle: $(READY)
 	@$(CHECKED)
-	snakemake bundle --cores $(CORES) $(if $(CONFIG),--configfile $(CONFIG))
-	@echo; echo "Bundles:"; find results/*/bundle -name '*.zip' | sort | sed 's/^/  /'
+	snakemake bundle $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
+	$(call where,Bundle,bundle/$(RUN).zip)
 
 verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }

@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     def compute(cell: Cell, x: NDArray[np.float64]) -> list[dict[str, Any]]:
         try:
             sigma = sigmas[cell.activation]
-            return angle_rows(infinite.min_angle(x, depth=cell.value, activation=sigma, **options), x)
+            return angle_rows(
+                infinite.min_angle(x, depth=cell.value, activation=sigma, **options), x
+            )
         except infinite.UnresolvedKernelError as error:
             raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
 

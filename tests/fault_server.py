@@ -90,7 +90,7 @@ class FaultServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FaultServer
-    timeout = 20
+    timeout = 60
 
     def log_message(self, *_arguments: object) -> None:
         pass
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append(seen)
         plan = self.server.plan(self.path)
         if plan.silent:
-            self.server.closing.wait(20)
+            self.server.closing.wait(60)
             self._end(reset=True)
             return
         status, body, span = self._body(plan)
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
         step = max(1, min(PIECE, int(plan.rate / 50))) if plan.rate else PIECE
         if plan.gate:
-            plan.gate.wait(20)
+            plan.gate.wait(60)
         pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:
             seen.sent += len(piece)  # before a client can have it, and ask
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
             if plan.rate and self.server.closing.wait(len(piece) / plan.rate):
                 break
         if plan.hang is not None:
-            self.server.closing.wait(20)
+            self.server.closing.wait(60)
         if plan.cut is not None or plan.hang is not None or plan.length is not None:
             self._end(reset=plan.reset)
         elif plan.chunked:
@@ -173,7 +173,7 @@ def running() -> Iterator[FaultServer]:
             thread.join()
 
 
-def wait_until(condition: Any, *, within: float = 20.0) -> None:
+def wait_until(condition: Any, *, within: float = 60.0) -> None:
     """Return when ``condition()`` holds."""
     end = time.monotonic() + within
     while not condition():

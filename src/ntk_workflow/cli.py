@@ -62,6 +62,8 @@ def run_main(main: Main) -> Callable[..., int]:
     @wraps(main)
     def guarded(argv: Sequence[str] | None = None) -> int:
         program = Path(main.__code__.co_filename).stem
+        if argv is None:  # a process of its own, in which pyarrow would import pandas to no purpose
+            sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
         with _logging_to_stderr():
             if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
                 log.info("host %s %s", platform.system(), platform.machine())

@@ -2,10 +2,14 @@
 
 import doctest
 import importlib
+import io
 import json
+import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -165,10 +169,22 @@ def test_another_training_is_refused(wrong):
         loops.require_same_weights("a loop", loop.weights(), loops.weights(ensemble), start)
 
 
+def called(command: list[str], **_: Any) -> SimpleNamespace:
+    """Run a module of the command line in this process."""
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(io.StringIO()) as text:
+        assert command[:2] == [sys.executable, "-m"]
+        patched.setattr(sys, "argv", command[2:])
+        patched.setattr(sys, "path", [*sys.path])
+        assert importlib.import_module(command[2]).main() == 0
+    return SimpleNamespace(stdout=text.getvalue())
+
+
 @pytest.mark.parametrize("name", QUICKLY)
 def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path, monkeypatch):
     for module in ("scaling", "conditioning", "angle"):  # each point would start a process
         monkeypatch.setattr(f"benchmarks.{module}.peak", lambda *_, **__: None)
+    if name == "aggregation":  # each program would start four times
+        monkeypatch.setattr("benchmarks.aggregation.subprocess.run", called)
     monkeypatch.setattr("benchmarks.environments.FOLDER", tmp_path / "peers")  # none installed
     program.run(name, QUICK, tmp_path)
     result, section = written(tmp_path, name)

@@ -1,21 +1,26 @@
 """Every notebook is committed clean and draws its figure from tables of any shape."""
 
+import ast
 import json
 import re
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import collect_paper_figures
+import matplotlib
 import measure_precision
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import run_claim_experiments
 import run_notebook
 import yaml
 from docutils.core import publish_parts
+from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
 
 from ntk_conditioning import tables
@@ -23,12 +28,15 @@ from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.bounds import BOUNDS
+from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
+from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
+from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
 from ntk_workflow.figures.parameters import from_words, to_words
 from tests import width_studies
@@ -39,6 +47,8 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 FIGURES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "figures.yaml").read_text())
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+#: The tables are made once.
+one_worker = pytest.mark.xdist_group("notebooks")
 every_figure = pytest.mark.parametrize("figure", FIGURES)
 
 
@@ -136,11 +146,13 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
     Losses fall; where ``diverging`` is true of depth and rate there are none after the first epoch.
     """
     mlps = [("mlp", activation) for activation in activations]
-    points = [(e, x, *network) for e in experiments for x in experiments[e] for network in mlps]
-    points += [(e, x, *network) for e in DEEP for x in deep for network in DEEP[e]]
+    points = [(e, x, *net) for e in experiments for x in experiments[e] for net in mlps]
+    runs = [*product(points, depths, seeds)]
+    points = [(e, x, *net) for e in DEEP for x in deep for net in DEEP[e]]
+    runs += [*product(points, depths[-2:], seeds)]
     rows: list[dict[str, Any]] = []
     kernels, t = [], np.arange(6)
-    for names, depth, seed in product(points, depths, seeds):
+    for names, depth, seed in runs:
         point = dict(zip(POINT_KEYS, (*names, depth), strict=True)) | {"width": 8, "n": 20}
         square, tested = names[0] == "gradient_descent", names[2] != "mlp"
         loss, outputs = ("square", "scalar") if square else ("cross_entropy", "classes")
@@ -168,13 +180,30 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
     tables.write(folder / "learning_rates.parquet", LEARNING_RATES, select_rates(*known, rules))
 
 
+@cache
+def experiments() -> list[tuple[tables.Table, list[dict[str, Any]]]]:
+    """Return the rows of both programs that experiment, with their tables."""
+    seeds = ["--seeds", "1", "32", "--depths"]
+    sizes = ["--samples=4", "--dim=6", "--width=16", "--points=6", *seeds, "0", "1", "2"]
+    limits = ["--papers", "liu2023relu", "--widths", "16", "64", *seeds, "1", "3"]
+    found = []
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "rows.parquet"
+        for program, table, options in (
+            (measure_precision, PRECISION, sizes),
+            (run_claim_experiments, CLAIM_EXPERIMENTS, limits),
+        ):
+            assert program.main([*options, f"--output={output}"]) == 0
+            found.append((table, tables.read(output, table).to_pylist()))
+    return found
+
+
 def write_experiments(folder, *, precision, claims, seeds):
-    sizes = ["--samples=4", "--dim=6", "--width=16", "--points=6", "--depths", *map(str, precision)]
-    output = f"--output={folder / 'precision.parquet'}"
-    assert not measure_precision.main([*sizes, "--seeds", *map(str, seeds), output])
-    sizes = ["--papers", "liu2023relu", "--widths", "16", "64", "--depths", *map(str, claims)]
-    output = f"--output={folder / 'claim_experiments.parquet'}"
-    assert not run_claim_experiments.main([*sizes, "--seeds", *map(str, seeds), output])
+    """Write the rows of these seeds and of these depths of either table."""
+    for (table, rows), depths in zip(experiments(), (precision, claims), strict=True):
+        axes = {"seed": (None, *seeds), "depth": (None, *depths)}
+        kept = (row for row in rows if all(row[axis] in axes[axis] for axis in axes))
+        write(folder / f"{table.name}.parquet", table, *kept)
 
 
 def write_studies(folder, names, *, widths, sigmas):
@@ -182,7 +211,8 @@ def write_studies(folder, names, *, widths, sigmas):
     hidden = {name: {"hidden": layers} for name, layers in width_studies.HIDDEN.items()}
     studies: dict[str, Any] = {"architectures": hidden}
     for study, architectures in names.items():
-        for architecture, sigma in product(architectures, sigmas):
+        # linearity is drawn of the first activation
+        for architecture, sigma in product(architectures, sigmas[: 1 + (study == "orthogonality")]):
             network = {"architecture": architecture, "activation": sigma, "widths": widths}
             assert not width_studies.measure(study, data, folder, **network)
         assert not width_studies.aggregate(study, folder)
@@ -217,10 +247,12 @@ def rich(folder: Path) -> dict[str, Any]:
         **{key: [None, 1e6, 0, 1e4] for key in product(["huge"], SOME)},
     }
     both, deep, names = ["synthetic", "fashion_mnist"], ["patches", "elsewhere"], ["relu", "swish"]
-    grid: dict[str, Any] = {"depths": [0, 1, 3, 12], "seeds": [1, 32]}
+    depths = [0, 1, 3, 12]
+    grid: dict[str, Any] = {"depths": depths, "seeds": [1, 32]}
     write_spectra(folder, kappa, parallel=["fashion_mnist"], extremes=["huge"], **grid)
     write_experiments(folder, precision=[0, 1, 2], claims=[1, 3], seeds=[1, 32])
-    mlps = {"fig3": [*both, "elsewhere"], "fig3_code": both, "gradient_descent": ["synthetic"]}
+    some = ["synthetic", "elsewhere"]
+    mlps = {"fig3": some, "fig3_code": both, "gradient_descent": some[:1]}
     grid |= {"rates": [0.1, 0.2, 0.4, 0.8], "diverging": lambda depth, rate: depth * rate > 3}
     write_training(folder, experiments=mlps, activations=names, deep=deep, **grid)
     axes = {"datasets": [*both, "huge"], "activations": SOME}
@@ -229,8 +261,8 @@ def rich(folder: Path) -> dict[str, Any]:
     bounds = write_bounds(folder, dims=dims, activations=names, depths=[1, 8, 64, 512])
     studies = {"orthogonality": ["deep", "bottleneck"]}
     studies |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
-    grids = write_studies(folder, studies, widths=[4, 8, 16], sigmas=["tanh", "softplus"])
-    study = {**axes, "depths": grid["depths"]}
+    grids = write_studies(folder, studies, widths=[4, 8], sigmas=["tanh", "softplus"])
+    study = {**axes, "depths": depths}
     return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
 
 
@@ -240,7 +272,7 @@ def poor(folder: Path) -> dict[str, Any]:
     grid: dict[str, Any] = {"depths": [1], "seeds": [7]}
     kappa = {("own_data", "linear"): [None]}
     write_spectra(folder, kappa, kernels=["empirical_ntk"], extremes=data, **grid)
-    write_experiments(folder, precision=[0], claims=[1], seeds=[7])
+    write_experiments(folder, precision=[0], claims=[1], seeds=[32])
     grid |= {"rates": [0.1], "diverging": lambda depth, rate: True}
     write_training(folder, experiments={"fig3": data}, activations=names, deep=data, **grid)
     axes = {"datasets": data, "activations": names}
@@ -272,28 +304,74 @@ NUMBERS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("figure", "what"), CASES)
-def test_a_notebook_draws_its_figure(figure, what, made, tmp_path, monkeypatch):
+@pytest.fixture
+def drawing(made, tmp_path, monkeypatch):
+    """Return a function that returns a notebook's path and its parameters for tables."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.chdir(ROOT)
-    pdf, png, executed = (tmp_path / f"figure.{suffix}" for suffix in ("pdf", "png", "ipynb"))
-    spec, given = FIGURES[figure], made(what)
-    parameters = {f"{name}_table": f"{given['folder']}/{name}.parquet" for name in spec["tables"]}
-    parameters |= {name: given[name] for name in spec.get("parameters", [])}
-    parameters |= {"pdf": str(pdf), "png": str(png)}
-    arguments = [f"{FOLDER / figure}.ipynb", "--parameters", *to_words(parameters)]
-    arguments += [f"--output={executed}", f"--failed={tmp_path / 'failed.ipynb'}"]
-    assert run_notebook.main([*arguments, "--outputs", str(pdf), str(png)]) == 0
-    assert png.read_bytes().startswith(b"\x89PNG")
-    collect_paper_figures.printable(pdf)
-    cells = nbformat.read(executed, as_version=4).cells
-    outputs = {cell.id: cell.get("outputs", []) for cell in cells}
-    shown = list(chain(*outputs.values()))
-    assert any("image/png" in output.get("data", {}) for output in shown)
-    assert not [output.text for output in shown if output.output_type == "stream"]  # no warnings
+
+    def prepare(figure, what) -> tuple[Path, dict[str, Any]]:
+        spec, given = FIGURES[figure], made(what)
+        tables = {f"{name}_table": f"{given['folder']}/{name}.parquet" for name in spec["tables"]}
+        images = {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
+        chosen = {name: given[name] for name in spec.get("parameters", [])}
+        return FOLDER / f"{figure}.ipynb", tables | chosen | images
+
+    with matplotlib.rc_context(), pd.option_context("display.width", 400, "display.max_columns", 20):
+        yield prepare
+        pyplot.close("all")
+
+
+def run_cells(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Run a notebook's cells in this process; return the values that they end with."""
+    names: dict[str, Any] = {}
+    values = {}
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        if cell.cell_type == "code":
+            *body, last = ast.parse(cell.source).body
+            value = last.value if isinstance(last, ast.Expr) else ast.Constant(None)
+            body += [] if isinstance(last, ast.Expr) else [last]
+            exec(compile(ast.Module(body, []), cell.id, "exec"), names)
+            expression = ast.fix_missing_locations(ast.Expression(value))
+            values[cell.id] = eval(compile(expression, cell.id, "eval"), names)
+            names |= parameters if cell.id == "parameters" else {}
+    return values
+
+
+@one_worker
+@pytest.mark.parametrize(("figure", "what"), CASES)
+def test_a_notebook_draws_its_figure(figure, what, drawing, capsys):
+    """Its warnings are errors here."""
+    notebook, parameters = drawing(figure, what)
+    words = named_values(to_words(parameters), option="--parameters")
+    run_notebook.require_parameters(notebook, words)
+    capsys.readouterr()
+    values = run_cells(notebook, words)
+    assert pyplot.get_fignums(), "an open figure is shown in the notebook"
+    assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
+    collect_paper_figures.printable(Path(parameters["pdf"]))
+    assert capsys.readouterr() == ("", "")
     if what is rich:
-        texts = [output.data.get("text/plain", "") for output in shown]
-        assert not re.search(r"Empty DataFrame|Series\(\[\]", "\n".join(texts))
-        numbers = "".join(output.data["text/plain"] for output in outputs.get("numbers", []))
-        assert re.search(NUMBERS.get(figure, ""), numbers)
+        assert not re.search(r"Empty DataFrame|Series\(\[\]", "\n".join(map(repr, values.values())))
+        assert re.search(NUMBERS.get(figure, ""), repr(values.get("numbers", "")))
+
+
+@one_worker
+@pytest.mark.parametrize(
+    ("figure", "what"),
+    [("liu2023relu/fig2_conditioning_vs_depth", rich), ("agarwal2021deep/bounds_vs_exact", poor)],
+)
+def test_an_executed_notebook_shows_figure_and_numbers_and_no_warnings(
+    figure, what, drawing, tmp_path
+):
+    notebook, parameters = drawing(figure, what)
+    executed, images = tmp_path / "executed.ipynb", [parameters["pdf"], parameters["png"]]
+    arguments = [str(notebook), "--parameters", *to_words(parameters), f"--output={executed}"]
+    arguments += [f"--failed={tmp_path / 'failed.ipynb'}", "--outputs", *images]
+    assert run_notebook.main(arguments) == 0
+    cells = nbformat.read(executed, as_version=4).cells
+    shown = list(chain.from_iterable(cell.get("outputs", []) for cell in cells))
+    assert not [output.text for output in shown if output.output_type == "stream"]
+    assert any("image/png" in output.data for output in shown)
+    numbers = "".join(output.data["text/plain"] for output in shown)
+    assert re.search(NUMBERS.get(figure, "Index"), numbers)

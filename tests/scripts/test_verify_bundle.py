@@ -152,7 +152,7 @@ def test_a_bundle_is_accepted_as_it_was_made(bundle: Path, tmp_path: Path, capsy
 
 def test_bundles_damaged_at_random_are_refused_with_the_right_word(bundle, tmp_path, refused):
     rng = random.Random(0)
-    for number in range(100):
+    for number in range(3 * len(DAMAGES)):
         damage, word = DAMAGES[number % len(DAMAGES)]
         line = refused(damage(bundle, tmp_path / "outer" / f"{number}", rng))
         assert re.search(word, line), f"{number}: not {word}: {line}"

@@ -26,7 +26,7 @@ EYE, DETAILS = 1, 2  # the signs in a row of results
 @pytest.fixture(scope="module")
 def report(finished, tmp_path_factory) -> Path:
     """The report of the finished run, as `make report` makes it, but in another place."""
-    make = ["make", "--dry-run", "report", "CONFIG=config/ci.yaml"]
+    make = ["make", "--dry-run", "report", "VERBOSE=1", "CONFIG=config/ci.yaml"]
     planned = subprocess.run(make, cwd=finished.folder, text=True, capture_output=True, check=True)
     commands = planned.stdout.replace("\\\n", "").splitlines()
     run, command = (shlex.split(line)[1:] for line in commands if line.startswith("snakemake"))
@@ -59,6 +59,7 @@ def show(page: Browser, row: str, what: int) -> None:
     page.click(f'//nav//tr[td[normalize-space()="{row}"]]//div[@role="group"]/a[{what}]')
 
 
+@pytest.mark.browser
 def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
     expected = yaml.safe_load((finished.folder / "notebooks/figures.yaml").read_text())
     shown = []
@@ -87,6 +88,7 @@ def require_figure(page: Browser, figure: str, finished) -> None:
     assert not [word for word in (":math:", "System Message") if word in text]
 
 
+@pytest.mark.browser
 def test_tables_claims_config_and_versions_are_pages(page):
     for table, word in TABLES.items():
         go_to(page, "6 Data and tables")
@@ -112,6 +114,7 @@ def in_frame(page: Browser, heading: str) -> str:
         page.driver.switch_to.default_content()
 
 
+@pytest.mark.browser
 def test_the_front_describes_the_run_and_the_times_of_its_jobs_are_there(page):
     assert "run “ci”" in page.value("document.querySelector('.prose').innerText")
     go_to(page, "Statistics")

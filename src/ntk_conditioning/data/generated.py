@@ -1,6 +1,10 @@
 """Samples that need no file: drawn, or shipped with scikit-learn."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
+from PIL import Image
 
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError
@@ -16,12 +20,19 @@ def draw_gaussian(*, n: int, d: int, seed: int) -> RawSamples:
     return RawSamples(x, None, "the Gaussian draw", "")
 
 
+def _shipped(file: str) -> Path:
+    """Return a data file of scikit-learn, without the seconds that importing it takes."""
+    package = find_spec("sklearn")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "datasets" / file
+
+
 def load_digits() -> RawSamples:
     """Return scikit-learn's 1797 digits of 8 × 8 pixels with values 0 to 16."""
-    from sklearn.datasets import load_digits as load
-
-    x, y = load(return_X_y=True)
-    return RawSamples(x, y, "scikit-learn's digits", "scikit-learn's digits")
+    table = np.loadtxt(_shipped("data/digits.csv.gz"), delimiter=",")
+    source = "scikit-learn's digits"
+    return RawSamples(table[:, :-1], table[:, -1].astype(np.int64), source, source)
 
 
 def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
@@ -31,9 +42,8 @@ def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
     the samples (the first one more if odd), evenly spread: position ``floor(i p / k)`` for the
     i-th of k out of p. Raises `UserError` if a photograph has fewer positions than that.
     """
-    from sklearn.datasets import load_sample_images
-
-    photographs = load_sample_images().images
+    names = ("china.jpg", "flower.jpg")
+    photographs = [np.asarray(Image.open(_shipped(f"images/{name}"))) for name in names]
     shares = (samples - samples // 2, samples // 2)
     patches, labels = [], []
     for label, (photograph, share) in enumerate(zip(photographs, shares, strict=True)):

@@ -1,4 +1,4 @@
-"""Ensembles of torch modules: each network by itself, by automatic differentiation and torch's SGD.
+"""Ensembles of torch modules: each network by itself, by automatic differentiation.
 
 Order and augmentation of an epoch follow from the seed and the epoch alone, and everything else is
 in the state: weights, running statistics and momentum.
@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.optim import SGD
 
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
@@ -27,10 +26,10 @@ PADDING = 4
 
 @dataclass(frozen=True, eq=False)
 class _Trained(Group):
-    """One network and what moves it."""
+    """One network and the momentum of its parameters, if they have any."""
 
     network: Network
-    optimizer: SGD
+    momentum: Mapping[Tensor, Tensor]
 
 
 class ModuleEnsemble(Training):
@@ -63,24 +62,14 @@ class ModuleEnsemble(Training):
         return [self._begin_one(number) for number in numbers]
 
     def _begin_one(self, number: int) -> _Trained:
-        seed, rate = self.members[number].seed, self.members[number].rate
-        network = self._make(generator(seed, "init")).to(self._like.device)
-        optimizer = SGD(
-            [
-                {"params": parameters, "factor": factor, "lr": factor * rate}
-                for factor, parameters in network.rate_groups().items()
-            ],
-            momentum=self._descent.momentum,
-            weight_decay=self._descent.weight_decay,
-        )
+        network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+        momentum: dict[Tensor, Tensor] = {}
         if self._descent.momentum:
-            # As torch has it after the first step, so that a state always has the same arrays.
             for name, parameter in network.named_parameters():
-                tensors[f"momentum.{name}"] = torch.zeros_like(parameter)
-                optimizer.state[parameter]["momentum_buffer"] = tensors[f"momentum.{name}"]
+                momentum[parameter] = tensors[f"momentum.{name}"] = torch.zeros_like(parameter)
         views = {name: tensor[None] for name, tensor in tensors.items()}
-        return _Trained([number], views, network, optimizer)
+        return _Trained([number], views, network, momentum)
 
     def _going_on(self, state: Arrays) -> list[int]:
         # When all is done only the metrics are kept: large networks take turns, see
@@ -108,10 +97,6 @@ class ModuleEnsemble(Training):
         x, y = self._gather(group, self._train, {member.seed: rows})
         if moves is not None:
             x = crop_flip(x, moves)
-        decays = sum(epoch < self.epoch for epoch in self._descent.decay_at)
-        for parameters in group.optimizer.param_groups:
-            factor = parameters["factor"] * member.rate
-            parameters["lr"] = factor * float(self._descent.decay_factor**decays)
         f, _ = self._output(group, x)
         self._watch_step(group, f.detach(), y)
         torch.autograd.backward(f, self._loss.gradient(f.detach(), y) / len(y))
@@ -120,8 +105,24 @@ class ModuleEnsemble(Training):
             squares = [g.square().sum(dtype=torch.float64) for g in gradients if g is not None]
             norm = torch.stack(squares).sum().sqrt().item()
             self.metrics["gradient_norm"][self.epoch, number] = norm
-        group.optimizer.step()
-        group.optimizer.zero_grad()  # which frees the memory
+        self._step(group, member.rate)
+
+    @torch.no_grad()
+    def _step(self, group: _Trained, rate: float) -> None:
+        """Take a step as torch's SGD, the import of which takes as long as a small training."""
+        decays = sum(epoch < self.epoch for epoch in self._descent.decay_at)
+        for factor, parameters in group.network.rate_groups().items():
+            step = factor * rate * float(self._descent.decay_factor**decays)
+            for parameter in parameters:
+                change, parameter.grad = parameter.grad, None  # which frees the memory
+                if change is None:
+                    continue
+                if self._descent.weight_decay:
+                    change = change.add(parameter, alpha=self._descent.weight_decay)
+                if parameter in group.momentum:
+                    momentum = group.momentum[parameter]
+                    change = momentum.mul_(self._descent.momentum).add_(change)
+                parameter.add_(change, alpha=-step)
 
     def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor]:
         group.network.eval()

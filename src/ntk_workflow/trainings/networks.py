@@ -38,11 +38,15 @@ def with_absolute_rates(
     rates = settings.learning_rates
     if settings.relative_rates:
         if MODELS[point.model].by_modules:
-            raise UsageError(f"--relative-rates: critical rates are known of mlp, not {point.model}")
+            raise UsageError(
+                f"--relative-rates: critical rates are known of mlp, not {point.model}"
+            )
         if kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
         table = tables.read(kernel, TRAINING_KERNELS)
-        known = zip(*(table[k].to_pylist() for k in ("depth", "critical_learning_rate")), strict=True)
+        known = zip(
+            *(table[k].to_pylist() for k in ("depth", "critical_learning_rate")), strict=True
+        )
         critical = min((rate for depth, rate in known if depth == point.depth), default=None)
         if critical is None:
             raise UsageError(f"--kernel {kernel}: it has no depth {point.depth}; compute it")

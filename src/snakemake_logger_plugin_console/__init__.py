@@ -1,0 +1,123 @@
+"""A console for people: one line for each job as it ends, and every warning and error.
+
+`snakemake --logger console`, as the Makefile calls it. The log in .snakemake/log stays complete.
+"""
+
+import copy
+import os
+import sys
+from collections import defaultdict
+from logging import ERROR, WARNING, LogRecord
+from statistics import mean
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+#: How messages begin that are shown without being warnings.
+SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Terminating", "Full log: ")
+YELLOW, RED = 33, 31
+
+
+class LogHandler(LogHandlerBase):
+    """Writes to stderr, as Snakemake does; Snakemake finds this class by its name."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = False
+    has_formatter = False  # Snakemake's own, which shows the logs of failed jobs
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        self.begin = 0.0
+        self.planned: dict[str, int] = {}  # jobs of each rule
+        self.running: dict[int, LogRecord] = {}  # how each job began
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of finished jobs, by rule
+
+    def emit(self, record: LogRecord) -> None:
+        try:
+            if text := self.text(record):
+                print(text, file=sys.stderr, flush=True)
+        except Exception:
+            self.handleError(record)
+
+    def text(self, record: LogRecord) -> str:
+        """Return what a person is shown of an event, most often nothing."""
+        event, fields = getattr(record, "event", None), vars(record)
+        if record.levelno >= WARNING:
+            text = self.format(self.shortened(record))
+            plain = self.common_settings.nocolor or os.environ.get("TERM") == "dumb"
+            colour = RED if record.levelno >= ERROR else YELLOW
+            return text if plain or not sys.stderr.isatty() else f"\033[{colour}m{text}\033[0m"
+        if self.common_settings.dryrun:
+            return self.format(record)
+        if event == LogEvent.RUN_INFO:
+            self.planned = {rule: n for rule, n in fields["stats"].items() if rule != "total"}
+            self.begin = record.created
+            return f"{sum(self.planned.values())} jobs"
+        if event == LogEvent.JOB_INFO:
+            self.running[fields["jobid"]] = record
+        elif event == LogEvent.JOB_FINISHED:
+            return self.finished(fields["job_id"], record.created)
+        text = record.getMessage().replace("Complete log(s): ", "Full log: ")
+        return text.replace(f"{os.getcwd()}/", "") if text.startswith(SHOWN) else ""
+
+    def shortened(self, record: LogRecord) -> LogRecord:
+        """Return an error without pages of paths and commands, which are in the full log."""
+        record = copy.copy(record)
+        fields = vars(record)
+        if job := self.running.pop(fields.get("jobid", -1), None):
+            fields |= {"rule_name": name(job), "msg": fields["rule_msg"]}
+            fields |= {"input": [], "output": [], "shellcmd": ""}
+        elif fields.get("exception") == "RuleException":
+            lines = record.getMessage().splitlines()
+            short = (it if len(it) < 300 else f"{it[:200]} ... {it[-60:]}" for it in lines)
+            record.msg = "\n".join(short)
+        return record
+
+    def finished(self, jobid: int, now: float) -> str:
+        """Return the line of a job: how many of how many, its time, its name, the time left."""
+        job = self.running.pop(jobid)
+        seconds = now - job.created
+        self.seconds[vars(job)["rule_name"]].append(seconds)
+        done, total = sum(map(len, self.seconds.values())), sum(self.planned.values())
+        line = f"[{done:{len(str(total))}}/{total}] {spoken(seconds):>9}  {name(job)}"
+        # The first jobs say little about the others.
+        show_left = total / 10 <= done < total
+        return f"{line:<80}  about {spoken(max(self.left(now), 1))} left" if show_left else line
+
+    def left(self, now: float) -> float:
+        """Return the seconds that remain, if jobs take as long as those of their rule so far.
+
+        A rule of which no job has finished is like the average, or like its job that runs for
+        longer; as many jobs run side by side as did until now.
+        """
+        spent = [seconds for rule in self.seconds.values() for seconds in rule]
+        ages = [(vars(job)["rule_name"], now - job.created) for job in self.running.values()]
+        expected = dict.fromkeys(self.planned, mean(spent))
+        expected |= {rule: mean(seconds) for rule, seconds in self.seconds.items()}
+        for rule, age in ages:
+            expected[rule] = max(expected[rule], age)
+        finished = {rule: len(self.seconds.get(rule, ())) for rule in self.planned}
+        work = sum((n - finished[rule]) * expected[rule] for rule, n in self.planned.items())
+        under_way = sum(age for _, age in ages)
+        side_by_side = (sum(spent) + under_way) / max(now - self.begin, 0.1)
+        return (work - under_way) / max(side_by_side, 0.1)
+
+
+def name(job: LogRecord) -> str:
+    """Return a job's rule and wildcards, the run apart."""
+    fields = vars(job)
+    wildcards = [text for key, text in fields["wildcards"].items() if key != "run"]
+    return " ".join([fields["rule_name"], *filter(None, ["/".join(wildcards)])])
+
+
+def spoken(seconds: float) -> str:
+    """Return a duration.
+
+    >>> [spoken(seconds) for seconds in (0.04, 9.84, 42.4, 200, 7260)]
+    ['0.0 s', '9.8 s', '42 s', '3 min', '2 h 01 min']
+    """
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
