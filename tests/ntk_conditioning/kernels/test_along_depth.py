@@ -26,8 +26,8 @@ def close_pair(theta: float) -> np.ndarray:
     [("relu", 3.0), ("erf", 1.0), ("erf", 3.0), ("normrelu", 3.0), ("normalized_gelu", 1.0)],
 )
 def test_one_pass_is_the_recursion_of_every_depth(name, radius):
-    x = radius * on_sphere(20, 4)
-    upper = np.triu_indices(20, 1)
+    x = radius * on_sphere(12, 4)
+    upper = np.triu_indices(12, 1)
     depths = [0, 1, 3, 9]
     for found in along_depth(x, depths=reversed(depths), activation=name):
         assert found.depth == depths.pop(0)

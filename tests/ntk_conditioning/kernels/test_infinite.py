@@ -166,8 +166,8 @@ def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.
 
 @pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
 def test_smooth_activations_are_plain_quadrature(name):
-    layer = Layer(samples(4, 5, spread=0.5), depth=3, activation=name)
-    np.testing.assert_allclose(layer.ntk, plain_ntk(layer.x, 3, name), rtol=1e-11)
+    layer = Layer(samples(3, 5, spread=0.5), depth=2, activation=name)
+    np.testing.assert_allclose(layer.ntk, plain_ntk(layer.x, 2, name), rtol=1e-11)
     assert 0 < layer.error < 1e-13
 
 
@@ -176,7 +176,6 @@ depths = st.integers(0, 6)
 
 
 @given(x=rows, name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]), depth=depths)
-@example(x=samples(4, 4, spread=1.0), name="tanh", depth=2)
 @example(x=samples(4, 4, spread=1.0), name="selu", depth=2)
 def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name, depth):
     order = np.random.default_rng(depth).permutation(len(x))
@@ -207,7 +206,7 @@ def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, de
     np.testing.assert_allclose(found, angles, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["relu", "selu", "tanh"])
+@pytest.mark.parametrize("name", ["relu", "selu"])
 def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x = samples(11, 4, spread=0.5)
     x[9] = x[0] * (1 + 1e-9)
@@ -252,11 +251,10 @@ def near(x, delta):
     return moved * (np.linalg.norm(x, axis=1) / np.linalg.norm(moved, axis=1))[:, None]
 
 
-@pytest.mark.parametrize("delta", [None, 1e-9])
-@pytest.mark.parametrize("spread", [0.0, 0.3], ids=["equal norms", "norms"])
+@pytest.mark.parametrize(("spread", "delta"), [(0.0, None), (0.3, 1e-9)], ids=["equal", "norms"])
 @pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
 def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
-    x = with_norms(samples(24, 6, seed=4), spread)
+    x = with_norms(samples(18, 6, seed=4), spread)
     if delta:
         x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
     found = assert_brute_force(x, 2, name, tile=16)
@@ -277,10 +275,13 @@ HARD = {  # samples, and how many candidates there may be
 }
 
 
+SEARCHES = [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
+
+
 @pytest.mark.parametrize(
-    ("name", "depth", "tile"), [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25), ("erf", 2, 1)]
+    ("kind", "name", "depth", "tile"),
+    [("random", "erf", 2, 1), *((kind, *search) for kind in HARD for search in SEARCHES)],
 )
-@pytest.mark.parametrize("kind", HARD)
 def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, depth, tile):
     x, most = HARD[kind]
     assert assert_brute_force(x, depth, name, tile=tile).candidates < most
@@ -311,7 +312,7 @@ def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_
     x[3] = 4 * x[1]
     found = infinite.min_angle(x, depth=2, activation="relu", tile=tile)
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 0)
-    assert infinite.min_angle(x, depth=2, activation="gelu", tile=tile).angle > 0
+    assert infinite.min_angle(x, depth=2, activation="erf", tile=tile).angle > 0
     x = np.concatenate([np.eye(4), -np.eye(4)])  # all angles are 90° or 180°
     found = infinite.min_angle(x, depth=0, activation="relu", tile=tile)
     assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
@@ -386,10 +387,10 @@ def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3), ("gelu", 1e2, 1e-10), ("gelu", 1e8, 1e-3)],
 )
 def test_errors_of_quadrature_hold(name, scale, error):
-    x = np.random.default_rng(0).standard_normal((4, 6))
+    x = np.random.default_rng(0).standard_normal((3, 6))
     x *= scale / np.linalg.norm(x, axis=1)[:, None]
     found = infinite.min_angle(x, depth=1, activation=name)
-    angles = exact_degrees(plain_ntk(x, 1, name, halvings=40), 4)
+    angles = exact_degrees(plain_ntk(x, 1, name, halvings=40), 3)
     assert_within_its_error(found, angles, error=error)
 
 
@@ -422,21 +423,21 @@ def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
             infinite.min_angle(x, depth=depth, activation="gelu")
 
 
-ALL, ONE = slice(None), slice(3, 4)  # rows
+ALL, ONE = slice(None), slice(1, 2)  # rows
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("function", "name", "scales"),
     [
-        (infinite.min_angle, "tanh", {1e5: ALL, 1e30: ALL, 1e4: ONE}),
+        (infinite.min_angle, "tanh", {5e3: ALL, 1e30: ALL}),
         (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
         (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
     ],
 )
 def test_what_is_not_resolved_or_beyond_the_range_is_refused(function, name, scales):
     for scale, rows in scales.items():
-        x = with_norms(samples(4, 4, seed=1), 0)
+        x = with_norms(samples(2, 4, seed=1), 0)
         x[rows] *= scale
         with pytest.raises(UnresolvedKernelError, match=rf"^{name} at depth 2: .*; scale the data"):
             function(x, depth=2, activation=name)
