@@ -3,13 +3,14 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from tests import snakemake_forks
 
 ROOT = Path(__file__).parents[1]
 PARTS = (
@@ -25,7 +26,8 @@ class Clone:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        # what Python has compiled is taken along, but not what another process is just writing
+        ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
         for part in PARTS:
             source, target = ROOT / part, folder / part
             if source.is_symlink():
@@ -46,28 +48,21 @@ class Clone:
         """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = os.environ | {"PATH": path}
-        environment.pop("PYTHONPATH", None)
+        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+            environment.pop(name, None)
         return environment
 
-    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "snakemake", *arguments]
-        place = {"cwd": self.folder, "env": self.environment(), "timeout": 900}
-        done = subprocess.run(command, text=True, capture_output=True, **place)
+    def run(self, *arguments: str, check: bool = True) -> snakemake_forks.Done:
+        done = snakemake_forks.run(arguments, self.folder, self.environment())
         if check and done.returncode:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
         return done
 
     def plan(self, *arguments: str) -> Counter[str]:
-        """Return how often each rule would run; targets without a job of their own are left out."""
+        """Return how often each rule would run."""
         done = self.run("-n", *arguments)
-        text = done.stdout + done.stderr
-        if "Nothing to be done" in text:
-            return Counter()
-        table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
-        assert table, text
-        rows = (line.split() for line in table.group(1).splitlines())
-        return Counter({name: int(n) for name, n in rows if name not in ("all", "total")})
+        return job_counts(done.stdout + done.stderr)
 
     def planned_outputs(self, *arguments: str) -> set[str]:
         """Return the outputs of all jobs that would run."""
@@ -103,3 +98,13 @@ class Clone:
 
     def files(self, pattern: str) -> list[Path]:
         return sorted(path for path in self.folder.glob(pattern) if path.is_file())
+
+
+def job_counts(text: str) -> Counter[str]:
+    """Return how often each rule runs as Snakemake says; targets without a job are left out."""
+    if "Nothing to be done" in text:
+        return Counter()
+    table = re.search(r"^job\s+count\n[-\s]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert table, text
+    rows = (line.split() for line in table.group(1).splitlines())
+    return Counter({name: int(n) for name, n in rows if name not in ("all", "total")})

@@ -16,7 +16,7 @@ import verify_bundle
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_workflow.bundle import BundleError, archive, rerender
-from tests.clone import Clone
+from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
 from tests.workflow.conftest import CI
 
@@ -31,8 +31,8 @@ def bundled(finished: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A copy of the finished clone with a bundle; do not change it."""
     copy = Clone.at(tmp_path_factory.mktemp("bundled") / "clone")
     shutil.copytree(finished.folder, copy.folder, symlinks=True)
-    assert copy.plan("bundle", *CI) == Counter(record_jobs=1, bundle_run=1, bundle=1)
-    copy.run("bundle", "--cores", "2", *CI)
+    done = copy.run("bundle", "--cores", "2", *CI)
+    assert job_counts(done.stderr) == Counter(record_jobs=1, bundle_run=1, bundle=1)
     return copy
 
 
@@ -44,9 +44,10 @@ def unpacked(bundled: Clone, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ci" / "data"
 
 
-def test_a_bundle_alone_makes_everything(clone: Clone):
-    everything = clone.plan(*CI)
+def test_a_bundle_alone_makes_everything(clone: Clone, finished: Clone):
     planned = clone.plan("bundle", *CI)
+    [log] = finished.files(".snakemake/log/*")
+    everything = job_counts(log.read_text())
     assert planned - everything == Counter(record_jobs=1, bundle_run=1, bundle=1)
     assert everything - planned == Counter(render_page=4)  # of the report, which is not in it
 
@@ -78,7 +79,6 @@ def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
 
 
 def test_bundling_again_follows_what_is_in_it(bundled: Clone, tmp_path: Path):
-    assert bundled.plan("bundle", *CI) == Counter()
     copy = Clone.at(tmp_path / "elsewhere")
     shutil.copytree(bundled.folder, copy.folder, symlinks=True)
     (copy.folder / "README.md").touch()

@@ -12,10 +12,10 @@ from PIL import Image
 from tests.browser import Browser, browser
 from tests.workflow.conftest import CI
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
 
 TABLES = {"Datasheets": "digits_sphere", "Condition numbers": "infinite_ntk"}
-TABLES["Best learning rates"] = "fig3_code"
+TABLES["Best learning rates"] = "fig3"
 SIZE = (
     "(i => i && i.complete && i.naturalWidth && [i.naturalWidth, i.naturalHeight])"
     "(document.querySelector('#app img[src^=\"data:image/png\"]'))"

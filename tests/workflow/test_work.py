@@ -1,12 +1,16 @@
 """What jobs ask a scheduler for: enough, more with their size and with every attempt."""
 
 import re
+from collections import Counter
 
 import estimate_costs
 import yaml
 
+from ntk_workflow.config import read_yaml
 from tests.clone import ROOT, Clone
 from tests.workflow.conftest import CI
+
+RECORD = ("record/config.yaml", "record/versions.json")
 
 
 def plan(clone: Clone, *arguments: str) -> list[tuple[str, dict[str, str], str]]:
@@ -35,6 +39,9 @@ def test_jobs_on_a_cluster_ask_for_what_their_size_needs(clone):
         if match := re.search(r"training/fig3/mnist/.*/depth-(\d+)\.", output):
             minutes[int(match[1])] = int(resources["runtime"])
     assert len(minutes) == 10
+    count = Counter(rule for rule, _, _ in jobs)
+    assert count["render_figure"] == len(read_yaml(ROOT / "config.yaml")["figures"])
+    assert count["compute_spectrum"] > 0
     assert minutes[10] > 2 * minutes[2]
 
 
@@ -51,14 +58,14 @@ def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
 def test_jobs_run_through_another_engine_with_the_same_resources(clone):
     script = '#!/bin/sh\necho "$@" >> asked.txt\nbash "$4" >/dev/null 2>&1 &\necho $!\n'
     (clone.folder / "submit.sh").write_text(script)
-    target = "results/ci/tables/training/gradient_descent.parquet"
+    targets = [f"results/ci/{path}" for path in ("datasets/digits_sphere/all.npz", *RECORD)]
     submit = "sh submit.sh {threads} {resources.mem_mb} {resources.runtime}"
-    options = ("--executor", "cluster-generic", "--jobs", "2")
+    options = ("--executor", "cluster-generic", "--jobs", "2", "--seconds-between-status-checks=1")
     options += ("--cluster-generic-submit-cmd", submit)
-    clone.run(target, *CI, *options, "--default-resources", "mem_mb=1500", "runtime=20")
-    assert (clone.folder / target).exists()
+    clone.run(*targets, *CI, *options, "--default-resources", "mem_mb=1500", "runtime=20")
+    assert all((clone.folder / target).exists() for target in targets)
     asked = [line.split()[:3] for line in (clone.folder / "asked.txt").read_text().splitlines()]
-    assert len(asked) == 4  # dataset, kernel, training, and a table, which asks for nothing itself
+    assert len(asked) == 2  # the dataset, and the record, which asks for nothing itself
     assert ["1", "1500", "20"] in asked
     assert all(int(mb) >= 1500 and int(minutes) >= 10 for _, mb, minutes in asked)
 
