@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from ntk_conditioning import tables
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
@@ -22,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [
         row
         for table, path in ((ORTHOGONALITY, args.orthogonality), (LINEARITY, args.linearity))
-        for row in width_slopes(table.name, tables.read(path, table).to_pandas())
+        for row in width_slopes(table.name, pd.DataFrame(tables.read(path, table).to_pydict()))
     ]
     tables.write(args.output, WIDTH_SLOPES, tables.from_rows(WIDTH_SLOPES, rows))
     return 0

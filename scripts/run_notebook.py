@@ -20,7 +20,7 @@ from papermill.engines import Engine, papermill_engines
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
-from ntk_workflow.cli import Parser, logger, named_values, run_main
+from ntk_workflow.cli import NoPandas, Parser, logger, named_values, run_main
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)
@@ -131,6 +131,7 @@ def run_cells(connection: Connection) -> None:
     from traitlets.config import Config
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
     warnings.resetwarnings()
     warnings.showwarning = show_warning
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -53,6 +54,17 @@ def logger(file: str) -> logging.Logger:
 log = logger(__file__)
 
 
+class NoPandas(MetaPathFinder):
+    """Keeps pandas out of a process that has not imported it.
+
+    Before pyarrow makes an array of a list, it imports pandas, to ask whether it is one of its own.
+    """
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("this program does without pandas", name=name)
+
+
 def run_main(main: Main) -> Callable[..., int]:
     """Return ``main`` with logging to stderr and a line for a user's mistake, as code 2.
 
@@ -62,8 +74,8 @@ def run_main(main: Main) -> Callable[..., int]:
     @wraps(main)
     def guarded(argv: Sequence[str] | None = None) -> int:
         program = Path(main.__code__.co_filename).stem
-        if argv is None:  # a process of its own, in which pyarrow would import pandas to no purpose
-            sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+        if argv is None and "pandas" not in sys.modules:
+            sys.meta_path.insert(0, NoPandas())
         with _logging_to_stderr():
             if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
                 log.info("host %s %s", platform.system(), platform.machine())

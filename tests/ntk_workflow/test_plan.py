@@ -69,7 +69,7 @@ def test_an_experiment_needs_five_keys():
     options = plan.training_options(w)
     assert plan.training_settings(w).width == 512
     assert "--relative-rates" in options
-    kernel = "results/demo/training_kernels/mine/digits/mlp/relu/depth-1.parquet"
+    kernel = "results/demo/training_kernels/mine/digits/mlp/relu.parquet"
     assert options[-1] == f"--kernel={kernel}"
 
 

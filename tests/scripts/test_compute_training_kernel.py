@@ -37,9 +37,14 @@ def network(folder: Path, options: dict[str, Any]) -> list[str]:
     return to_words(usual | {"depth": 2, "width": 16} | options)
 
 
+def of_depths(words: list[str]) -> list[str]:
+    """Return the arguments for kernels, which are of several depths."""
+    return [word.replace("--depth", "--depths") for word in words]
+
+
 def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of a call that must succeed."""
-    assert compute_training_kernel.main(network(folder, options)) == 0
+    assert compute_training_kernel.main(of_depths(network(folder, options))) == 0
     return tables.read(folder / "kernel.parquet", TRAINING_KERNELS).to_pylist()
 
 
@@ -123,4 +128,4 @@ def test_a_mistake_is_one_line(folder, refusal):
         ({"activation": "rellu"}, "did you mean 'relu'?"),
         ({"data": folder / "bare.npz"}, "bare.npz has no labels, and training needs them"),
     ):
-        assert problem in refusal(compute_training_kernel, network(folder, options))
+        assert problem in refusal(compute_training_kernel, of_depths(network(folder, options)))

@@ -59,7 +59,7 @@ def row(folder, capsys):
         (folder / "row.parquet").unlink(missing_ok=True)  # as Snakemake does before a job
         given = arguments(folder, program, options, values=values, seeds=seeds)
         assert PROGRAMS[program][0].main(given) == 0
-        lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+        lines = [line.split(" ", 2)[-1] for line in capsys.readouterr().err.splitlines()]
         computed, reused = (
             sorted(line.removesuffix(end) for line in lines if line.endswith(end))
             for end in (": computed", ": kept")
@@ -129,7 +129,7 @@ def test_what_can_change_a_cell_computes_it_again_and_forgets_what_was(
     after, *computed_and_kept = row(program, options)
     assert computed_and_kept == ([[], cells] if kept else [cells, []])
     assert after == before or not kept
-    assert len([*folder.glob("kept/*/*")]) == len(cells)
+    assert len([*folder.glob("kept/*/*/*")]) == len(cells)
 
 
 PLUGIN = """
@@ -169,7 +169,7 @@ def test_cells_of_drawn_samples_depend_on_the_draw_of_their_seed(row, folder):
 
 def test_a_damaged_checkpoint_is_computed_again(row, folder):
     before, *_ = row()
-    (damaged,) = folder.glob("kept/depth-1/seed-1-*")
+    (damaged,) = folder.glob("kept/tanh/depth-1/seed-1-*")
     damaged.write_bytes(damaged.read_bytes()[:-100])
     assert row() == (before, ALL[:1], ALL[1:])
 
@@ -199,7 +199,7 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
 @pytest.mark.parametrize(
     ("program", "options", "problem"),
     [
-        ("spectrum", "--depths 1 1", "a seed or a depth is given twice; give each once"),
+        ("spectrum", "--depths 1 1", "an activation, a seed or a depth is given twice"),
         ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
         ("spectrum", "--data absent.npz", "absent.npz does not exist"),
         ("spectrum", "--depths -1", "argument --depths: -1 is negative"),

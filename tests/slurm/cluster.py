@@ -3,11 +3,11 @@
     python tests/slurm/cluster.py up [--folder DIR]      # `make slurm-up`
     python tests/slurm/cluster.py down [--folder DIR]    # `make slurm-down`
 
-It is Debian's Slurm with munge, accounting in a private MariaDB, and two GPUs that are device nodes
-without hardware. Sockets, ports, logs and state are its own. Only the configuration has a fixed
-place, /etc/slurm: a job's `srun` looks there, for Snakemake's jobs take SLURM_CONF out of their
-environment. A Slurm that is configured there already is left alone; what an abandoned cluster of
-this program has left is cleared away by the next one.
+It is Debian's Slurm with munge, accounting in a private MariaDB, and four GPUs that are device
+nodes without hardware. Sockets, ports, logs and state are its own. Only the configuration has a
+fixed place, /etc/slurm: a job's `srun` looks there, for Snakemake's jobs take SLURM_CONF out of
+their environment. A Slurm that is configured there already is left alone; what an abandoned cluster
+of this program has left is cleared away by the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 ETC = Path("/etc/slurm")
@@ -34,7 +34,8 @@ PACKAGES = {name: name for name in ("slurmctld", "slurmd", "slurmdbd")}
 PACKAGES |= {"slurm-client": "sbatch", "munge": "munged", "mariadb-server": "mariadbd"}
 PIDS = "pids.json"
 OWNER = "owner"
-GPUS = 2
+GPUS = 4
+CPUS = 4  # at least: a job of the tests mostly waits for something to happen to it
 ACCOUNT = "ntk"
 #: Of processes that may be started where only a user's programs are on the path.
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
@@ -49,6 +50,7 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
+SlurmdParameters=config_overrides
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -71,13 +73,10 @@ AccountingStoragePass={folder}/munge.socket
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
 # What takes minutes on a cluster takes seconds here.
-KillWait=5
-SlurmdTimeout=10
-BatchStartTimeout=2
-MessageTimeout=5
+KillWait=10
 ReturnToService=2
 MinJobAge=300
-SchedulerParameters=bf_interval=2,sched_interval=5
+SchedulerParameters=bf_interval=1,sched_interval=1
 MaxArraySize=10001
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=cpu Nodes={host} Default=YES MaxTime=2-00:00:00 State=UP
@@ -134,7 +133,7 @@ def linked_cluster(path: Path) -> Cluster | None:
 
 class Cluster:
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+        self.folder, self.node = folder.absolute(), socket.gethostname().split(".")[0]
         self.environment = {name: os.environ[name] for name in os.environ if name != "SLURM_CONF"}
         self.environment |= {"PATH": PATH, "MYSQL_UNIX_PORT": str(self.folder / "mariadb.socket")}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -166,8 +165,9 @@ class Cluster:
     def stop(self) -> None:
         """Stop what was started, remove the configuration and the folder."""
         if self._pids.get("slurmctld") and self.daemon_runs("slurmctld"):
-            subprocess.run(["scancel", "--user=root"], env=self.environment, capture_output=True)
-            time.sleep(1)
+            self._run(("scancel", "--user=root"))
+            with suppress(ClusterError):
+                self._wait(lambda: not self._run(("squeue", "-h")).stdout)
         for name in ("slurmd", "slurmctld", "slurmdbd", "munged", "mariadbd"):
             self.stop_daemon(name)
         for name in CONFIGURATION:
@@ -220,18 +220,17 @@ class Cluster:
             raise ClusterError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
         return done.stdout
 
-    def states(self, name: str) -> dict[str, str]:
-        """Return the states of the jobs and array tasks of one name by their raw numbers."""
-        words = ("sacct", "-X", "-a", "-n", "-P", "--starttime", "now-2days")
-        lines = self.command(*words, "--format", "JobIDRaw,JobName,State").splitlines()
-        jobs = (line.split("|") for line in lines if line)
-        return {number: state for number, job, state in jobs if job == name}
+    def ends(self, name: str) -> list[str]:
+        """Return how the jobs of one name have ended, also those that Slurm started again."""
+        words = ("sacct", "-X", "-a", "-n", "-P", "--duplicates", "--starttime", "now-2days")
+        lines = self.command(*words, "--name", name, "--format", "State").splitlines()
+        return [line.split()[0] for line in lines]  # CANCELLED by 1000
 
     def queue(self, *options: str) -> list[dict[str, str]]:
         """Return the jobs that wait or run, with number, state, name and comment."""
-        fields = ("JobID", "State", "Name", "Comment")
-        lines = self.command("squeue", "-h", "-r", "-o", "%A|%T|%j|%k", *options).splitlines()
-        return [dict(zip(fields, line.split("|", 3), strict=True)) for line in lines]
+        fields = ("JobID", "State", "Submitted", "Name", "Comment")
+        lines = self.command("squeue", "-h", "-r", "-o", "%A|%T|%V|%j|%k", *options).splitlines()
+        return [dict(zip(fields, line.split("|", 4), strict=True)) for line in lines]
 
     @contextmanager
     def running(self) -> Iterator[Cluster]:
@@ -282,9 +281,10 @@ class Cluster:
         self.folder.chmod(0o755)
         ports = ("controller_port", "node_port", "database_daemon_port")
         values = dict(zip(ports, _free_ports(len(ports)), strict=True))
-        values |= {"folder": self.folder, "host": socket.gethostname().split(".")[0]}
+        values |= {"folder": self.folder, "host": self.node}
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
-        values |= {"cpus": os.cpu_count(), "memory": memory, "gpus": GPUS, "last_gpu": GPUS - 1}
+        values |= {"cpus": max(CPUS, os.cpu_count() or 1), "memory": memory}
+        values |= {"gpus": GPUS, "last_gpu": GPUS - 1}
         for number in range(GPUS):  # the numbers are those of /dev/null
             os.mknod(self.folder / f"gpu{number}", 0o20666, os.makedev(1, 3))
         texts = dict(zip(CONFIGURATION, (SLURM_CONF, SLURMDBD_CONF, GRES_CONF), strict=True))

@@ -2,11 +2,38 @@
 
 import contextlib
 import os
+import re
 import signal
-import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import psutil
+
 from tests.slurm.cluster import Cluster
+
+
+def hold(cluster: Cluster, job: str, *, catches: int = 0) -> bool:
+    """Stop a job where it is if its program runs, and return whether it does.
+
+    Slurm lets its processes go on when it ends the job: it sends SIGCONT with SIGTERM. What is in
+    ``catches`` are signals that the program must have a handler for, as bits.
+    """
+    lines = cluster.command("scontrol", "listpids", job, check=False).splitlines()
+    pids = [int(line.split()[0]) for line in lines[1:]]
+    if not any(_program_runs(Path(f"/proc/{pid}"), catches) for pid in pids):
+        return False
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    return True
+
+
+def _program_runs(process: Path, catches: int) -> bool:
+    with contextlib.suppress(OSError):
+        if b"\0scripts/" in (process / "cmdline").read_bytes():
+            mask = re.search(r"^SigCgt:\s*(\w+)", (process / "status").read_text(), re.MULTILINE)
+            return int(mask[1], 16) & catches == catches
+    return False
 
 
 def cancel(cluster: Cluster, job: str) -> None:
@@ -15,7 +42,7 @@ def cancel(cluster: Cluster, job: str) -> None:
 
 
 def end_time(cluster: Cluster, job: str) -> None:
-    """Let a job reach its time limit: the same signals, when Slurm next looks at its clock."""
+    """Let a job reach its time limit: the same signals, when Slurm next looks, every 30 seconds."""
     cluster.command("scontrol", "update", f"JobId={job}", "EndTime=now+1second", check=False)
 
 
@@ -24,31 +51,23 @@ def preempt(cluster: Cluster, job: str) -> None:
     cluster.command("scontrol", "requeue", job, check=False)
 
 
-def restart_node(cluster: Cluster) -> None:
+def restart_node(cluster: Cluster, _job: str = "") -> None:
     """Let the node lose power and come back: all that runs on it dies at once, without a signal."""
-    for pid in node_processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    steps = [p for p in psutil.process_iter() if p.name().startswith("slurmstepd")]
+    for process in [*steps, *(p for step in steps for p in step.children(recursive=True))]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     cluster.stop_daemon("slurmd", signal.SIGKILL)
-    time.sleep(2)
     cluster.start_daemon("slurmd")
+    for state in ("DOWN", "RESUME"):  # Slurm would notice after up to a minute
+        node = f"NodeName={cluster.node}"
+        cluster.command("scontrol", "update", node, f"State={state}", "Reason=power")
 
 
 def hurry(cluster: Cluster) -> None:
     """Start requeued jobs now: Slurm would wait two minutes."""
     for job in cluster.queue("--states=PENDING"):
-        cluster.command("scontrol", "update", f"JobId={job['JobID']}", "StartTime=now", check=False)
-
-
-def node_processes() -> list[int]:
-    """Return the processes of all jobs: Slurm's around them and everything below those."""
-    parents, names = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
-            parents[int(folder.name)] = int(rest.split()[1])
-            names[int(folder.name)] = name
-    pids = {pid for pid, name in names.items() if name.startswith("slurmstepd")}
-    while below := {pid for pid, parent in parents.items() if parent in pids} - pids:
-        pids |= below
-    return sorted(pids)
+        # In the second in which Slurm stops a job it refuses to start it.
+        if datetime.now() - datetime.fromisoformat(job["Submitted"]) > timedelta(seconds=2):
+            number = f"JobId={job['JobID']}"
+            cluster.command("scontrol", "update", number, "StartTime=now", check=False)

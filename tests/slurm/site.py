@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.clone import Clone
+from tests.slurm import injections
 from tests.slurm.cluster import ACCOUNT, Cluster
 
 #: What changes in profiles/slurm/config.yaml: the lines that docs/clusters.md tells a newcomer to
@@ -22,9 +23,20 @@ CHANGES = {
     "# slurm_partition: cpu ": "slurm_partition: cpu ",
     "# slurm_partition: gpu ": "slurm_partition: gpu ",
     "device: cuda": "device: auto",
-    "slurm-init-seconds-before-status-checks: 20": "slurm-init-seconds-before-status-checks: 3",
     "latency-wait: 60": "latency-wait: 5",
+    "max-jobs-per-timespan: 10/10s": "max-jobs-per-timespan: 10/1s",
 }
+
+
+#: Snakemake that looks for its jobs twice a second. The plugin has no setting for it, and waits ten
+#: seconds longer each time that no job has ended, up to three minutes.
+SNAKEMAKE = """
+import asyncio
+from snakemake.cli import main
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+RemoteExecutor.sleep = lambda executor: asyncio.sleep(0.5)
+main()
+"""
 
 
 class Site(Clone):
@@ -39,12 +51,9 @@ class Site(Clone):
     def submit(self, *arguments: str) -> Submission:
         return Submission(self, arguments)
 
-    def jobs_of(self, submission: Submission) -> dict[str, str]:
-        return self.cluster.states(submission.run_id())
-
 
 def bytes_of(clone: Clone, pattern: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in clone.files(pattern)}
+    return {str(path.relative_to(clone.folder)): path.read_bytes() for path in clone.files(pattern)}
 
 
 class Submission:
@@ -54,7 +63,7 @@ class Submission:
         self.site = site
         number = len(list(site.folder.glob("submission-*.log")))
         self.log = site.folder / f"submission-{number}.log"
-        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
+        command = [sys.executable, "-c", SNAKEMAKE, "--profile", "slurm", *arguments]
         with self.log.open("wb") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             self.process = subprocess.Popen(
@@ -74,9 +83,6 @@ class Submission:
         self.wait_until(lambda: "SLURM run ID: " in self.text(), "it submits")
         return re.findall(r"SLURM run ID: (\S+)", self.text())[0]
 
-    def finished_jobs(self) -> int:
-        return len(re.findall(r"^Finished jobid: ", self.text(), re.MULTILINE))
-
     def finished_outputs(self) -> list[Path]:
         """Return the files of the jobs that it has seen finish."""
         finished = set(re.findall(r"^Finished jobid: (\d+) ", self.text(), re.MULTILINE))
@@ -85,12 +91,19 @@ class Submission:
         names = {name for names, job in blocks if job in finished for name in names.split(", ")}
         return sorted(self.site.folder / name for name in names)
 
+    def ends(self) -> list[str]:
+        """Return how its jobs have ended."""
+        return self.site.cluster.ends(self.run_id())
+
     def wait(self, *, seconds: float = 1500) -> int:
-        try:
-            return self.process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            pytest.fail(f"no end after {seconds} s\n{self.text()[-9000:]}")
+        """Wait until it ends, and let Slurm start again at once what it has requeued."""
+
+        def ended() -> bool:
+            injections.hurry(self.site.cluster)
+            return self.process.poll() is not None
+
+        self.wait_until(ended, "its end", seconds=seconds)
+        return self.process.returncode
 
     def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float = 600) -> None:
         end = time.monotonic() + seconds
@@ -100,7 +113,7 @@ class Submission:
                 self.kill()
                 why = "Snakemake ended" if ended else f"{seconds} s passed"
                 pytest.fail(f"{why} before {what}\n{self.text()[-9000:]}")
-            time.sleep(0.5)
+            time.sleep(0.2)
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)  # Ctrl-C

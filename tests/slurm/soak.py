@@ -111,7 +111,7 @@ def one_run(site: Site, record: Record) -> None:
         hits[job["Comment"]] += 1
         say(record, kind, job["Comment"])
         if kind in TO_RUNS:
-            count_states(site, submission, record)
+            count_ends(submission, record)
             stop(site, submission, kind)
             hits.clear()
             submission = submit(site, record)
@@ -120,7 +120,7 @@ def one_run(site: Site, record: Record) -> None:
         else:
             getattr(injections, kind)(site.cluster, job["JobID"])
         injections.hurry(site.cluster)  # what Slurm starts again, as far as it has noticed
-    count_states(site, submission, record)
+    count_ends(submission, record)
     if submission.wait():
         record.failed += 1
         sys.stderr.write(submission.text()[-6000:])
@@ -144,9 +144,9 @@ def stop(site: Site, submission: Submission, kind: str) -> None:
         time.sleep(0.5)
 
 
-def count_states(site: Site, submission: Submission, record: Record) -> None:
+def count_ends(submission: Submission, record: Record) -> None:
     """Add how a submission's jobs ended; those that lack memory are the failures."""
-    states = Counter(state.split()[0] for state in site.jobs_of(submission).values())
+    states = Counter(submission.ends())
     record.states += states
     record.jobs += states.total()
     record.injected["memory"] += states["OUT_OF_MEMORY"] + states["FAILED"]

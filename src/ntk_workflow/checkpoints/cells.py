@@ -19,17 +19,8 @@ from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.origin import origin, origin_digest
 
 #: Options that cannot change a cell, or that enter its digest by themselves.
-APART = {
-    "activation",
-    "activation_file",
-    "checkpoints",
-    "data",
-    "depths",
-    "memory_gb",
-    "output",
-    "seeds",
-}
-APART |= {"threads", "widths"}
+APART = {"activation", "activation_file", "checkpoints", "data", "depths", "memory_gb", "output"}
+APART |= {"seeds", "threads", "widths"}
 
 
 @dataclass(frozen=True)

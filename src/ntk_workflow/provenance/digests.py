@@ -1,12 +1,18 @@
 """What made a result: digests of a program with the modules it imports, and of a user's files."""
 
 import ast
+import atexit
 import fnmatch
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from ntk_conditioning.files import write_text
 
 PACKAGES = ("ntk_conditioning", "ntk_workflow")
 
@@ -89,14 +95,53 @@ def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tup
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    tree = ast.parse(text, str(path))
+    key = hashlib.sha256(f"{_HOW} {text}".encode()).hexdigest()
+    if key not in _notes():
+        _notes()[key] = _parsed(text, str(path))
+    meaning, names = _notes()[key]
     data = [*sorted(path.parent.glob("templates/*.j2")), *path.parent.glob(f"{path.stem}.yaml")]
-    imported = (*_imports(tree, path, root), *data)
+    return meaning, (*_imported(names, path, root), *data)
+
+
+#: How texts are read here: by these lines and this Python.
+_HOW = hashlib.sha256(Path(__file__).read_bytes() + sys.version.encode()).hexdigest()
+
+#: What `_parsed` has returned, by the content of files, for the next Snakemake in this folder: it
+#: spends a third of the time until it knows its jobs on that. Nothing is lost if this is deleted.
+NOTES = Path(".snakemake/source_digests.json")
+
+
+@cache
+def _notes() -> dict[str, tuple[str, list[str]]]:
+    """Return the notes of earlier processes, to be added to; they are kept when this one ends."""
+    path = NOTES.absolute()
+    notes: dict[str, tuple[str, list[str]]] = {}
+    with suppress(OSError, ValueError):
+        notes = json.loads(path.read_text(encoding="utf-8"))
+    atexit.register(_keep, notes, path, len(notes))
+    return notes
+
+
+def _keep(notes: dict[str, tuple[str, list[str]]], path: Path, before: int) -> None:
+    if len(notes) > before and path.parent.is_dir():
+        with suppress(OSError):
+            write_text(path, json.dumps(notes))
+
+
+def _parsed(text: str, path: str) -> tuple[str, list[str]]:
+    """Return the sha256 of what a program means, and the names of what it imports."""
+    tree = ast.parse(text, path)
+    names: dict[str, None] = {}
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in _statements(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, ast.Import):
+            names |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            parts = (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= dict.fromkeys((node.module, *parts))
+        elif isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imported
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), [*names]
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -107,18 +152,11 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(child)
 
 
-def _imports(tree: ast.Module, path: Path, root: Path) -> Iterator[Path]:
+def _imported(names: Iterable[str], path: Path, root: Path) -> Iterator[Path]:
     """Yield the files that a program's imports run, as far as they are followed."""
-    for node in _statements(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for parts in (name.split(".") for name in names):
-            folder = root if parts[0] in PACKAGES else path.parent
-            for part in parts:
-                folder = folder / part
-                candidates = (folder / "__init__.py", folder.with_suffix(".py"))
-                yield from (file.resolve() for file in candidates if file.is_file())
+    for parts in (name.split(".") for name in names):
+        folder = str(root if parts[0] in PACKAGES else path.parent)
+        for part in parts:
+            folder = f"{folder}/{part}"
+            candidates = (f"{folder}/__init__.py", f"{folder}.py")
+            yield from (Path(file) for file in candidates if os.path.isfile(file))

@@ -43,14 +43,11 @@ def with_absolute_rates(
             )
         if kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
-        table = tables.read(kernel, TRAINING_KERNELS)
-        known = zip(
-            *(table[k].to_pylist() for k in ("depth", "critical_learning_rate")), strict=True
-        )
-        critical = min((rate for depth, rate in known if depth == point.depth), default=None)
-        if critical is None:
+        rows = tables.read(kernel, TRAINING_KERNELS).to_pylist()
+        critical = [r["critical_learning_rate"] for r in rows if r["depth"] == point.depth]
+        if not critical:
             raise UsageError(f"--kernel {kernel}: it has no depth {point.depth}; compute it")
-        rates = tuple(rounded_down(factor * critical) for factor in settings.relative_rates)
+        rates = tuple(rounded_down(factor * min(critical)) for factor in settings.relative_rates)
     return replace(settings, learning_rates=tuple(sorted(rates)), relative_rates=())
 
 

@@ -92,6 +92,27 @@ def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory
         digests.add(digest(tree))
 
 
+def test_what_an_earlier_process_has_read_is_not_parsed_again(tree, monkeypatch):
+    def digest_of_a_new_process() -> str:
+        provenance._inspect.cache_clear()
+        provenance._notes.cache_clear()
+        result = digest(tree)
+        provenance._keep(provenance._notes(), provenance.NOTES, before=0)  # as when it ends
+        return result
+
+    monkeypatch.chdir(tree)
+    provenance.NOTES.parent.mkdir()
+    before = digest_of_a_new_process()
+    with monkeypatch.context() as patch:
+        patch.delattr(provenance, "_parsed")
+        assert digest_of_a_new_process() == before
+    replace(tree / PROGRAM, "g(2)", "g(3)")
+    assert digest_of_a_new_process() != before
+    replace(tree / PROGRAM, "g(3)", "g(2)")
+    provenance.NOTES.write_text("{")
+    assert digest_of_a_new_process() == before
+
+
 def test_notebooks_count_by_their_code(tree):
     def digest_with(text: str, outputs: list) -> str:
         code = "from ntk_conditioning import gamma\nprint(gamma.C)"
