@@ -57,7 +57,7 @@ lucky_seed src/ntk_conditioning/tables/learning_rates.py tests/ntk_conditioning/
   float(np.mean(values)) for => float(np.min(values)) for
   the best learning rate is that of the luckiest seed, though others diverge at it
 from_package_import src/ntk_workflow/provenance/digests.py tests/ntk_workflow/provenance
-  [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)] => [node.module]
+  dict.fromkeys((node.module, *parts)) => dict.fromkeys((node.module,))
   an edit of a module that is imported by `from package import module` reruns nothing
 cell_without_data src/ntk_workflow/checkpoints/cells.py tests/scripts/test_rows.py
   "activation": cell.activation, "data": self._digest_of(cell.data)} => "activation": cell.activation}
@@ -68,7 +68,7 @@ unsorted_options src/ntk_workflow/plan/run.py tests/ntk_workflow/test_plan.py
 wrong_sizes rules/training.smk tests/ntk_workflow/test_estimate.py
   **sizes("train_network") => **sizes("compute_training_kernel")
   trainings on a cluster ask for the time and memory of another rule, and are killed
-exact_fit src/ntk_workflow/checks.py tests/ntk_workflow/test_config.py
+exact_fit src/ntk_workflow/checks.py tests/ntk_workflow/test_plan.py
   blocks * size > n => blocks * size >= n
   a config whose blocks hold all samples is refused
 all_blocks src/ntk_workflow/resources.py tests/ntk_workflow/test_resources.py

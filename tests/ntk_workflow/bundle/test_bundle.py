@@ -93,4 +93,5 @@ def test_jobs_are_followed_back_to_what_no_record_tells_of(tmp_path, monkeypatch
     assert provenance["files"]["table"] == {"sha256": sha256(Path("table")), "bytes": 5}
     assert provenance["files"]["gone"] == {"sha256": "9" * 64}
     assert str(tmp_path.parent) not in json.dumps(provenance)
-    assert jobs.period([made_rows, made_table]) == period
+    short = [dict.fromkeys(("start", "end"), time) for time in period]
+    assert jobs.period([made_table, *short, made_rows]) == period
