@@ -49,7 +49,7 @@ last_batch src/ntk_conditioning/training/mlp_ensemble.py tests/ntk_conditioning/
   the last, smaller batch of every epoch moves the weights too little
 descent_for_ascent src/ntk_conditioning/transition/taylor.py tests/ntk_conditioning/transition
   * (1.0 if term >= 0 else -1.0) =>
-  the largest quadratic term is too small wherever it is negative
+  the largest quadratic term in a ball is far too small wherever it is negative
 bound_too_early src/ntk_conditioning/theory/agarwal2021deep.py tests/ntk_conditioning/theory
   layers >= 4 * first => layers >= 2 * first
   Corollary 10 is compared with kernels at depths of which it says nothing
