@@ -121,7 +121,7 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     ("program", "options", "kept"),
     [
         ("spectrum", "--blocks 2", False),
-        ("spectrum", "--activation relu", False),
+        ("spectrum", "--width 9", False),
         ("spectrum", "--memory-gb 50 --threads 2", True),
         ("min_angle", "--exclude-duplicates", False),
         ("min_angle", "--memory-gb 0.0001", True),
