@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -54,15 +56,17 @@ def logger(file: str) -> logging.Logger:
 log = logger(__file__)
 
 
-class NoPandas(MetaPathFinder):
+class NoPandas(MetaPathFinder, Loader):
     """Keeps pandas out of a process that has not imported it.
 
     Before pyarrow makes an array of a list, it imports pandas, to ask whether it is one of its own.
     """
 
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("this program does without pandas", name=name)
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return spec_from_loader(name, self) if name == "pandas" else None
+
+    def exec_module(self, module: object) -> None:
+        raise ImportError("this program does without pandas")
 
 
 def run_main(main: Main) -> Callable[..., int]:

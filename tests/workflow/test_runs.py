@@ -144,7 +144,8 @@ def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_n
     mirrored.folder = mirrored.folder.rename(mirrored.folder.with_name("it's a checkout"))
     mirror = mirrored.mirror.rename(mirrored.mirror.with_name("x'; touch planted; A='{b} $HOME"))
     shared = mirrored.folder.with_name("it's a shared folder")
-    fig3 = {"datasets": ["tiny"], "depths": [1], "width": 8, "epochs": 2, "learning_rates": [0.5]}
+    fig3 = {"datasets": ["tiny"], "samples": "all", "depths": [1], "width": 8, "epochs": 2}
+    fig3["learning_rates"] = [0.5]
     overlay = {"run": "one", "mirror": str(mirror), "data_dir": str(shared)}
     overlay |= {"training": {"fig3": fig3}}
     (mirrored.folder / "one.json").write_text(json.dumps(overlay))

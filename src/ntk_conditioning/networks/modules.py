@@ -16,16 +16,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils import skip_init
 
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import MODELS, STAGES, Model, blocks
 
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-_without_weights: Any = skip_init  # torch would draw them
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
 SCALAR_RATE = 0.1
+
+
+class Linear(nn.Linear):
+    """A linear layer for which torch draws no weights."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class Conv2d(nn.Conv2d):
+    """A convolution for which torch draws no weights."""
+
+    def reset_parameters(self) -> None:
+        pass
 
 
 class Network(nn.Module):
@@ -92,12 +104,12 @@ class _Builder:
         bias = after or self.model.normalization == "none"
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise(widths):
-            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
+            body.append(self._layer(Linear, inputs, units, variance=squared / inputs, bias=bias))
             norm, sigma = self._normalization(units, images=False), Elementwise(self.activation)
             body += [sigma, norm] if after else [norm, sigma]
             squared = 1.0 if after else self.activation.gain**2
         last = widths[-1]
-        return Network(body, self._layer(nn.Linear, last, outputs, variance=squared / last))
+        return Network(body, self._layer(Linear, last, outputs, variance=squared / last))
 
     def resnet(self, colours: int, width: int, depth: int, outputs: int) -> Network:
         """Return He et al.'s (2016, section 4.2) network for CIFAR, or one without normalisation.
@@ -129,7 +141,7 @@ class _Builder:
         ) -> list[nn.Module]:
             variance = factor * squared / 9 / channels
             options = {"stride": stride, "padding": 1, "bias": plain}
-            layer = self._layer(nn.Conv2d, inputs, channels, 3, variance=variance, **options)
+            layer = self._layer(Conv2d, inputs, channels, 3, variance=variance, **options)
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
         body = [*convolve(colours, width), *bias(), sigma()]
@@ -139,12 +151,12 @@ class _Builder:
             branch += [*scalar(operator.mul, 1.0), *bias()]
             body.append(Block(branch, sigma(), added=channels - inputs, stride=stride))
         top = width << (STAGES - 1)
-        head = self._layer(nn.Linear, top, outputs, variance=0.0 if fixup else squared / top)
+        head = self._layer(Linear, top, outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, Pool(), *bias()], head)
 
     def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
         """Return a layer whose weights have the given variance."""
-        layer = _without_weights(kind, *shape, dtype=self.dtype, **options)
+        layer: Any = kind(*shape, dtype=self.dtype, **options)
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.zero_()

@@ -99,7 +99,9 @@ class ModuleEnsemble(Training):
             x = crop_flip(x, moves)
         f, _ = self._output(group, x)
         self._watch_step(group, f.detach(), y)
-        torch.autograd.backward(f, self._loss.gradient(f.detach(), y) / len(y))
+        gradient = self._loss.gradient(f.detach(), y) / len(y)
+        # the gradient as an argument makes torch import sympy
+        torch.autograd.backward((f * gradient).sum())
         if step + 1 == self.steps_per_epoch:
             gradients = [parameter.grad for parameter in group.network.parameters()]
             squares = [g.square().sum(dtype=torch.float64) for g in gradients if g is not None]

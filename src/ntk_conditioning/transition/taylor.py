@@ -67,7 +67,8 @@ class Expansion:
 
     def hessian_product(self, v: Tensor) -> Tensor:
         """Return H v (p,) at w_0."""
-        return torch.autograd.grad(self._slope, self._at, v, retain_graph=True)[0]
+        # v as an argument of `grad` makes torch import sympy
+        return torch.autograd.grad(self._slope @ v, self._at, retain_graph=True)[0]
 
 
 @dataclass(frozen=True, eq=False)
