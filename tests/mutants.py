@@ -86,13 +86,13 @@ stale_notebook scripts/run_notebook.py tests/notebooks/test_run_notebook.py
 role_of_blocks src/ntk_workflow/rows/blocks.py tests/scripts/test_rows.py
   generator(seed, "blocks") => generator(seed, "init")
   the blocks of samples are drawn by the numbers that are a network's first weights
-unsorted_archive src/ntk_workflow/bundle/archive.py tests/ntk_workflow/bundle tests/scripts/test_bundle_run.py
+unsorted_archive src/ntk_workflow/bundle/archive.py tests/ntk_workflow/bundle
   dict(sorted((path => dict(list((path
   bundles of one run differ from machine to machine, and are refused elsewhere
-last_end src/ntk_workflow/bundle/jobs.py tests/ntk_workflow/bundle tests/scripts/test_bundle_run.py
+last_end src/ntk_workflow/bundle/jobs.py tests/ntk_workflow/bundle
   max(job["end"] for job in timed) => min(job["end"] for job in timed)
   a bundle says that its run ended with the first job
-unsigned_pixels src/ntk_workflow/bundle/rerender.py tests/ntk_workflow/bundle tests/scripts/test_bundle_run.py
+unsigned_pixels src/ntk_workflow/bundle/rerender.py tests/scripts/test_bundle_run.py
   np.asarray(picture, dtype=np.int16) => np.asarray(picture)
   figures that come out a shade lighter are refused
 only_sizes src/ntk_workflow/bundle/bag.py tests/scripts/test_verify_bundle.py

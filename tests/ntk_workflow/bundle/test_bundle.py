@@ -16,6 +16,7 @@ from tests.crates import crate_issues
 def test_a_bundle_is_a_bag_for_other_tools(tmp_path: Path):
     with zipfile.ZipFile(write_bundle(tmp_path / "a.zip", tmp_path / "one")) as opened:
         opened.extractall(tmp_path / "copy")
+        assert opened.namelist() == sorted(opened.namelist())
     opened = bagit.Bag(str(tmp_path / "copy" / RUN))
     assert opened.is_valid()
     assert opened.algorithms == ["sha256"]
