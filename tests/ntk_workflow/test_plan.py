@@ -3,6 +3,7 @@
 import pytest
 
 from ntk_workflow.plan import ConfigError
+from ntk_workflow.plan.run import options
 from ntk_workflow.settings import to_options
 from tests.plans import Wildcards, plan_of
 
@@ -23,11 +24,13 @@ def test_a_study_with_mistakes_stops_itself_alone():
 
 
 def test_studies_have_sizes_of_their_own():
-    plan = plan_of({"samples": 300, "kernel_size": 100, "depths": [1]})
+    plan = plan_of({"samples": 300, "kernel_size": 100, "blocks": 3, "depths": [1]})
     assert plan.mistakes == {}
     study = plan.study("activation_study", "blocks", "kernel_size")
     assert study(Wildcards(dataset="digits_sphere")) == ["--blocks", "1", "--kernel-size", "512"]
     assert plan.grid("kernel_size")(Wildcards(dataset="digits")) == ["--kernel-size", "100"]
+    # in another order of keys, a study is the same
+    assert options({"b": 1, "a": [2, 3]}) == options({"a": [2, 3], "b": 1})
 
 
 SWITCHED_OFF = [

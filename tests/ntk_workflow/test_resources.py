@@ -29,6 +29,7 @@ from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow import allocation, resources
 from ntk_workflow.resources import ResourceEstimate, Row
 from ntk_workflow.trainings.settings import TrainingSettings
+from tests.plans import BASE
 
 RELU = activations.get("relu")
 MNIST = Row(n=60000, d=784, depths=[3], seeds=5, blocks=117)
@@ -93,6 +94,9 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, kernel):
 def test_numbers_of_the_programs_are_theirs():
     assert resources.GRADIENTS == min_angle.MEMORY
     assert resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+    # as the programs have it, all blocks are as many as fit
+    config = BASE | {"kernel_size": 512, "blocks": "all"}
+    assert Row.from_config(config, n=1797, d=64).blocks == 3
 
 
 @pytest.mark.parametrize("name", [*activations.names(), "leaky_relu-0.2"])

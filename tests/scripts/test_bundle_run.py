@@ -183,8 +183,8 @@ def test_figures_that_come_out_different(here: Path, capsys, monkeypatch):
     def save(folder, figure, levels, pixels, width):
         target = folder / f"results/tiny/figures/{figure}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
-        values = np.full((400, width, 3), 200, dtype=np.uint8)
-        values[0, :pixels] -= np.uint8(levels)
+        values = np.full((400, width, 3), 100, dtype=np.uint8)
+        values[0, :pixels] += np.uint8(levels)
         Image.fromarray(values).save(target)
         return str(target)
 

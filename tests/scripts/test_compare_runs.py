@@ -15,7 +15,7 @@ from ntk_conditioning.tables.datasets import DATASETS
 from tests.rows import write as write_table
 
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
-CONFIG = {"run": "tiny", "seeds": [1, 32], "training": {"fig3": {"epochs": 5}}}
+CONFIG = {"run": "tiny", "balanced": 1, "training": {"fig3": {"epochs": 5}}}
 VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
 JOBS = [
     {"rule": "compute_spectrum", "place": "digits/relu", "code": "c1"},
@@ -88,13 +88,14 @@ def test_every_part_that_differs_is_named(run, compared):
         "b",
         verdicts={"theorem_1": ("holds under a condition", 1.2), "theorem_3": ("holds", 1.0)},
         sha256="1",
-        config=CONFIG | {"training": {"fig3": {"epochs": 7}}, "new": "a | b"},
+        config=CONFIG | {"balanced": True, "training": {"fig3": {"epochs": 7}}, "new": "a | b"},
         versions={"ntk-conditioning": {"version": "0.1.0", "code": "bb"}, "libraries": {}},
         jobs={"jobs": [JOBS[0], {"rule": "check_claims", "code": "c9"}]},
     )
     status, page, comparison = compared(a, bundle(b))
     assert status == 1
     assert comparison["config"] == [
+        {"name": "balanced", "a": 1, "b": True},
         {"name": "new", "a": "(absent)", "b": "a | b"},
         {"name": "training.fig3.epochs", "a": 5, "b": 7},
     ]

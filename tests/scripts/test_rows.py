@@ -13,11 +13,18 @@ import compute_min_angle
 import compute_spectrum
 import measure_linearity
 import measure_orthogonality
+import numpy as np
 import pytest
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints import origin
 from tests.sources import write_prepared
 
@@ -114,7 +121,7 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     ("program", "options", "kept"),
     [
         ("spectrum", "--blocks 2", False),
-        ("spectrum", "--activation relu", False),
+        ("spectrum", "--width 9", False),
         ("spectrum", "--memory-gb 50 --threads 2", True),
         ("min_angle", "--exclude-duplicates", False),
         ("min_angle", "--memory-gb 0.0001", True),
@@ -172,6 +179,16 @@ def test_a_damaged_checkpoint_is_computed_again(row, folder):
     (damaged,) = folder.glob("kept/tanh/depth-1/seed-1-*")
     damaged.write_bytes(damaged.read_bytes()[:-100])
     assert row() == (before, ALL[:1], ALL[1:])
+
+
+def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
+    row(values="1", seeds="5")
+    block = np.sort(generator(5, "blocks").permutation(20)[:10])
+    x = torch.from_numpy(load_prepared(folder / "all.npz").x[block])
+    mlp = init_mlp(4, depth=1, width=8, activation="tanh", generator=generator(5, "init"))
+    (found,) = tables.read(folder / "row.parquet", SPECTRA).to_pylist()
+    expected = conditioning(empirical.ntk(mlp, x).numpy())
+    assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
 def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):

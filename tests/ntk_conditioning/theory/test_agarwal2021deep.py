@@ -73,7 +73,9 @@ def test_bounds_under_assumption_b_follow_from_b(n, delta, mu, layers):
     """Kappa - 1 <= n B / (1 - B), for the NTK n 2B / (1 - 2B) from where its proof's step holds."""
     b = theory.correlation_bound(layers, delta, mu)
     assert n * b / (1 - b) <= theory.excess_bound_b(layers, n, delta, mu) * (1 + 1e-6)
-    depth = max(layers, 4 * theory.separating_depth(delta, mu))
+    first = 4 * theory.separating_depth(delta, mu)
+    assert math.isnan(theory.excess_bound_b(first - 1, n, delta, mu, ntk=True)) or not first
+    depth = max(layers, first)
     b = theory.correlation_bound(depth, delta, mu, ntk=True)
     if b <= 0.5:
         bound = theory.excess_bound_b(depth, n, delta, mu, ntk=True)

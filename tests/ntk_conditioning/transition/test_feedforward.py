@@ -159,6 +159,18 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball():
     assert blind.ascent > max(blind.random, blind.gradient)
 
 
+def test_the_largest_term_is_found_whatever_its_sign():
+    """In a ball so large that the third order counts; below the last layer f may be -f."""
+    model, results = network("deep"), []
+    for sign in (1, -1):
+        signed = model.with_weights([*model.weights[:-1], sign * model.weights[-1]])
+        expansion = Expansion(signed, samples(1)[0], last_fixed=True)
+        options = {"directions": 5, "generator": np.random.default_rng(0)}
+        results.append(largest_terms(expansion, 3, eigenvector=expansion.gradient, **options))
+    assert results[0].ascent == pytest.approx(results[1].ascent, rel=1e-9)
+    assert results[0].ascent > 1.1 * max(results[0].random, results[0].gradient)
+
+
 def test_descent_lowers_the_loss_and_tells_how_far_it_went():
     model, x = network("deep"), samples(4)
     y = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
