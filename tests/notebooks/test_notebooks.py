@@ -49,7 +49,6 @@ FOLDER = ROOT / "notebooks"
 FIGURES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "figures.yaml").read_text())
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 #: The tables are made once.
-one_worker = pytest.mark.xdist_group("notebooks")
 every_figure = pytest.mark.parametrize("figure", FIGURES)
 
 
@@ -339,7 +338,6 @@ def run_cells(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-@one_worker
 @pytest.mark.parametrize(("figure", "what"), CASES)
 def test_a_notebook_draws_its_figure(figure, what, drawing, capsys):
     """Its warnings are errors here."""
@@ -357,7 +355,6 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, capsys):
         assert re.search(NUMBERS.get(figure, ""), repr(values.get("numbers", "")))
 
 
-@one_worker
 @pytest.mark.parametrize(
     ("figure", "what"),
     [("liu2023relu/fig2_conditioning_vs_depth", rich), ("agarwal2021deep/bounds_vs_exact", poor)],
