@@ -48,7 +48,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 FIGURES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "figures.yaml").read_text())
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-#: The tables are made once.
 every_figure = pytest.mark.parametrize("figure", FIGURES)
 
 
