@@ -2,10 +2,10 @@
 
 import logging
 import multiprocessing
-import os
 import re
 import sys
 import warnings
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -22,6 +22,7 @@ from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
 from ntk_workflow.cli import NoPandas, Parser, logger, named_values, run_main
 
+INLINE = "module://matplotlib_inline.backend_inline"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)
 
@@ -126,15 +127,30 @@ papermill_engines.register("fork", ForkEngine)
 
 def run_cells(connection: Connection) -> None:
     """Run the cells that come in, in IPython; send back each one's number and outputs."""
+    from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.pylabtools import activate_matplotlib
     from IPython.utils.capture import capture_output
+    from matplotlib_inline.backend_inline import configure_inline_support
     from traitlets.config import Config
 
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
     warnings.resetwarnings()
     warnings.showwarning = show_warning
-    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+
+    class Published(DisplayHook):
+        """Publishes the value of a cell, where IPython prints it."""
+
+        def write_output_prompt(self) -> None:
+            pass
+
+        def write_format_data(self, data: Any, metadata: Any = None) -> None:
+            self.shell.display_pub.publish(data, metadata)
+
+    config = Config(HistoryManager={"enabled": False})
+    shell = InteractiveShell.instance(config=config, displayhook_class=Published)
+    activate_matplotlib(INLINE)  # type: ignore[no-untyped-call]
+    configure_inline_support(shell, INLINE)  # type: ignore[no-untyped-call]
     with suppress(EOFError):
         while True:
             source = connection.recv()
@@ -142,11 +158,19 @@ def run_cells(connection: Connection) -> None:
                 result = shell.run_cell(source, store_history=True)
             texts = {"stdout": captured.stdout, "stderr": captured.stderr}
             outputs = [new_output("stream", name=n, text=t) for n, t in texts.items() if t]
-            outputs += [new_output("display_data", each.data) for each in captured.outputs]
+            outputs += [new_output("display_data", as_text(each.data)) for each in captured.outputs]
             if error := result.error_before_exec or result.error_in_exec:
                 named = {"ename": type(error).__name__, "evalue": str(error)}
                 outputs.append(new_output("error", **named, traceback=[]))
             connection.send((result.execution_count, outputs))
+
+
+def as_text(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an output is shown as, by MIME type, with images as text."""
+    return {
+        kind: b64encode(shown).decode() if isinstance(shown, bytes) else shown
+        for kind, shown in data.items()
+    }
 
 
 def show_warning(

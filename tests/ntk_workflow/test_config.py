@@ -83,15 +83,15 @@ overrides: {digits: {blocks: 4}}
 samples: 1798 -> samples: 1798 is more than the 1797 samples of digits; take at most 1797
 overrides: {digits: {balanced: true}}
   -> overrides.digits.balanced: digits is whole (samples all); give samples a number to draw
-{samples: 600, balanced: true, overrides: {synthetic: {samples: all}}}
-  -> balanced: synthetic is whole (samples all); give samples a number to draw
+{samples: 600, balanced: true, overrides: {librispeech_sample: {samples: all}}}
+  -> balanced: librispeech_sample is whole (samples all); give samples a number to draw
 {kernel_size: all, blocks: 2, datasets: [digits]}
   -> blocks: kernel_size all makes one block of digits; set it to 1
 balanced: 1 -> balanced: 1 is not true or false
 overrides: {digits: {frames: 100}}
   -> overrides.digits.frames: digits is no speech corpus; remove frames
-overrides: {librispeech_sample: {frames: 1090, kernel_size: 1091}}
-  -> overrides.librispeech_sample.kernel_size: a block of 1091 is larger than librispeech_sample (10
+{training: null, overrides: {librispeech_sample: {frames: 90, kernel_size: 91}}}
+  -> overrides.librispeech_sample.kernel_size: a block of 91 is larger than librispeech_sample (90
 speech: {dither: 1} -> speech.dither: 1 is not 0, the only value that it can have
 speech: {preemphasis: 2} -> speech.preemphasis: 2 is too large; the most
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
@@ -113,7 +113,7 @@ training: {deep_fc: {learning_rates: auto}}
   -> training.deep_fc.models[0]: critical learning rates are known of mlp only; give fc a list of
 training: {deep_fc: {test_share: 0}}
   -> training.deep_fc.criterion: patches has no test samples; give a test_share or another criterion
-{speech: {frames: 400}, training: null}
+{training: null, speech: {frames: 400}}
   -> kernel_size: a block of 512 is larger than librispeech_sample (400 samples); at most 400
 """
 CASES = [

@@ -20,8 +20,7 @@ from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
 from tests.workflow.conftest import CI
 
-# One worker makes the bundle.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bundled")]
+pytestmark = pytest.mark.slow
 
 BUNDLE = "results/ci/bundle/ci.zip"
 

@@ -12,7 +12,7 @@ from PIL import Image
 from tests.browser import Browser, browser
 from tests.workflow.conftest import CI
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
+pytestmark = pytest.mark.slow
 
 TABLES = {"Datasheets": "digits_sphere", "Condition numbers": "infinite_ntk"}
 TABLES["Best learning rates"] = "fig3"

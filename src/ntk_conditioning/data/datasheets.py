@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.spectra.conditioning import conditioning_from_factor
 
@@ -46,6 +47,8 @@ def geometry(x: NDArray[np.float64]) -> Geometry:
     (1, 0.0, 1, 3)
     """
     norms = np.linalg.norm(x, axis=1)
+    if not np.isfinite(norms).all():
+        raise UserError("the norm of a sample overflows float64; scale the samples")
     constant = x.min(axis=0) == x.max(axis=0)
     angle, i, j = None, None, None
     duplicates = len(x) * (len(x) - 1) // 2

@@ -42,8 +42,6 @@ FAILING = {
 #: Claims hold under the first of their conditions, but for these: another one, or none needed.
 OTHER_CONDITION = {"well_separated_inputs": 2}
 UNCONDITIONAL = {"lemma_1_with_epsilon"}
-#: One worker measures for all tests of a paper.
-in_group = pytest.mark.xdist_group
 
 
 @cache
@@ -52,7 +50,7 @@ def table(paper: str) -> pd.DataFrame:
     return pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
 
 
-@pytest.mark.parametrize("paper", [pytest.param(name, marks=in_group(name)) for name in SETTINGS])
+@pytest.mark.parametrize("paper", SETTINGS)
 def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper: str):
     rows = table(paper)
     assert np.isfinite(rows["value"]).all()
@@ -85,7 +83,6 @@ def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     assert result == pytest.approx(1 - exact[:, 0], abs=1e-9)
 
 
-@in_group("agarwal2021deep")
 def test_layers_to_one_are_those_of_the_recursion():
     """Of the quadratic activation, by hand: 1 - ρ goes to 1 - ρ less a quarter of its square."""
     rows = table("agarwal2021deep").query("statement == 'lemma_36_layers'")
@@ -98,7 +95,6 @@ def test_layers_to_one_are_those_of_the_recursion():
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
 
 
-@in_group("agarwal2021deep")
 def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
     rows = table("agarwal2021deep").query("statement == 'length_fixed_points'")
     assert len(rows) == len(norms.VARIANCES) + 1
@@ -107,7 +103,6 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
-@in_group("agarwal2021deep")
 def test_depth_zero_has_the_covariance_of_the_sphere():
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
@@ -160,7 +155,6 @@ def _explicit(model, x, layer):
     return torch.stack([torch.cat([g.flatten() for g in of_unit]) for of_unit in gradients])
 
 
-@in_group("liu2023relu")
 def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
     """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
     row = table("liu2023relu").query("statement == 'pair_kappa_flip' and depth == 1")
@@ -170,7 +164,6 @@ def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
     assert 60 < math.degrees(z) < 70
 
 
-@in_group("liu2023relu")
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
     rows = table("liu2023relu").query("statement == 'separation' and at < 1e-6")
     ratios = rows.groupby(["depth", "width", "seed"])["value"].agg(["min", "max", "size"])

@@ -8,7 +8,12 @@ import pytest
 import yaml
 
 from ntk_workflow.settings import from_arguments, from_mapping, to_options
-from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings, training_parser
+from ntk_workflow.trainings.settings import (
+    KernelSettings,
+    Point,
+    TrainingSettings,
+    training_parser,
+)
 
 SCHEMA = Path(__file__).parents[3] / "schemas/config.schema.yaml"
 PROPERTIES = yaml.safe_load(SCHEMA.read_text())["$defs"]["experiment"]["properties"]
@@ -31,7 +36,7 @@ def test_options_are_read_back():
         TrainingSettings(epochs=1, learning_rates=(0.1,)),
         from_mapping(KernelSettings, vars(OTHER)),
     ):
-        parser = training_parser("", type(settings))
+        parser = training_parser("", Point, type(settings))
         args = parser.parse_args([*JOB, *to_options(settings), "--output=o.parquet"])
         assert from_arguments(type(settings), args) == settings
 
