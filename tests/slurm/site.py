@@ -24,7 +24,7 @@ CHANGES = {
     "# slurm_partition: gpu ": "slurm_partition: gpu ",
     "device: cuda": "device: auto",
     "latency-wait: 60": "latency-wait: 5",
-    "max-jobs-per-timespan: 10/10s": "max-jobs-per-timespan: 10/1s",
+    "max-jobs-per-timespan: 50/1m": "max-jobs-per-timespan: 10/1s",
 }
 
 
