@@ -53,10 +53,15 @@ def preempt(cluster: Cluster, job: str) -> None:
 
 def restart_node(cluster: Cluster, _job: str = "") -> None:
     """Let the node lose power and come back: all that runs on it dies at once, without a signal."""
-    steps = [p for p in psutil.process_iter() if p.name().startswith("slurmstepd")]
-    for process in [*steps, *(p for step in steps for p in step.children(recursive=True))]:
+    for step in psutil.process_iter(["name"]):
+        # processes may end while one looks at them
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+            if (step.info["name"] or "").startswith("slurmstepd"):
+                below = step.children(recursive=True)
+                step.kill()
+                for process in below:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
     cluster.stop_daemon("slurmd", signal.SIGKILL)
     cluster.start_daemon("slurmd")
     for state in ("DOWN", "RESUME"):  # Slurm would notice after up to a minute
