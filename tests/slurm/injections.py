@@ -66,7 +66,9 @@ def restart_node(cluster: Cluster, _job: str = "") -> None:
     cluster.start_daemon("slurmd")
     for state in ("DOWN", "RESUME"):  # Slurm would notice after up to a minute
         node = f"NodeName={cluster.node}"
-        cluster.command("scontrol", "update", node, f"State={state}", "Reason=power")
+        # its daemon may have brought it back before it is resumed
+        words = ("scontrol", "update", node, f"State={state}", "Reason=power")
+        cluster.command(*words, check=state == "DOWN")
 
 
 def hurry(cluster: Cluster) -> None:
