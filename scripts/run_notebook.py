@@ -20,7 +20,7 @@ from papermill.engines import Engine, papermill_engines
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
-from ntk_workflow.cli import NoPandas, Parser, logger, named_values, run_main
+from ntk_workflow.cli import Parser, logger, named_values, run_main, with_pandas
 
 INLINE = "module://matplotlib_inline.backend_inline"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -134,7 +134,7 @@ def run_cells(connection: Connection) -> None:
     from matplotlib_inline.backend_inline import configure_inline_support
     from traitlets.config import Config
 
-    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
+    with_pandas()
     warnings.resetwarnings()
     warnings.showwarning = show_warning
 

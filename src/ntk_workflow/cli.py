@@ -69,6 +69,11 @@ class NoPandas(MetaPathFinder, Loader):
         raise ImportError("this program does without pandas")
 
 
+def with_pandas() -> None:
+    """Let pandas be imported again, by what is not this project's own."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
+
+
 def run_main(main: Main) -> Callable[..., int]:
     """Return ``main`` with logging to stderr and a line for a user's mistake, as code 2.
 
