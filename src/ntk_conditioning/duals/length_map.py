@@ -37,10 +37,11 @@ def bias(activation: Activation, gamma: ArrayLike) -> Array:
 def _moments(activation: Activation, gamma: ArrayLike) -> Array:
     """Return E σ², E σ and the derivative of E σ² by γ, each in the shape of ``gamma``."""
     gammas = np.asarray(gamma, dtype=np.float64)
-    moments = np.empty((3, gammas.size))
-    for k, root in enumerate(np.sqrt(gammas.flat)):
+    distinct, places = np.unique(gammas, return_inverse=True)
+    moments = np.empty((3, len(distinct)))
+    for k, root in enumerate(np.sqrt(distinct)):
         z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
         values, slopes = activation.values(root * z), activation.slopes(root * z)
         change = weights @ (z * values * slopes) / root
         moments[:, k] = weights @ values**2, weights @ values, change
-    return moments.reshape(3, *gammas.shape)
+    return moments[:, places].reshape(3, *gammas.shape)

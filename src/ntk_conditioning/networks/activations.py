@@ -379,7 +379,10 @@ for _activation in (
     Activation("gelu", _gelu, _gelu_derivative),
     Activation("selu", _selu, _selu_derivative, kinks=(0.0,)),
     Activation("sigmoid", lambda z: z.sigmoid(), lambda z: z.sigmoid() * (-z).sigmoid()),
-    Activation("softplus", lambda z: z.clamp(0) + (-z.abs()).exp().log1p(), lambda z: z.sigmoid()),
+    # not z.abs(), the second derivative of which goes through torch's compiler
+    Activation(
+        "softplus", lambda z: z.clamp(0) + (-z * z.sign()).exp().log1p(), lambda z: z.sigmoid()
+    ),
     normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
 ):
     register(_activation)

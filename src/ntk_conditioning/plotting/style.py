@@ -6,6 +6,8 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
 from ntk_conditioning.files import atomic
@@ -57,9 +59,11 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what has been laid out is not laid out again for each file
+    # by the canvases themselves: `savefig` draws twice
     with atomic(Path(pdf)) as temporary:
-        figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
+        FigureCanvasPdf(figure).print_pdf(temporary, metadata={"CreationDate": None})
+    figure.set_dpi(200)
     with atomic(Path(png)) as temporary:
-        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None})
+        FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
     plt.close(figure)
     return SavedFigure(str(pdf), str(png))

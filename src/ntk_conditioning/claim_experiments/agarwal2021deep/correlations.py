@@ -7,7 +7,7 @@ theorem and Eq. (7).
 import itertools
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -98,11 +98,7 @@ def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike)
     rule, right to 1e-9 for squared norms up to 4.
     """
     sigma = activations.get(activation)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
-    u, v = np.meshgrid(nodes, nodes)
-    mass = np.outer(weights, weights) / (2 * np.pi)
-    near = mass > 1e-17  # corners that weigh nothing
-    u, v, mass = u[near], v[near], mass[near]
+    u, v, mass = _plane()
     correlations = []
     for first, second, cosine in np.broadcast(q, q2, rho):
         one = sigma.values(np.sqrt(first) * u)
@@ -110,6 +106,16 @@ def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike)
         squares = (one**2 @ mass) * (two**2 @ mass)
         correlations.append((one * two) @ mass / np.sqrt(squares))
     return np.array(correlations)
+
+
+@cache
+def _plane() -> tuple[Array, Array, Array]:
+    """Return nodes and weights of two independent normal variables."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    u, v = np.meshgrid(nodes, nodes)
+    mass = np.outer(weights, weights) / (2 * np.pi)
+    near = mass > 1e-17  # corners that weigh nothing
+    return u[near], v[near], mass[near]
 
 
 def normalized_maps(setting: Setting) -> Measurements:

@@ -16,10 +16,10 @@ from ntk_conditioning.claim_experiments import Measurement, Measurements, Settin
 from ntk_conditioning.theory import liu2023relu as theory
 
 GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
-LAYERS = 100_000
+LAYERS = 20_000
 STARTS = (0.1, 1.0, 3.0)
 INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
-DEEP = (100, 1_000, 10_000)
+DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
 SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
 DEGREES = (10.0, 30.0, 45.0, 60.0, 70.0, 75.0, 80.0, 90.0)
@@ -97,10 +97,10 @@ def infinite_depth(setting: Setting) -> Measurements:
     limit = math.degrees(math.acos(0.25))
     for depth in DEEP:
         row = partial(Measurement, depth=depth)
-        for at in (10.0, 60.0, 90.0):
-            phi = float(theory.gradient_angle(math.radians(at), depth))
+        angles = theory.gradient_angle(np.radians(APART), depth)
+        for at, phi in zip(APART, angles.tolist(), strict=True):
             yield row("deep_gradient_angle", math.degrees(phi), 90.0, limit, at=at)
-        cosine = math.cos(float(theory.gradient_angle(math.radians(60.0), depth)))
+        cosine = math.cos(angles[APART.index(60.0)])
         kernel = np.full((SAMPLES, SAMPLES), cosine) + (1 - cosine) * np.eye(SAMPLES)
         low, *_, high = np.linalg.eigvalsh(kernel)
         yield row("deep_kappa", high / low, 1.0, 1 + SAMPLES / 3, n=SAMPLES)
