@@ -2,7 +2,7 @@
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
 # Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
-#        results/{run}/orthogonality/{dataset}/{architecture}/{activation}.parquet
+#        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
 #        results/{run}/tables/activations.parquet, precision.parquet
 #
@@ -40,11 +40,11 @@ rule measure_orthogonality:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheet="results/{run}/datasets/{dataset}/all.json",
     output:
-        "results/{run}/orthogonality/{dataset}/{architecture}/{activation}.parquet",
+        "results/{run}/orthogonality/{dataset}/{architecture}.parquet",
     log:
-        "logs/{run}/measure_orthogonality/{dataset}/{architecture}/{activation}.log",
+        "logs/{run}/measure_orthogonality/{dataset}/{architecture}.log",
     benchmark:
-        "logs/{run}/measure_orthogonality/{dataset}/{architecture}/{activation}.tsv"
+        "logs/{run}/measure_orthogonality/{dataset}/{architecture}.tsv"
     conda:
         "../envs/environment.yaml"
     resources:
@@ -53,13 +53,14 @@ rule measure_orthogonality:
     params:
         program="scripts/measure_orthogonality.py",
         network=plan.network("orthogonality_study"),
+        activations=plan.study_activations("orthogonality_study", "--activation"),
         settings=plan.study("orthogonality_study"),
-        checkpoints="results/{run}/checkpoints/orthogonality/{dataset}/{architecture}/{activation}",
-        code=plan.code("scripts/measure_orthogonality.py"),
+        checkpoints="results/{run}/checkpoints/orthogonality/{dataset}/{architecture}",
+        code=plan.code("scripts/measure_orthogonality.py", study="orthogonality_study"),
     shell:
         "python {params.program} --data {input.data:q}"
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
-        " --activation {wildcards.activation} {params.network:q} {params.settings:q}"
+        " {params.activations:q} {params.network:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -67,20 +68,21 @@ rule measure_orthogonality:
 use rule measure_orthogonality as measure_linearity with:
     """Measure how far networks are from linear: Hessian, quadratic term, change of the NTK."""
     output:
-        "results/{run}/linearity/{dataset}/{architecture}/{activation}.parquet",
+        "results/{run}/linearity/{dataset}/{architecture}.parquet",
     log:
-        "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.log",
+        "logs/{run}/measure_linearity/{dataset}/{architecture}.log",
     benchmark:
-        "logs/{run}/measure_linearity/{dataset}/{architecture}/{activation}.tsv"
+        "logs/{run}/measure_linearity/{dataset}/{architecture}.tsv"
     resources:
         **sizes("measure_linearity"),
         device="cpu",
     params:
         program="scripts/measure_linearity.py",
         network=plan.network("linearity_study"),
+        activations=plan.study_activations("linearity_study", "--activation"),
         settings=plan.study("linearity_study"),
-        checkpoints="results/{run}/checkpoints/linearity/{dataset}/{architecture}/{activation}",
-        code=plan.code("scripts/measure_linearity.py"),
+        checkpoints="results/{run}/checkpoints/linearity/{dataset}/{architecture}",
+        code=plan.code("scripts/measure_linearity.py", study="linearity_study"),
 
 
 rule measure_activations:

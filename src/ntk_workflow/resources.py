@@ -309,7 +309,7 @@ def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate
 def feedforward_study(
     name: str, study: Mapping[str, Any], architecture: Mapping[str, Any], *, loaded: int, d: int
 ) -> ResourceEstimate:
-    """Estimate measure_orthogonality or measure_linearity, for each width of an architecture.
+    """Estimate measure_orthogonality or measure_linearity, for all widths of an architecture.
 
     On the span of n samples the input is of length n. Training takes 6 operations per weight and
     sample in a step. For orthogonality each layer takes two products of its size for every sample,
@@ -340,7 +340,7 @@ def feedforward_study(
         held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
         return ResourceEstimate(len(study["seeds"]) * flops, TORCH + needed + held)
 
-    return ResourceEstimate.of_all(map(one, study["widths"]))
+    return ResourceEstimate.of_all(one(m) for _ in study["activations"] for m in study["widths"])
 
 
 def training(

@@ -34,7 +34,7 @@ def use_style() -> None:
     for ticks in ("xtick", "ytick"):
         mpl.rc(ticks, labelsize=7.2, **marks)  # indices, at 70% of it, are above 5 pt
     mpl.rc("lines", linewidth=1.4, markersize=2.6, solid_capstyle="round")
-    mpl.rc("figure", dpi=150)
+    mpl.rc("figure", dpi=200)
     mpl.rc("figure.constrained_layout", use=True)
     mpl.rc("pdf", fonttype=42)  # TrueType: text stays text, and journals take it
     mpl.rc("ps", fonttype=42)
@@ -60,10 +60,9 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what has been laid out is not laid out again for each file
     # by the canvases themselves: `savefig` draws twice
-    with atomic(Path(pdf)) as temporary:
-        FigureCanvasPdf(figure).print_pdf(temporary, metadata={"CreationDate": None})
-    figure.set_dpi(200)
     with atomic(Path(png)) as temporary:
         FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
+    with atomic(Path(pdf)) as temporary:
+        FigureCanvasPdf(figure).print_pdf(temporary, metadata={"CreationDate": None})
     plt.close(figure)
     return SavedFigure(str(pdf), str(png))

@@ -15,8 +15,8 @@ AXES = {
     "angles": ("kernels", "datasets", "activations"),
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
-    "orthogonality": ("datasets", "architectures", "activations"),
-    "linearity": ("datasets", "architectures", "activations"),
+    "orthogonality": ("datasets", "architectures"),
+    "linearity": ("datasets", "architectures"),
 }
 #: Keys of studies that their programs are not given as settings.
 _NAMES = ("datasets", "classes", "architectures", "activations")
@@ -68,7 +68,7 @@ class Rows(Datasets):
         return words
 
     def network(self, study: str) -> Callable[[Any], list[str]]:
-        """Return a parameter: a study's network and its plugins as options."""
+        """Return a parameter: a study's network as options."""
 
         def words(w: Any) -> list[str]:
             architecture = self.config["architectures"][w.architecture]
@@ -77,7 +77,6 @@ class Rows(Datasets):
                 *("--hidden", *map(str, architecture["hidden"])),
                 *(["--dense"] if architecture.get("dense") else []),
                 *(["--classes", *map(str, classes)] if classes else []),
-                *self.activation(w),
             ]
 
         return words
