@@ -77,10 +77,12 @@ run: My Run -> run: 'My Run' does not fit; it takes Name of the run; its files a
 datasets: [digit] -> datasets[0]: unknown dataset 'digit'; did you mean 'digits'?
 datasets: [MNIST] -> datasets[0]: 'MNIST' does not fit; did you mean 'mnist'?
 activations: [relu, rellu] -> activations[1]: unknown activation 'rellu'; did you mean 'relu'?
-kernel_size: 1900 -> kernel_size: a block of 1900 is larger than digits (1797 samples); at most 1797
-overrides: {digits: {blocks: 4}}
-  -> overrides.digits.blocks: 4 disjoint blocks of 512 need 2048 samples and digits has 1797; at
-samples: 1798 -> samples: 1798 is more than the 1797 samples of digits; take at most 1797
+{datasets: [digits], kernel_size: 1900}
+  -> kernel_size: a block of 1900 is larger than digits (1797 samples); at most 1797
+overrides: {digits: {blocks: 8}}
+  -> overrides.digits.blocks: 8 disjoint blocks of 256 need 2048 samples and digits has 1797; at
+{datasets: [digits], samples: 1798}
+  -> samples: 1798 is more than the 1797 samples of digits; take at most 1797
 overrides: {digits: {balanced: true}}
   -> overrides.digits.balanced: digits is whole (samples all); give samples a number to draw
 {samples: 600, balanced: true, overrides: {librispeech_sample: {samples: all}}}
@@ -113,8 +115,8 @@ training: {deep_fc: {learning_rates: auto}}
   -> training.deep_fc.models[0]: critical learning rates are known of mlp only; give fc a list of
 training: {deep_fc: {test_share: 0}}
   -> training.deep_fc.criterion: patches has no test samples; give a test_share or another criterion
-{training: null, speech: {frames: 400}}
-  -> kernel_size: a block of 512 is larger than librispeech_sample (400 samples); at most 400
+{training: null, speech: {frames: 200}}
+  -> kernel_size: a block of 256 is larger than librispeech_sample (200 samples); at most 200
 """
 CASES = [
     (overlay, f"{file}: {line}")

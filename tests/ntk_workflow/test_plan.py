@@ -27,7 +27,7 @@ def test_studies_have_sizes_of_their_own():
     plan = plan_of({"samples": 300, "kernel_size": 100, "blocks": 3, "depths": [1]})
     assert plan.mistakes == {}
     study = plan.study("activation_study", "blocks", "kernel_size")
-    assert study(Wildcards(dataset="digits_sphere")) == ["--blocks", "1", "--kernel-size", "512"]
+    assert study(Wildcards(dataset="digits_sphere")) == ["--blocks", "1", "--kernel-size", "256"]
     assert plan.grid("kernel_size")(Wildcards(dataset="digits")) == ["--kernel-size", "100"]
     # in another order of keys, a study is the same
     assert options({"b": 1, "a": [2, 3]}) == options({"a": [2, 3], "b": 1})
