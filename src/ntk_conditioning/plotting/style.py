@@ -61,8 +61,10 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
     figure.set_layout_engine("none")  # what has been laid out is not laid out again for each file
     # by the canvases themselves: `savefig` draws twice
     with atomic(Path(png)) as temporary:
-        FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
+        agg: Any = FigureCanvasAgg(figure)
+        agg.print_png(temporary, metadata={"Software": None})
     with atomic(Path(pdf)) as temporary:
-        FigureCanvasPdf(figure).print_pdf(temporary, metadata={"CreationDate": None})
+        vector: Any = FigureCanvasPdf(figure)
+        vector.print_pdf(temporary, metadata={"CreationDate": None})
     plt.close(figure)
     return SavedFigure(str(pdf), str(png))

@@ -1,0 +1,138 @@
+"""How long a user waits: commands of the README in a fresh clone, and where the demo's time goes.
+
+python -m benchmarks.minutes STEP... [--folder FOLDER] [--before FOLDER]
+
+Each step runs in a fresh clone of the last commit, or in the FOLDER of an earlier call, whose
+environment is taken again. Times are kept in results/minutes.json, the last three of each step; the
+section of README.md has their medians. Measure on a machine that does nothing else.
+"""
+
+import argparse
+import csv
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine, report
+from ntk_conditioning.files import atomic
+
+ROOT, RESULT = report.HERE.parent, report.HERE / "results/minutes.json"
+TITLE = "What a user waits for"
+#: Where a run leaves what the next one would find.
+TRACES = ("results/demo", "results/first_look", "logs", "data", ".snakemake")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, what it is for, and the seconds that it may take."""
+
+    what: str
+    command: str
+    seconds: float | None = None
+    fresh: bool = True
+
+
+STEPS = {
+    "install": Step("the environment, with packages at hand", "make .venv/.installed"),
+    "first-look": Step("`make first-look`", "make first-look", 60),
+    "demo": Step("`make demo`", "make demo", 240),
+    "second": Step("`make demo` once more", "make demo", 4, fresh=False),
+    "test": Step("`make test`", "make test", 480),
+    "ci": Step("`.ci/run`, with the environment", ".ci/run", 900),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help="in this order")
+    parser.add_argument("--folder", type=Path, help="a clone, made if there is none")
+    parser.add_argument("--before", type=Path, help="a checkout with the logs of an earlier demo")
+    args = parser.parse_args(argv)
+    folder = args.folder or Path(tempfile.mkdtemp()) / "clone"
+    if args.steps and not folder.exists():
+        subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
+    result = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    result["machine"] = machine.facts(threads=2)
+    for name in args.steps:
+        seconds = timed(STEPS[name], folder)
+        result.setdefault("seconds", {}).setdefault(name, []).append(round(seconds, 1))
+        del result["seconds"][name][:-3]
+        if name == "demo":
+            result["after"] = rules(folder)
+    if args.before:
+        result["before"] = rules(args.before)
+    with atomic(RESULT) as temporary:
+        temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    readme = report.HERE / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    with atomic(readme) as temporary:
+        section = report.with_section(text, "minutes", TITLE, markdown(result).rstrip() + "\n")
+        temporary.write_text(section, encoding="utf-8")
+
+
+def timed(step: Step, folder: Path) -> float:
+    """Return the seconds that a command takes in a clone, and show what it says."""
+    if step.fresh:
+        for trace in TRACES:
+            shutil.rmtree(folder / trace, ignore_errors=True)
+    started = time.monotonic()
+    subprocess.run(["bash", "-c", step.command], cwd=folder, check=True)
+    return time.monotonic() - started
+
+
+def rules(folder: Path) -> dict[str, list[float]]:
+    """Return how many jobs of each rule the demo had, and for how many seconds they held a core."""
+    jobs: dict[str, list[float]] = defaultdict(list)
+    logs = folder / "logs/demo"
+    for path in logs.glob("**/*.tsv"):
+        with path.open(encoding="utf-8") as stream:
+            rule = path.relative_to(logs).parts[0].removesuffix(".tsv")
+            jobs[rule] += [float(row["s"]) for row in csv.DictReader(stream, delimiter="\t")]
+    return {rule: [len(jobs[rule]), round(sum(jobs[rule]), 1)] for rule in sorted(jobs)}
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Return the section of README.md."""
+    seconds = result.get("seconds", {})
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    targets = [
+        report.Target(step.what, "at most", step.seconds, median.get(name), " s")
+        for name, step in STEPS.items()
+        if step.seconds is not None
+    ]
+    lines = [
+        machine.sentence(result["machine"], None),
+        "",
+        "Medians of three, each in a fresh clone with its own environment, on a machine that does",
+        "nothing else.",
+        "",
+        *report.target_table(report.target_rows(targets)),
+    ]
+    every = [(STEPS[n].what, ", ".join(f"{s:g}" for s in times)) for n, times in seconds.items()]
+    lines += report.table(("", "seconds"), every)
+    if {"before", "after"} <= set(result):
+        before, after = result["before"], result["after"]
+        names = sorted({*before, *after}, key=lambda n: -before.get(n, after.get(n))[1])
+        lines += ["For how long the jobs of each rule of the demo held a core:", ""]
+        cells = [[*before.get(n, ["", ""]), *after.get(n, ["", ""])] for n in names]
+        rows = [(f"`{name}`", *row) for name, row in zip(names, cells, strict=True)]
+        sums = [
+            round(sum(each[k] for each in side.values()))
+            for side in (before, after)
+            for k in (0, 1)
+        ]
+        head = ("rule", "jobs before", "seconds before", "jobs", "seconds")
+        lines += report.table(head, [*rows, ("all of these", *sums)])
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
