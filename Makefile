@@ -49,14 +49,17 @@ $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
+# Compiled on all cores, where pip takes one, and not all of what comes with packages is Python 3.
+PIP = python -m pip install --quiet --disable-pip-version-check
 # The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
 $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	python -m pip install --quiet --disable-pip-version-check -r envs/torch.txt
-	python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
-	python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --no-compile -r envs/torch.txt
+	$(PIP) --no-compile --require-hashes -r envs/requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	@python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 # Snakemake names neither file nor line of a config that is not YAML.
