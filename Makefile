@@ -49,8 +49,9 @@ $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
-# Compiled on all cores, where pip takes one, and not all of what comes with packages is Python 3.
-PIP = python -m pip install --quiet --disable-pip-version-check
+PIP := python -m pip install --quiet --disable-pip-version-check
+
+# Modules are compiled on all cores; pip takes one, and skips those that are not for this Python.
 # The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
 $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
