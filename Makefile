@@ -95,10 +95,10 @@ report: $(READY)
 	  $(CONFIGFILE)
 	$(call where,Report,report.html)
 
-# A worker takes a module at a time. The first makes the finished run, which others need at the end.
+# A worker takes a module at a time, the long ones first; the first makes the run that others look at.
 test: $(READY)
 	python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m "$(MARKERS)" \
-	  --ignore tests/slurm $(PYTEST_ARGS) tests/workflow/test_bundle.py tests src
+	  --ignore tests/slurm $(PYTEST_ARGS) tests/workflow tests src
 
 # There is one cluster on a machine, so its tests run one by one.
 test-slurm: $(READY)

@@ -3,6 +3,8 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -37,11 +39,19 @@ TRAINING_LOG = "logs/small/train_network/fig3/digits/mlp/relu/depth-1.log"
 
 
 @pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone in which the run has been made on this machine, without Slurm."""
+def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Clone, subprocess.Popen[bytes]]:
+    """A clone in which the run is being made on this machine, without Slurm."""
     clone = Clone(tmp_path_factory.mktemp("local") / "clone")
     (clone.folder / "small.json").write_text(json.dumps(OVERLAY))
-    clone.run(*TARGETS, "--cores", "2")
+    command = [sys.executable, "-m", "snakemake", *TARGETS, "--cores", "2"]
+    return clone, subprocess.Popen(command, cwd=clone.folder, env=clone.environment())
+
+
+@pytest.fixture
+def local(started) -> Clone:
+    """The clone when the run is made."""
+    clone, snakemake = started
+    assert snakemake.wait() == 0
     return clone
 
 
@@ -57,7 +67,7 @@ def written(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_one(
-    site: Site, local: Clone
+    site: Site, started, request: pytest.FixtureRequest
 ):
     (site.folder / "small.json").write_text(json.dumps(OVERLAY))
     first = site.submit(*TARGETS)
@@ -75,6 +85,7 @@ def test_a_run_that_is_interrupted_and_disturbed_ends_with_the_bytes_of_a_local_
     again = site.submit(*TARGETS)
     disturb(again)
     assert again.wait() == 0, again.text()[-9000:]
+    local = request.getfixturevalue("local")  # made meanwhile
     for pattern in ("results/small/tables/**/*", "results/small/figures/**/*.png"):
         assert bytes_of(site, pattern) == bytes_of(local, pattern) != {}
     # what was done before the interruption was not done again, and nothing is left to do
