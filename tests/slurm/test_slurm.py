@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -39,12 +39,15 @@ TRAINING_LOG = "logs/small/train_network/fig3/digits/mlp/relu/depth-1.log"
 
 
 @pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Clone, subprocess.Popen[bytes]]:
+def started(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Clone, subprocess.Popen[bytes]]]:
     """A clone in which the run is being made on this machine, without Slurm."""
     clone = Clone(tmp_path_factory.mktemp("local") / "clone")
     (clone.folder / "small.json").write_text(json.dumps(OVERLAY))
     command = [sys.executable, "-m", "snakemake", *TARGETS, "--cores", "2"]
-    return clone, subprocess.Popen(command, cwd=clone.folder, env=clone.environment())
+    with subprocess.Popen(command, cwd=clone.folder, env=clone.environment()) as snakemake:
+        yield clone, snakemake
 
 
 @pytest.fixture
