@@ -52,7 +52,7 @@ STEPS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help="in this order")
+    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}, in this order")
     parser.add_argument("--folder", type=Path, help="a clone, made if there is none")
     parser.add_argument("--before", type=Path, help="a checkout with the logs of an earlier demo")
     args = parser.parse_args(argv)
@@ -61,21 +61,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
     result = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
     result["machine"] = machine.facts(threads=2)
-    for name in args.steps:
-        seconds = timed(STEPS[name], folder)
-        result.setdefault("seconds", {}).setdefault(name, []).append(round(seconds, 1))
-        del result["seconds"][name][:-3]
-        if name == "demo":
-            result["after"] = rules(folder)
     if args.before:
         result["before"] = rules(args.before)
+        write(result)
+    for name in args.steps:
+        seconds = timed(STEPS[name], folder)
+        times = result.setdefault("seconds", {}).setdefault(name, [])
+        result["seconds"][name] = [*times[-2:], round(seconds, 1)]
+        if name == "demo":
+            result["after"] = rules(folder)
+        write(result)
+
+
+def write(result: dict[str, Any]) -> None:
+    """Write the numbers, and the section of README.md."""
     with atomic(RESULT) as temporary:
         temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     readme = report.HERE / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    text, section = readme.read_text(encoding="utf-8"), markdown(result).rstrip() + "\n"
     with atomic(readme) as temporary:
-        section = report.with_section(text, "minutes", TITLE, markdown(result).rstrip() + "\n")
-        temporary.write_text(section, encoding="utf-8")
+        text = report.with_section(text, "minutes", TITLE, section)
+        temporary.write_text(text, encoding="utf-8")
 
 
 def timed(step: Step, folder: Path) -> float:
@@ -111,8 +117,8 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         machine.sentence(result["machine"], None),
         "",
-        "Medians of three, each in a fresh clone with its own environment, on a machine that does",
-        "nothing else.",
+        "By `python -m benchmarks.minutes`: medians of the last three times, in a fresh clone with",
+        "its own environment, on a machine that does nothing else.",
         "",
         *report.target_table(report.target_rows(targets)),
     ]
