@@ -23,8 +23,8 @@ HEADING = """\
 Small mistakes that a programmer could make, and the tests that catch them; made by
 `python -m tests.mutants`, which plants them one at a time in a copy of the checkout.
 """
-#: Ten of the numerics, ten of the workflow, ten of bundle and data. Three lines each: name, file and
-#: tests, what is replaced by what, and what a user would see.
+#: Ten of the numerics, ten of the workflow, ten of bundle and data. Three lines each: name, file
+#: and tests, what is replaced by what, and what a user would see.
 TABLE = PAGE.with_suffix(".txt")
 
 
