@@ -40,13 +40,14 @@ class Step:
     fresh: bool = True
 
 
+ALONE = "rm -rf .venv;"  # of steps that make the environment themselves
 STEPS = {
-    "install": Step("the environment, with packages at hand", "make .venv/.installed"),
+    "install": Step("the environment, with packages at hand", f"{ALONE} make .venv/.installed"),
     "first-look": Step("`make first-look`", "make first-look", 60),
     "demo": Step("`make demo`", "make demo", 240),
     "second": Step("`make demo` once more", "make demo", 4, fresh=False),
     "test": Step("`make test`", "make test", 480),
-    "ci": Step("`.ci/run`, with the environment", ".ci/run", 900),
+    "ci": Step("`.ci/run`, with the environment", f"{ALONE} .ci/run", 900),
 }
 
 
@@ -56,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, help="a clone, made if there is none")
     parser.add_argument("--before", type=Path, help="a checkout with the logs of an earlier demo")
     args = parser.parse_args(argv)
+    if unknown := [name for name in args.steps if name not in STEPS]:
+        parser.error(f"no step is called {unknown[0]}; they are {', '.join(STEPS)}")
     folder = args.folder or Path(tempfile.mkdtemp()) / "clone"
     if args.steps and not folder.exists():
         subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)

@@ -8,6 +8,9 @@ from collections import defaultdict
 from pathlib import Path
 from xml.etree import ElementTree
 
+from benchmarks.report import table
+
+MOST = 40  # files and tests that are listed
 PAGE = Path(__file__).with_name("durations.md")
 HEADING = """\
 # Durations of the tests
@@ -27,15 +30,13 @@ def main(path: str) -> None:
         files[name].append(seconds)
         tests[f"{name}::{case.get('name')}"] = seconds
     total = sum(map(sum, files.values()))
-    rows = [(f"{sum(each):.1f}", len(each), f"`{name}`") for name, each in files.items()]
-    rows.sort(key=lambda row: -float(row[0]))
-    slowest = sorted(tests.items(), key=lambda test: -test[1])[:40]
+    longest = sorted(files.items(), key=lambda file: -sum(file[1]))[:MOST]
+    slowest = sorted(tests.items(), key=lambda test: -test[1])[:MOST]
+    rows = [(f"{sum(each):.1f}", len(each), f"`{name}`") for name, each in longest]
     lines = [HEADING, f"{len(tests):,} tests, {total:,.0f} seconds of two workers.", ""]
-    lines += ["| seconds | tests | file |", "| ---: | ---: | --- |"]
-    lines += [f"| {seconds} | {count} | {name} |" for seconds, count, name in rows[:40]]
-    lines += ["", "| seconds | test |", "| ---: | --- |"]
-    lines += [f"| {seconds:.1f} | `{name}` |" for name, seconds in slowest]
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += table(("seconds", "tests", "file"), rows)
+    lines += table(("seconds", "test"), [(f"{s:.1f}", f"`{name}`") for name, s in slowest])
+    PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.mlp import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
-QUICKLY = ["block", "scaling", "training", "aggregation"]
+QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
+QUICKLY += ["training", "aggregation"]
 SAYS = {"block": "neural-tangents, structured derivatives was not measured"}
 SAYS |= {} if torch.cuda.is_available() else {"training": "for there is no CUDA device here"}
 NETWORKS = loops.Networks(2, **training.TINY)
@@ -180,7 +181,8 @@ def called(command: list[str], **_: Any) -> SimpleNamespace:
 
 @pytest.mark.parametrize("name", QUICKLY)
 def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.scaling.peak", lambda *_, **__: None)  # a process for each
+    for module in ("scaling", "conditioning", "angle"):  # each point would start a process
+        monkeypatch.setattr(f"benchmarks.{module}.peak", lambda *_, **__: None)
     if name == "aggregation":  # each program would start four times
         monkeypatch.setattr("benchmarks.aggregation.subprocess.run", called)
     monkeypatch.setattr("benchmarks.environments.FOLDER", tmp_path / "peers")  # none installed
