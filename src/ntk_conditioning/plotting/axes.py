@@ -32,9 +32,9 @@ def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
     """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = axis.get_view_interval()
-    many = 300 if which == "y" else 60  # numbers side by side need more room
+    few, many = (8, 300) if which == "y" else (4, 60)  # numbers side by side need more room
     steps = [1.0, 2.0, 5.0] if high / low < many else [1.0]
-    if high / low < 8:
+    if high / low < few:
         steps = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
     axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
