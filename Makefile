@@ -95,10 +95,10 @@ report: $(READY)
 	  $(CONFIGFILE)
 	$(call where,Report,report.html)
 
-# A worker takes a module at a time, the long ones first; the first makes the run that others look at.
+# A worker takes a module at a time; the first makes the run that others look at.
 test: $(READY)
 	python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m "$(MARKERS)" \
-	  --ignore tests/slurm $(PYTEST_ARGS) tests/workflow tests src
+	  --ignore tests/slurm $(PYTEST_ARGS) tests src
 
 # There is one cluster on a machine, so its tests run one by one.
 test-slurm: $(READY)
@@ -112,7 +112,6 @@ lint: $(READY)
 	ruff format --check .
 	PYTHONPATH=src lint-imports
 	mypy
-	PYTHONPATH=src lint-imports
 	snakefmt --check Snakefile rules
 	snakemake --lint
 

@@ -17,6 +17,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("project")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of whole runs first, in random order too: what is long is not to start last."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/workflow/", "tests/notebooks/")))
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Let torch use one thread, as programs do that train, whatever tests before have set."""
