@@ -1,8 +1,6 @@
 """Compare what papers claim with the tables of a run: a verdict on each, as table and as page."""
 
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_workflow.claims.checking import VERDICTS, check
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import ClaimError, Paper, read_paper
-from ntk_workflow.cli import Parser, SchemaError, logger, require_valid, run_main
+from ntk_workflow.cli import Argv, Parser, SchemaError, logger, require_valid, run_main
 
 #: Columns of the table that are keys of a claim.
 KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "figure")
@@ -28,7 +26,7 @@ log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
     parser.add_argument("--tables", type=Path, nargs="+", required=True, help="tables (.parquet)")
@@ -56,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
-    return 0
 
 
 def load_paper(path: Path) -> Paper:
@@ -89,4 +86,4 @@ def frame(path: Path) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

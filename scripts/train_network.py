@@ -5,8 +5,6 @@ to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at 
 """
 
 import argparse
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.training import TRAINING
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
-from ntk_workflow.cli import limit_threads, run_main
+from ntk_workflow.cli import Argv, limit_threads, run_main
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import add_arguments, from_arguments
@@ -32,7 +30,7 @@ from ntk_workflow.trainings.settings import Point, TrainingSettings, training_pa
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> int:
     args = parse(argv)
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
@@ -68,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: Argv) -> argparse.Namespace:
     parser = training_parser(__doc__, Point, TrainingSettings)
     add = parser.add_argument
     add("--test", type=Path, help="prepared test samples (.npz)")
@@ -81,4 +79,4 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

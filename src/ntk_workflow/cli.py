@@ -18,7 +18,8 @@ from typing import Any, Literal, NoReturn, TypeVar
 from ntk_conditioning.errors import UserError
 from ntk_workflow import allocation
 
-Main = Callable[[Sequence[str] | None], int]
+Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
+Main = Callable[[Argv], int | None]
 
 #: The remedy for a file that is no prepared dataset.
 HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
@@ -75,13 +76,13 @@ def with_pandas() -> None:
 
 
 def run_main(main: Main) -> Callable[..., int]:
-    """Return ``main`` with logging to stderr and a line for a user's mistake, as code 2.
+    """Return ``main`` with logging to stderr; its None is code 0, a user's mistake a line and 2.
 
     A decorator. Anything but a `UserError` is a defect of ours and keeps its traceback.
     """
 
     @wraps(main)
-    def guarded(argv: Sequence[str] | None = None) -> int:
+    def guarded(argv: Argv = None) -> int:
         program = Path(main.__code__.co_filename).stem
         if argv is None and "pandas" not in sys.modules:
             sys.meta_path.insert(0, NoPandas())
@@ -89,7 +90,7 @@ def run_main(main: Main) -> Callable[..., int]:
             if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
                 log.info("host %s %s", platform.system(), platform.machine())
             try:
-                return main(argv)
+                return main(argv) or 0
             except UserError as error:
                 sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
                 return 2
