@@ -18,7 +18,7 @@ from ntk_conditioning.spectra.conditioning import conditioning, conditioning_fro
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_workflow.cli import Argv, logger, run_main, seed
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.settings import from_arguments
+from ntk_workflow.settings import from_mapping
 from ntk_workflow.trainings.data import training_samples
 from ntk_workflow.trainings.settings import Family, KernelSettings, training_parser
 
@@ -33,7 +33,7 @@ def main(argv: Argv = None) -> None:
     parser = training_parser(__doc__, Family, KernelSettings)
     parser.add_argument("--depths", type=seed, nargs="+", required=True, help="hidden layers")
     args = parser.parse_args(argv)
-    family, settings = from_arguments(Family, args), from_arguments(KernelSettings, args)
+    family, settings = from_mapping(Family, vars(args)), from_mapping(KernelSettings, vars(args))
     size: dict[str, Any] = {"width": settings.width, "activation": args.activation}
     load_activations(args)
     log.info("device cpu, float64, width %d", settings.width)
@@ -53,8 +53,7 @@ def main(argv: Argv = None) -> None:
         row = asdict(family) | {"depth": depth, "seed": number, "width": settings.width}
         row |= {"n": n, "n_train": n_train, "lambda_max": spectrum.lambda_max}
         row |= {"kappa": spectrum.kappa, "critical_learning_rate": critical}
-        row["lambda_min"] = spectrum.lambda_min if spectrum.kappa else None
-        rows.append(row)
+        rows.append(row | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None})
         log.info("depth %d, seed %d: critical learning rate %.4g", depth, number, critical)
     tables.write(args.output, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, rows))
 
