@@ -38,8 +38,7 @@ def main(argv: cli.Argv = None) -> None:
     rows = []
     for name in args.activations:
         labels = {"dataset": args.dataset, "activation": name}
-        comparisons = compare(x[block], depths=args.depths, activation=name)
-        rows += [labels | comparison for comparison in comparisons]
+        rows += [labels | each for each in compare(x[block], depths=args.depths, activation=name)]
         log.info("%s: %d depths", name, len(args.depths))
     tables.write(args.output, BOUNDS, tables.from_rows(BOUNDS, rows))
 
