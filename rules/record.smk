@@ -32,8 +32,10 @@ rule render_page:
     output:
         report(
             "results/{run}/pages/{page}.html",
-            category=listing.page_category,
-            labels=listing.page_labels,
+            category=lambda w: listing.CATEGORIES[
+                "run" if w.page == "run" else "tables"
+            ],
+            labels=lambda w: {"page": listing.PAGES[w.page]},
         ),
     log:
         "logs/{run}/render_page/{page}.log",

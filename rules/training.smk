@@ -33,8 +33,7 @@ rule compute_training_kernel:
         "python scripts/compute_training_kernel.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " {params.settings:q} --threads {threads}"
-        " --output {output:q} 2> {log:q}"
+        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
 
 
 rule train_network:

@@ -1,18 +1,16 @@
 """Summarise the condition numbers of rows over blocks and seeds, one row per curve point."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
 from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--rows", type=Path, nargs="*", required=True, help="spectra (.parquet)")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
@@ -20,8 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     spectra = collect(args.rows, SPECTRA, columns=NEEDED)
     tables.write(args.output, CONDITIONING, summarize(spectra))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,17 +1,15 @@
 """Put rows, or other files of one table, together into the table of a run."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--table", choices=TABLES, required=True, help="what the files hold")
     parser.add_argument("--rows", type=Path, nargs="*", required=True, help="files (.parquet)")
@@ -20,8 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     table = TABLES[args.table]
     tables.write(args.output, table, collect(args.rows, table))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -3,9 +3,7 @@
 import argparse
 import json
 import shutil
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import yaml
 
 from ntk_conditioning.files import atomic, sha256, write_text
 from ntk_workflow.bundle import archive, bag, crate, jobs
-from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.places import published
@@ -23,7 +21,7 @@ log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     args = parse(argv)
     known = json.loads(args.jobs.read_text(encoding="utf-8"))
     folders = tuple(f"results/{args.run}/{name}/" for name in crate.ROWS)
@@ -62,10 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             archive.pack(folder, temporary)
     size = args.output.stat().st_size / 1e6
     log.info("%d jobs, %.1f MB, sha256 %s", len(known["jobs"]), size, sha256(args.output))
-    return 0
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: Argv) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = Parser(description=__doc__)
     paths: dict[str, Any] = {"type": Path, "nargs": "+", "required": True}
@@ -107,4 +104,4 @@ def warn_of_places(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,15 +1,12 @@
 """Compare what papers claim with the tables of a run: a verdict on each, as table and as page."""
 
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
@@ -19,7 +16,8 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_workflow.claims.checking import VERDICTS, check
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import ClaimError, Paper, read_paper
-from ntk_workflow.cli import Parser, SchemaError, logger, require_valid, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.config import SCHEMAS, Layer, read_yaml, schema_errors
 
 #: Columns of the table that are keys of a claim.
 KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "figure")
@@ -28,7 +26,7 @@ log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
     parser.add_argument("--tables", type=Path, nargs="+", required=True, help="tables (.parquet)")
@@ -56,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
-    return 0
 
 
 def load_paper(path: Path) -> Paper:
@@ -67,13 +64,12 @@ def load_paper(path: Path) -> Paper:
         ClaimError: if it is not as schemas/papers.schema.yaml says.
     """
     require_file(path)
+    content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
+    if problems := schema_errors(content, schema, [Layer(str(path), {})]):
+        raise ClaimError("; ".join(problems))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        require_valid(content, schema="papers.schema.yaml")
         return read_paper(path.stem, content)
-    except yaml.YAMLError as error:
-        raise ClaimError(f"{path}: not YAML: {one_line(error)}") from None
-    except (SchemaError, ClaimError) as error:
+    except ClaimError as error:
         raise ClaimError(f"{path}: {error}") from None
 
 
@@ -89,4 +85,4 @@ def frame(path: Path) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

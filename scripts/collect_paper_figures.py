@@ -1,14 +1,12 @@
 """Collect figures for a paper: PDFs that a printer takes, and captions in LaTeX and Markdown."""
 
 import shutil
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
-from ntk_workflow.cli import Parser, UsageError, named_path, run_main
+from ntk_workflow.cli import Argv, Parser, UsageError, named_path, run_main
 from ntk_workflow.figures import captions, vector_pdf
 from ntk_workflow.figures.vector_pdf import VectorPdf
 
@@ -28,7 +26,7 @@ class UnprintableError(UserError):
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     for option, what in (("--figures", "PDF"), ("--captions", "caption (.rst)")):
         each = f"NAME={what} of every figure"
@@ -47,7 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", latex(pages, words))
     write_text(args.folder / "captions.md", markdown(pages, words))
-    return 0
 
 
 def printable(path: Path) -> VectorPdf:
@@ -92,4 +89,4 @@ def markdown(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

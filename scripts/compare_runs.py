@@ -7,20 +7,20 @@ exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Parser, not_negative, run_main
+from ntk_workflow.cli import Argv, Parser, not_negative, run_main
 from ntk_workflow.comparison.page import page
 from ntk_workflow.comparison.runs import compare
 from ntk_workflow.provenance.recorded_run import RecordedRun
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("a", type=Path, metavar="A", help="folder of results, or bundle (.zip)")
     parser.add_argument("b", type=Path, metavar="B", help="the same of another run")
@@ -49,4 +49,4 @@ def plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

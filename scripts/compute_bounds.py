@@ -1,7 +1,5 @@
 """Compare kernels of infinite width along depth with the bounds of agarwal2021deep."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
@@ -17,7 +15,7 @@ log = cli.logger(__file__)
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(description=__doc__)
     positive, count = cli.positive_integer, cli.positive_integer_or_all
     parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
@@ -40,12 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = []
     for name in args.activations:
         labels = {"dataset": args.dataset, "activation": name}
-        comparisons = compare(x[block], depths=args.depths, activation=name)
-        rows += [labels | comparison for comparison in comparisons]
+        rows += [labels | each for each in compare(x[block], depths=args.depths, activation=name)]
         log.info("%s: %d depths", name, len(args.depths))
     tables.write(args.output, BOUNDS, tables.from_rows(BOUNDS, rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """Find the smallest gradient angle of the network of infinite width over all pairs of a dataset."""
 
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +8,14 @@ from numpy.typing import NDArray
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import run_main, seed
+from ntk_workflow.cli import Argv, run_main, seed
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows.angles import angle_rows
 from ntk_workflow.rows.depths import depth_parser, write_depths
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = depth_parser(__doc__, seed_type=seed_or_none)
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     parser.set_defaults(kernel="infinite_ntk")
@@ -27,14 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     def compute(cell: Cell, x: NDArray[np.float64]) -> list[dict[str, Any]]:
         try:
             sigma = sigmas[cell.activation]
-            return angle_rows(
-                infinite.min_angle(x, depth=cell.value, activation=sigma, **options), x
-            )
+            found = infinite.min_angle(x, depth=cell.value, activation=sigma, **options)
         except infinite.UnresolvedKernelError as error:
             raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
+        return angle_rows(found, x)
 
     write_depths(args, ANGLES, compute, program=__file__)
-    return 0
 
 
 def seed_or_none(text: str) -> int | None:
@@ -43,4 +39,4 @@ def seed_or_none(text: str) -> int | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """Find the smallest gradient angle of networks of finite width over all pairs of a dataset."""
 
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.angles.min_angle import MEMORY, min_angle
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import run_main
+from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.rows.angles import angle_rows
 from ntk_workflow.rows.blocks import available_memory, memory_argument
 from ntk_workflow.rows.depths import write_depths
@@ -19,7 +17,7 @@ from ntk_workflow.rows.finite import finite_parser, networks
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = finite_parser(__doc__)
     parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
     memory_argument(parser)
@@ -35,8 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return angle_rows(min_angle(mlp, torch.from_numpy(x).to(mlp.device), **options), x)
 
     write_depths(args, ANGLES, compute, program=__file__)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,7 +1,6 @@
 """Condition a kernel of networks of finite width on random blocks of a dataset."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -10,14 +9,14 @@ from numpy.typing import NDArray
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, EmpiricalName
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import run_main
+from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.rows.blocks import block_arguments, block_rows, memory_budget
 from ntk_workflow.rows.depths import write_depths
 from ntk_workflow.rows.finite import finite_parser, networks
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser, kernels = finite_parser(__doc__), get_args(EmpiricalName)
     block_arguments(parser)
     parser.add_argument("--kernel", choices=kernels, default=kernels[0])
@@ -30,8 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return block_rows(args, kernel, x, cell.random_seed)
 
     write_depths(args, SPECTRA, compute, program=__file__)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

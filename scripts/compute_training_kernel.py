@@ -4,8 +4,6 @@ The largest eigenvalue says how large a learning rate may be, and the condition 
 gradient descent on the square loss can be at best.
 """
 
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
 from typing import Any
@@ -18,9 +16,9 @@ from ntk_conditioning.networks.mlp import init_mlp, is_linear
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_workflow.cli import logger, run_main, seed
+from ntk_workflow.cli import Argv, logger, run_main, seed
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.settings import from_arguments
+from ntk_workflow.settings import from_mapping
 from ntk_workflow.trainings.data import training_samples
 from ntk_workflow.trainings.settings import Family, KernelSettings, training_parser
 
@@ -31,11 +29,11 @@ MOST_SAMPLES = 1024
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = training_parser(__doc__, Family, KernelSettings)
     parser.add_argument("--depths", type=seed, nargs="+", required=True, help="hidden layers")
     args = parser.parse_args(argv)
-    family, settings = from_arguments(Family, args), from_arguments(KernelSettings, args)
+    family, settings = from_mapping(Family, vars(args)), from_mapping(KernelSettings, vars(args))
     size: dict[str, Any] = {"width": settings.width, "activation": args.activation}
     load_activations(args)
     log.info("device cpu, float64, width %d", settings.width)
@@ -55,12 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         row = asdict(family) | {"depth": depth, "seed": number, "width": settings.width}
         row |= {"n": n, "n_train": n_train, "lambda_max": spectrum.lambda_max}
         row |= {"kappa": spectrum.kappa, "critical_learning_rate": critical}
-        row["lambda_min"] = spectrum.lambda_min if spectrum.kappa else None
-        rows.append(row)
+        rows.append(row | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None})
         log.info("depth %d, seed %d: critical learning rate %.4g", depth, number, critical)
     tables.write(args.output, TRAINING_KERNELS, tables.from_rows(TRAINING_KERNELS, rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

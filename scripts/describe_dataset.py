@@ -4,8 +4,6 @@ What the source was like is taken from the light datasheet that prepare_dataset.
 """
 
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ log = cli.logger(__file__)
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared dataset (.npz)")
@@ -53,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}
     tables.write(args.output, DATASETS, tables.from_rows(DATASETS, [row]))
-    return 0
 
 
 def read_datasheet(path: Path) -> dict[str, Any]:
@@ -67,4 +64,4 @@ def read_datasheet(path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

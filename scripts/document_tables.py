@@ -1,12 +1,10 @@
 """Write the tables' documentation into results/README.md, from the declarations of the tables."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
@@ -21,13 +19,12 @@ def documented(text: str) -> str:
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--page", type=Path, default=README, help="page to bring up to date")
     args = parser.parse_args(argv)
     write_text(args.page, documented(args.page.read_text(encoding="utf-8")))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

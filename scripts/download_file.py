@@ -6,8 +6,6 @@ continued. A file in place with the right content is left alone, so it may be pu
 """
 
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import files
@@ -19,7 +17,7 @@ HINT = ", or name a mirror that has it: --config mirror=DIR"
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(prog="download_file.py", description=__doc__)
     add = parser.add_argument
     number, policy = cli.positive_integer, downloads.RetryPolicy()
@@ -50,8 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.receipt:  # without the source, which cannot change the content
         receipt = {"name": args.name, "bytes": fetched.size, "sha256": fetched.sha256}
         files.write_text(args.receipt, json.dumps(receipt) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

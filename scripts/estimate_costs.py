@@ -5,15 +5,14 @@ jobs of the run have finished, the estimate is fitted to their benchmark files.
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.estimate import plan, report, timings
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("targets", nargs="*", help="rules or files, by default the whole run")
     parser.add_argument("--configfile", nargs="+", default=[], help="configs over config.yaml")
@@ -31,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     planned = plan([*arguments, "--forceall"]) if any(Path("logs").glob("*/**/*.tsv")) else []
     finished = timings(job for job in planned if job.benchmark not in outdated)
     sys.stdout.write("\n".join(report(remaining, finished)) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

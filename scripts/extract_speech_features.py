@@ -5,9 +5,7 @@ a table beside it tells the speaker, chapter, utterance and frame of each row. T
 twice, first for the lengths of its utterances. The same arguments and files give the same bytes.
 """
 
-import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +26,7 @@ log = cli.logger(__file__)
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(prog="extract_speech_features.py", description=__doc__)
     add, number = parser.add_argument, cli.positive_integer_or_all
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
@@ -78,8 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     columns = [*frames.index.T, frames.y, np.array(frames.names)[frames.y]]
     index = pa.table([pa.array(column) for column in columns], names=FRAMES.schema.names)
     tables.write(args.index, FRAMES, index.cast(FRAMES.schema))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

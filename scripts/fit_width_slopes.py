@@ -1,7 +1,5 @@
 """Fit the exponents with which orthogonality and linearity come with the width."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,11 +9,11 @@ from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 from ntk_conditioning.transition.slopes import width_slopes
-from ntk_workflow.cli import Parser, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--orthogonality", type=Path, required=True, help="its table (.parquet)")
     parser.add_argument("--linearity", type=Path, required=True, help="its table (.parquet)")
@@ -27,8 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for row in width_slopes(table.name, pd.DataFrame(tables.read(path, table).to_pydict()))
     ]
     tables.write(args.output, WIDTH_SLOPES, tables.from_rows(WIDTH_SLOPES, rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

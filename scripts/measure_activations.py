@@ -1,7 +1,5 @@
 """Measure activations: Hermite coefficients, how far from affine they are, where duals tend."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,14 @@ from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import NORMALIZED, Activation
 from ntk_conditioning.tables.activations import ACTIVATIONS
-from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
 log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument(
         "--activations", nargs="+", required=True, help="names, each also normalised"
@@ -35,7 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("device cpu, float64, %d activations", len(sigmas))
     rows = [row(sigma) for sigma in sigmas]
     tables.write(args.output, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
-    return 0
 
 
 def row(sigma: Activation) -> dict[str, Any]:
@@ -70,4 +67,4 @@ def row(sigma: Activation) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

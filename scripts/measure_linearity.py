@@ -3,18 +3,17 @@
 All widths of one architecture (liu2022transition, Theorems 1 and 4, Appendices D and E).
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.transition.linearity import largest_weight, linearity
-from ntk_workflow.cli import positive_integer, positive_number, run_main
+from ntk_workflow.cli import Argv, positive_integer, positive_number, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = study_parser(__doc__)
     add = parser.add_argument
     add("--radii", type=positive_number, nargs="+", required=True, help="radii of the balls")
@@ -40,8 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             yield common | of_radius
 
     write_widths(args, LINEARITY, compute, program=__file__)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

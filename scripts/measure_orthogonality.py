@@ -3,19 +3,18 @@
 All widths of one architecture (liu2022transition, Appendix B).
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.transition.gradients import layer_angles
-from ntk_workflow.cli import run_main
+from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     args = study_parser(__doc__).parse_args(argv)
 
     def compute(network: Network) -> Iterator[dict[str, Any]]:
@@ -30,8 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 yield columns | {"n": n, "trained": trained, "steps": steps, "loss": loss}
 
     write_widths(args, ORTHOGONALITY, compute, program=__file__)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

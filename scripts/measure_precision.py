@@ -1,7 +1,5 @@
 """Compare condition numbers from float arithmetic with references in many digits."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
@@ -15,7 +13,7 @@ LABELS = ("kernel", "activation", "depth", "seed", "delta")
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser, positive = cli.Parser(description=__doc__), cli.positive_integer
     parser.add_argument("--samples", type=positive, default=16, help="samples per kernel")
     parser.add_argument("--dim", type=positive, default=32, help="input dimension")
@@ -44,8 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 | {"relative_error": error, "floor_kappa": floor}
             )
     tables.write(args.output, PRECISION, tables.from_rows(PRECISION, rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,8 +5,6 @@ datasheet in JSON. The same arguments and files give the same bytes.
 """
 
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +18,7 @@ log = cli.logger(__file__)
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(prog="prepare_dataset.py", description=__doc__)
     add, number = parser.add_argument, cli.positive_integer_or_all
     add("--dataset", required=True, metavar="NAME", help="its name in the catalogue")
@@ -57,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("%s, %s: %s, %s, scaling %s", source.name, args.split, found, classes, sheet.scaling)
     prepared.save_prepared(args.output, dataset)
     files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

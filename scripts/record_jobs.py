@@ -1,20 +1,18 @@
 """Record who made a run's files: every job with its code, inputs, outputs, device and times."""
 
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.bundle import jobs
-from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.snakemake_internals import Records
 
 log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--files", nargs="+", required=True, help="tables, figures, rows, ...")
     parser.add_argument("--output", type=Path, required=True, help="record to write (.json)")
@@ -22,8 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made = jobs.provenance(args.files, Records(Path.cwd()))
     write_text(args.output, json.dumps(made, indent=1) + "\n")
     log.info("%d jobs, %d files", len(made["jobs"]), len(made["files"]))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

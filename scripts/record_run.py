@@ -5,14 +5,12 @@ Neither file names a user, a machine or a folder outside the checkout, so both c
 
 import json
 import platform
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Parser, logger, named_values, run_main
+from ntk_workflow.cli import Argv, Parser, logger, named_values, run_main
 from ntk_workflow.provenance import versions
 from ntk_workflow.provenance.places import published
 
@@ -25,7 +23,7 @@ log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
     add("--config", nargs="+", required=True, metavar="KEY=VALUE", help="the config")
@@ -46,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_text(args.config_output, HEADING + text)
     write_text(args.versions_output, json.dumps(software, indent=2) + "\n")
     log.info("%d keys, %d libraries", len(config), len(software["libraries"]))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """Write a page of a run's report: one of its small tables, or its record."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning import tables
@@ -9,7 +7,7 @@ from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
-from ntk_workflow.cli import Parser, UsageError, logger, run_main
+from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import render, table_page
 
@@ -19,7 +17,7 @@ log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     help_sources = f"a table ({', '.join(SHOWN)}.parquet), or the files of the record"
     parser.add_argument("--sources", type=Path, nargs="+", required=True, help=help_sources)
@@ -40,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         page = render("texts.html.j2", title=PAGES["run"], texts=record)
     write_text(args.output, page)
     log.info("%s: %d bytes", args.output.name, len(page.encode()))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

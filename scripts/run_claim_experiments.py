@@ -1,7 +1,5 @@
 """Run the numerical experiments that decide papers' theorems, lemmas and misprints."""
 
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +12,7 @@ log = cli.logger(__file__)
 
 
 @cli.run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: cli.Argv = None) -> None:
     parser, positive = cli.Parser(description=__doc__), cli.positive_integer
     parser.add_argument("--papers", nargs="+", required=True, help="names of papers")
     parser.add_argument("--widths", type=positive, nargs="+", required=True, help="ascending")
@@ -34,8 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows += [{"paper": paper, **asdict(row)} for row in papers.measure(paper, setting)]
         log.info("%s: %d measurements", paper, len(rows))
     tables.write(args.output, CLAIM_EXPERIMENTS, tables.from_rows(CLAIM_EXPERIMENTS, rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """Find the best learning rate of every trained network, and say where its grid was too short."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -11,13 +9,13 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, Criterion, select_rates
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_workflow.cli import Parser, logger, positive_number, run_main
+from ntk_workflow.cli import Argv, Parser, logger, positive_number, run_main
 
 log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
     add("--training", type=Path, required=True, help="table of training curves")
@@ -42,8 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rate = f"{row['learning_rate']:g} is the {row['edge']} of its grid"
             log.info("%s: the best rate %s; widen it, or try learning_rates: auto", place, rate)
     tables.write(args.output, LEARNING_RATES, best)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,8 +5,6 @@ to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at 
 """
 
 import argparse
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,39 +14,35 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.training import TRAINING
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
-from ntk_workflow.cli import limit_threads, run_main
+from ntk_workflow.cli import Argv, limit_threads, run_main
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.devices import device_argument, torch_device
-from ntk_workflow.settings import add_arguments, from_arguments
+from ntk_workflow.settings import add_arguments, from_mapping
+from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.loop import train
-from ntk_workflow.trainings.networks import (
-    ensemble_rows,
-    make_ensemble,
-    turns,
-    with_absolute_rates,
-)
 from ntk_workflow.trainings.settings import Point, TrainingSettings, training_parser
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> int:
     args = parse(argv)
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
     load_activation_files(args)
-    point, saving = from_arguments(Point, args), from_arguments(CheckpointSettings, args)
-    settings = from_arguments(TrainingSettings, args)
-    settings = with_absolute_rates(settings, point, args.kernel)
+    given = vars(args)
+    point, saving = from_mapping(Point, given), from_mapping(CheckpointSettings, given)
+    settings = from_mapping(TrainingSettings, given)
+    settings = networks.with_absolute_rates(settings, point, args.kernel)
     samples = labelled_samples(args.data, args.test, point.dataset, settings)
     products = args.products or ("together" if device.type == "cuda" else "separate")
     options = {"device": device.type, "products": products} | asdict(point)
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     rows: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
-    in_turn = turns(point, settings, samples)
+    in_turn = networks.turns(point, settings, samples)
     for turn in in_turn:
-        ensemble = make_ensemble(point, turn, samples, device=device, products=products)
+        ensemble = networks.make_ensemble(point, turn, samples, device=device, products=products)
         checkpoints = None
         if folder := saving.checkpoints:
             folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
@@ -60,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 128 + stopped
         if checkpoints and turn is not in_turn[-1]:
             checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
-        rows += ensemble_rows(point, settings, samples, ensemble)
+        rows += networks.ensemble_rows(point, settings, samples, ensemble)
         del ensemble
     tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
     for checkpoints in finished:
@@ -68,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: Argv) -> argparse.Namespace:
     parser = training_parser(__doc__, Point, TrainingSettings)
     add = parser.add_argument
     add("--test", type=Path, help="prepared test samples (.npz)")
@@ -81,4 +75,4 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

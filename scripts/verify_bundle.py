@@ -4,21 +4,19 @@ Nothing of a bundle is executed. With --render the figures are drawn again from 
 checkout's notebooks, and compared with its pictures.
 """
 
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks
 from ntk_workflow.bundle.rerender import require_same_figures
-from ntk_workflow.cli import Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
 
 log = logger(__file__)
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
     parser.add_argument("--render", action="store_true", help="draw the figures again, too")
@@ -31,7 +29,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
         log.info("%s: as it was made; sha256 %s", args.bundle, sha256(args.bundle))
-    return 0
 
 
 def verify(folder: Path, *, render: bool) -> None:
@@ -51,4 +48,4 @@ def verify(folder: Path, *, render: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

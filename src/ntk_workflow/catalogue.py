@@ -9,7 +9,7 @@ from typing import Any
 
 from ntk_conditioning.data import datasets, readers
 from ntk_conditioning.errors import UserError
-from ntk_workflow.config import Layer, did_you_mean, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
 
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
@@ -41,7 +41,7 @@ def load_catalogues(
 
 def read_entry(paths: Iterable[str], name: str) -> Entry:
     """Return a dataset's entry from catalogues; `UserError` if one does not fit its schema."""
-    schema = read_yaml(Path(__file__).resolve().parents[2] / "schemas" / "datasets.schema.yaml")
+    schema = read_yaml(SCHEMAS / "datasets.schema.yaml")
     entries, problems = load_catalogues(paths, schema)
     if problems:
         raise UserError("; ".join(problems))

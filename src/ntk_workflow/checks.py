@@ -63,13 +63,11 @@ class Checks:
             "bounds_study": self._bounds_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }
-        lines = {study: [*check(study)] for study, check in checks.items() if self._is_on(study)}
+        on = [study for study in checks if study == GRID or self.config[study]]
+        lines = {study: [*checks[study](study)] for study in on}
         for name, values in (self.config["training"] or {}).items():
             lines[f"training.{name}"] = [*self._training(name, values)] if values else []
         return {study: mistakes for study, mistakes in lines.items() if mistakes}
-
-    def _is_on(self, study: str) -> bool:
-        return study == GRID or bool(self.config[study])
 
     def at(self, *path: str | int) -> str:
         """Return what a line about a key begins with."""

@@ -6,8 +6,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -18,20 +17,15 @@ from typing import Any, Literal, NoReturn, TypeVar
 from ntk_conditioning.errors import UserError
 from ntk_workflow import allocation
 
-Main = Callable[[Sequence[str] | None], int]
+Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
+Main = Callable[[Argv], int | None]
 
 #: The remedy for a file that is no prepared dataset.
 HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
 
-SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
-
 
 class UsageError(UserError):
     """The command line is not one that the program takes."""
-
-
-class SchemaError(UserError):
-    """A value does not fit its schema."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -75,24 +69,32 @@ def with_pandas() -> None:
 
 
 def run_main(main: Main) -> Callable[..., int]:
-    """Return ``main`` with logging to stderr and a line for a user's mistake, as code 2.
+    """Return ``main`` with logging to stderr; its None is code 0, a user's mistake a line and 2.
 
     A decorator. Anything but a `UserError` is a defect of ours and keeps its traceback.
     """
 
     @wraps(main)
-    def guarded(argv: Sequence[str] | None = None) -> int:
+    def guarded(argv: Argv = None) -> int:
         program = Path(main.__code__.co_filename).stem
         if argv is None and "pandas" not in sys.modules:
             sys.meta_path.insert(0, NoPandas())
-        with _logging_to_stderr():
-            if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
-                log.info("host %s %s", platform.system(), platform.machine())
-            try:
-                return main(argv)
-            except UserError as error:
-                sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
-                return 2
+        handler = logging.StreamHandler(sys.stderr)  # for the time of one call only
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
+        for package in packages:
+            package.addHandler(handler)
+            package.setLevel(logging.INFO)
+        if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
+            log.info("host %s %s", platform.system(), platform.machine())
+        try:
+            return main(argv) or 0
+        except UserError as error:
+            sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
+            return 2
+        finally:
+            for package in packages:
+                package.removeHandler(handler)
 
     return guarded
 
@@ -162,18 +164,6 @@ def named_values(words: Sequence[str], *, option: str) -> dict[str, Any]:
         raise UsageError(f"{option}: {error}") from None
 
 
-def require_valid(value: object, *, schema: str) -> None:
-    """Raise `SchemaError` with the most telling deviation from a schema in ``schemas/``."""
-    import yaml
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    rules = yaml.safe_load((SCHEMAS / schema).read_text(encoding="utf-8"))
-    error = best_match(Draft202012Validator(rules).iter_errors(value))
-    if error is not None:
-        raise SchemaError(f"{error.json_path.removeprefix('$.')}: {error.message}")
-
-
 def limit_threads(threads: int) -> None:
     """Let linear algebra use that many threads, so that a job keeps to what it was given.
 
@@ -187,19 +177,3 @@ def limit_threads(threads: int) -> None:
     threadpoolctl.threadpool_limits(limits=threads)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
-
-
-@contextmanager
-def _logging_to_stderr() -> Iterator[None]:
-    """Send what the packages and the programs log to stderr, for the time of one call only."""
-    packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    for package in packages:
-        package.addHandler(handler)
-        package.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        for package in packages:
-            package.removeHandler(handler)

@@ -10,10 +10,8 @@ from ntk_workflow.cli import limit_threads, with_pandas
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
     """Add the files that register activations."""
-    explanation = "Python file that registers activations; may be repeated"
-    parser.add_argument(
-        "--activation-file", type=Path, action="append", default=[], help=explanation
-    )
+    help = "Python file that registers activations; may be repeated"
+    parser.add_argument("--activation-file", type=Path, action="append", default=[], help=help)
 
 
 def load_activation_files(args: argparse.Namespace) -> None:

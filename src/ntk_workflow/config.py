@@ -11,7 +11,11 @@ from typing import Any
 import jsonschema
 import yaml
 
+from ntk_conditioning.errors import UserError
+
 Config = Mapping[str, Any]
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,11 @@ class Layer:
     values: Config
 
 
-def _is_integer(_checker: object, value: object) -> bool:
-    """YAML's 1.0 is a float; JSON Schema alone would let it pass as an integer."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+# YAML's 1.0 is a float; JSON Schema alone would let it pass as an integer.
+_WHOLE = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+    "integer", lambda _, value: type(value) is int
 )
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_WHOLE)
 # libyaml's, where PyYAML was built with it: papers' claims are thousands of lines.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -39,19 +39,19 @@ def read_yaml(path: str | Path) -> Any:
     """Return the content of a YAML file.
 
     Raises:
-        ValueError: one line with the file and the position, if it cannot be read.
+        UserError: one line with the file and the position, if it cannot be read.
     """
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_LOADER)
     except FileNotFoundError as error:
-        raise ValueError(f"{path}: no such file") from error
+        raise UserError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read ({error})") from error
+        raise UserError(f"{path}: cannot be read ({error})") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", error)
-        raise ValueError(f"{path}:{line} not valid YAML: {problem}") from error
+        raise UserError(f"{path}:{line} not valid YAML: {problem}") from error
 
 
 def typed(value: Any) -> Any:

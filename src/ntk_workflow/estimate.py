@@ -183,12 +183,8 @@ def _table(rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str]) -> str:
     table = pd.concat([rules, frame.assign(rule="all").groupby("rule").agg(columns)])
     if columns is _TIMES:
         table["ratio"] = table["estimated seconds"] / table["measured seconds"]
-    formats = {"longest": _duration, "memory": _gigabytes}
+    formats = {"longest": _duration, "memory": lambda gb: f"{gb:.1f} GB" if gb else "-"}
     return str(table.to_string(formatters=formats, float_format="{:.2f}".format, index_names=False))
-
-
-def _gigabytes(number: float) -> str:
-    return f"{number:.1f} GB" if number else "-"
 
 
 def _duration(hours: float) -> str:

@@ -72,11 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
         parser.add_argument(f"--{each.name.replace('_', '-')}", **given)
 
 
-def from_arguments(cls: type[Settings], args: argparse.Namespace) -> Settings:
-    """Return the dataclass from parsed arguments; several values are a tuple."""
-    return from_mapping(cls, vars(args))
-
-
 def from_mapping(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
     """Return the dataclass from the keys of a mapping that are its fields; lists become tuples."""
     names = [each.name for each in fields(cls)]  # type: ignore[arg-type]

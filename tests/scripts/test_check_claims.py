@@ -62,8 +62,9 @@ CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", 
 
 def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
     for changes, message in (
-        ([{"kind": "guess"}], "claims[0].kind: 'guess' is not one of"),
-        ([{"colour": "red"}], "claims[0]: Additional properties are not allowed ('colour' was"),
+        ([{"kind": "guess"}], "paper.yaml: claims[0].kind: 'guess' is not one of"),
+        ([{"colour": "red"}], "paper.yaml: unknown key 'claims[0].colour'; known: comparison"),
+        ([{"where": 5}], "claims[0].where: 5 is not a text or a list"),
         ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
         ([{"where": ["at <"]}], "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
         ([{}, {}], "paper.yaml: claims named twice: a"),

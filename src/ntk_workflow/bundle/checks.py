@@ -47,12 +47,8 @@ def _require_declared(path: Path) -> None:
     if table is None:
         raise BundleError("no table that this version of the package declares")
     data = tables.read(path, table)
-    columns, declared = (
-        [s.metadata, *(f.metadata for f in s)] for s in (data.schema, table.schema)
-    )
-    if columns != declared:
-        reason = "it describes its columns otherwise"
-        raise BundleError(f"the table {table.name} of another version: {reason}")
+    if not data.schema.equals(table.schema, check_metadata=True):
+        raise BundleError(f"the table {table.name} of another version describes columns otherwise")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
 

@@ -4,13 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ntk_workflow.comparison.differences import (
-    Change,
-    ComparisonError,
-    TableDifference,
-    compare_settings,
-    compare_tables,
-)
+from ntk_workflow.comparison import differences
+from ntk_workflow.comparison.differences import Change, TableDifference
 from ntk_workflow.provenance.recorded_run import RecordedRun, RunError
 
 PROJECT = "ntk-conditioning"
@@ -54,7 +49,7 @@ def compare(a: RecordedRun, b: RecordedRun, *, tolerance: float) -> Comparison:
         if missing := [name for name, recorded in sides.items() if recorded is None]:
             unrecorded[part] = missing
         else:
-            changes[part] = compare_settings(left[part] or {}, right[part] or {})
+            changes[part] = differences.compare_settings(left[part] or {}, right[part] or {})
     return Comparison(
         a=str(a.path),
         b=str(b.path),
@@ -105,7 +100,8 @@ def _compare_table(a: RecordedRun, b: RecordedRun, name: str, tolerance: float) 
     if not keys:
         advice = "make it again with this version"
         raise RunError(f"{a.path}: table {name} does not name its keys; {advice}")
+    names = keys.decode().split(",")
     try:
-        return compare_tables(left, right, keys=keys.decode().split(","), tolerance=tolerance)
-    except ComparisonError as error:
+        return differences.compare_tables(left, right, keys=names, tolerance=tolerance)
+    except differences.ComparisonError as error:
         raise RunError(f"table {name}: {error}") from error

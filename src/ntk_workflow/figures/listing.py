@@ -56,13 +56,3 @@ def category(wildcards: Any) -> str:
 def labels(wildcards: Any) -> dict[str, str]:
     """Return a figure's label in the report."""
     return {"figure": wildcards.figure.split("/")[1].replace("_", " ")}
-
-
-def page_category(wildcards: Any) -> str:
-    """Return the part of the report that a page is in."""
-    return CATEGORIES["run" if wildcards.page == "run" else "tables"]
-
-
-def page_labels(wildcards: Any) -> dict[str, str]:
-    """Return a page's label in the report."""
-    return {"page": PAGES[wildcards.page]}

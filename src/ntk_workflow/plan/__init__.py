@@ -59,9 +59,8 @@ class Plan(Rows, Trainings, Figures):
             ConfigError: for unknown keys, values of a wrong type, and files that cannot be read.
         """
         source = Path(source)
-        schema, entry_schema = (
-            read_yaml(source / f"schemas/{name}.schema.yaml") for name in ("config", "datasets")
-        )
+        schema = read_yaml(source / "schemas/config.schema.yaml")
+        entry_schema = read_yaml(source / "schemas/datasets.schema.yaml")
         if lines := schema_errors(config, schema, layers):
             raise ConfigError("\n".join(lines))
         config = with_defaults(config, schema)

@@ -31,10 +31,8 @@ class Figures(Run):
     def suggestion(self, w: Any) -> list[str]:
         """Refuse a target that does not exist, with those that are like it."""
         targets = ["all", "bundle", "claims", *map(listing.target, self.figures)]
-        similar = [name for name in targets if w.target in name]
-        advice = (
-            f"did you mean {' or '.join(similar)}?" if similar else did_you_mean(w.target, targets)
-        )
+        similar = " or ".join(name for name in targets if w.target in name)
+        advice = f"did you mean {similar}?" if similar else did_you_mean(w.target, targets)
         raise ConfigError(f"no target {w.target!r}; {advice}")
 
     def figure_files(self, figure: str) -> list[str]:

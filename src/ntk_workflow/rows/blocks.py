@@ -15,34 +15,27 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning
 from ntk_conditioning.tables.spectra import spectra_row
-from ntk_workflow import allocation
-from ntk_workflow.cli import (
-    limit_threads,
-    logger,
-    positive_integer,
-    positive_integer_or_all,
-    positive_number,
-)
+from ntk_workflow import allocation, cli
 
-log = logger(__file__)
+log = cli.logger(__file__)
 
 
 def block_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of kernel blocks."""
-    add, count = parser.add_argument, positive_integer_or_all
+    add, count = parser.add_argument, cli.positive_integer_or_all
     add("--kernel-size", type=count, default=512, help="samples, or all")
     add("--blocks", type=count, default=1, help="number of blocks, or all")
     choices, help = ["first", "all", "none"], "blocks whose eigenvalues are kept"
     add("--eigenvalues", choices=choices, default="first", help=help)
     help = "samples from which only the extreme eigenvalues are computed"
-    add("--full-spectrum-below", type=positive_integer, default=2048, help=help)
+    add("--full-spectrum-below", type=cli.positive_integer, default=2048, help=help)
     memory_argument(parser)
 
 
 def memory_argument(parser: argparse.ArgumentParser) -> None:
     """Add the memory that a program may use."""
     help = "memory to keep within, in 10^9 bytes; by default what is available at the start"
-    parser.add_argument("--memory-gb", type=positive_number, help=help)
+    parser.add_argument("--memory-gb", type=cli.positive_number, help=help)
 
 
 def available_memory(memory_gb: float | None, device: str = "cpu") -> int:
@@ -92,9 +85,9 @@ def _conditioned(
     if threads == 1 or len(blocks) == 1 or not kernel.budget.is_small(len(blocks[0])):
         yield from (kernel.conditioning(x[block]) for block in blocks)
         return
-    limit_threads(1)
+    cli.limit_threads(1)
     try:
-        with ThreadPoolExecutor(threads, initializer=limit_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(threads, initializer=cli.limit_threads, initargs=(1,)) as pool:
             yield from pool.map(lambda block: kernel.conditioning(x[block]), blocks)
     finally:
-        limit_threads(threads)
+        cli.limit_threads(threads)

@@ -9,15 +9,8 @@ from typing import Any, Literal
 
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
-from ntk_workflow.cli import (
-    Parser,
-    UsageError,
-    not_negative,
-    positive_number,
-    seed,
-    share,
-    threads_argument,
-)
+from ntk_workflow import cli
+from ntk_workflow.cli import not_negative, positive_number, seed, share
 from ntk_workflow.cli import positive_integer as count
 from ntk_workflow.cli import positive_integer_or_all as count_or_all
 from ntk_workflow.cli_activations import activation_files_argument
@@ -59,7 +52,7 @@ class KernelSettings:
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):
-            raise UsageError("--seeds gives a seed twice; give each once")
+            raise cli.UsageError("--seeds gives a seed twice; give each once")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +98,11 @@ class TrainingSettings(KernelSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.learning_rates) == bool(self.relative_rates):
-            raise UsageError("give either --learning-rates or --relative-rates")
+            raise cli.UsageError("give either --learning-rates or --relative-rates")
         if len(set(self.rates)) < len(self.rates):
-            raise UsageError("a learning rate is given twice; give each once")
+            raise cli.UsageError("a learning rate is given twice; give each once")
         if self.mixed_precision and self.dtype != "float32":
-            raise UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
+            raise cli.UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -136,14 +129,14 @@ class TrainingSettings(KernelSettings):
 
 def training_parser(
     description: str | None, networks: type[Family], settings: type[KernelSettings]
-) -> Parser:
+) -> cli.Parser:
     """Return a parser with a job's networks, their settings, data, threads and output."""
-    parser = Parser(description=description)
+    parser = cli.Parser(description=description)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add_arguments(parser, networks)
     activation_files_argument(parser)
     add_arguments(parser, settings)
-    threads_argument(parser)
+    cli.threads_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser

@@ -21,7 +21,8 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion
-from ntk_workflow.claims import FAILS, HOLDS, UNDER_A_CONDITION, check, read_paper
+from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
+from ntk_workflow.claims.papers import read_paper
 
 NAME = CLAIM_EXPERIMENTS.name
 PAPERS = Path(__file__).parents[3] / "papers"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ntk_workflow.settings import from_arguments, from_mapping, to_options
+from ntk_workflow.settings import from_mapping, to_options
 from ntk_workflow.trainings.settings import (
     KernelSettings,
     Point,
@@ -38,7 +38,7 @@ def test_options_are_read_back():
     ):
         parser = training_parser("", Point, type(settings))
         args = parser.parse_args([*JOB, *to_options(settings), "--output=o.parquet"])
-        assert from_arguments(type(settings), args) == settings
+        assert from_mapping(type(settings), vars(args)) == settings
 
 
 def test_a_config_has_the_same_defaults():
