@@ -48,7 +48,7 @@ def _require_declared(path: Path) -> None:
         raise BundleError("no table that this version of the package declares")
     data = tables.read(path, table)
     if not data.schema.equals(table.schema, check_metadata=True):
-        raise BundleError(f"the table {table.name} of another version describes columns otherwise")
+        raise BundleError(f"the columns of table {table.name} are of another version")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
 
