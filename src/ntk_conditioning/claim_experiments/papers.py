@@ -3,6 +3,7 @@
 Modules are imported here by name, so that a digest of what a program imports covers them.
 """
 
+import inspect
 from types import ModuleType
 
 from ntk_conditioning.claim_experiments import Measurements, Setting
@@ -33,9 +34,11 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
 
 
 def measure(paper: str, setting: Setting) -> Measurements:
-    """Yield what the experiments of a paper measure."""
+    """Yield what the experiments of a paper measure: its modules' functions of a setting alone."""
     if paper not in PAPERS:
         raise UserError(f"no experiments for the paper {paper!r}, only for {', '.join(PAPERS)}")
     for module in PAPERS[paper]:
-        for experiment in module.EXPERIMENTS:
-            yield from experiment(setting)
+        public = [each for name, each in vars(module).items() if not name.startswith("_")]
+        for function in filter(inspect.isfunction, public):
+            if list(inspect.signature(function).parameters) == ["setting"]:
+                yield from function(setting)

@@ -288,9 +288,3 @@ def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> 
     path = [float(layer.iterated(rho, h)) for h in range(depth + 2)]
     slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
     return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
-
-
-EXPERIMENTS = (
-    *(normalized_maps, convexity, fixed_points, convergence, slow_convergence),
-    *(eigenvalue_bound, schoenberg, neural_tangent),
-)

@@ -160,6 +160,3 @@ def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
         across /= np.linalg.norm(across)
         rows[1] = 1.3 * (math.cos(angle) * first + math.sin(angle) * across)
     return rows
-
-
-EXPERIMENTS = (close_rows, shallow, inputs)

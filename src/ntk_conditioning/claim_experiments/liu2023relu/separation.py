@@ -74,6 +74,3 @@ def _samples(seed: int, angle: float) -> Array:
     across /= np.linalg.norm(across)
     rows[1] = math.cos(angle) * rows[0] + math.sin(angle) * across
     return rows
-
-
-EXPERIMENTS = (close_pairs,)
