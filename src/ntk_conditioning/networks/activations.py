@@ -214,8 +214,8 @@ def is_known(name: str) -> bool:
 
 
 @cache
-def get(name: str) -> Activation:
-    """Return the activation of a name.
+def get(name: str | Activation) -> Activation:
+    """Return the activation of a name, or the one that is given.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
     ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``, see
@@ -227,6 +227,8 @@ def get(name: str) -> Activation:
     >>> round(get("relu").gain ** 2, 12)
     2.0
     """
+    if isinstance(name, Activation):
+        return name
     if not is_known(name):
         known = [*names(), *(NORMALIZED + each for each in names())]
         close = difflib.get_close_matches(name, known, n=1)

@@ -107,10 +107,9 @@ def init_mlp(
     ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
     every device, and the same first layers whatever the depth, see `draw_weights`.
     """
-    if isinstance(activation, str):
-        activation = activations.get(activation)
+    sigma = activations.get(activation)
     weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
-    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), activation)
+    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), sigma)
 
 
 def draw_weights(
