@@ -184,7 +184,6 @@ def summary(
 
 
 def _error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
-    """Return the bound on the relative error of a ratio that follows from those of its parts."""
     above, below = largest[1] / largest[0], smallest[1] / smallest[0]
     return (above + below) / (1 - below) if below < 1 else np.inf
 

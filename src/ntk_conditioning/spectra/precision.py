@@ -226,8 +226,7 @@ def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
 
 def _ntk(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     samples = torch.from_numpy(x.astype(dtype))
-    kernel: NDArray[np.floating[Any]] = empirical.ntk(mlp.to(samples.dtype), samples).numpy()
-    return kernel
+    return np.asarray(empirical.ntk(mlp.to(samples.dtype), samples).numpy())
 
 
 def _guarded(conditioned: Conditioning) -> Estimate:

@@ -135,7 +135,6 @@ def _rank(seed: int) -> Measurement:
 
 
 def _kappa(x: Array, depth: int) -> float:
-    """Return kappa of the infinitely wide ReLU network."""
     low, high = _extremes(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
     return high / low
 
