@@ -25,10 +25,9 @@ from ntk_conditioning.claim_experiments.liu2023relu import (
 )
 from ntk_conditioning.errors import UserError
 
-AGARWAL = (activations, correlations, norms, descent, random_layers, interpolation)
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
     "liu2023relu": (conditioning, pairs, limits, random_matrices, separation),
-    "agarwal2021deep": AGARWAL,
+    "agarwal2021deep": (activations, correlations, norms, descent, random_layers, interpolation),
     "liu2022transition": (assemblies, normals, hessians),
 }
 

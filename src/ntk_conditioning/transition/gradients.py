@@ -138,8 +138,7 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
 
     ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
 
-    Raises:
-        ZeroGradientError: if a neuron has gradient 0.
+    Raises `ZeroGradientError` if a neuron has gradient 0.
     """
     _, sums = layers(net, x)
     samples: dict[int, list[dict[str, float]]] = {}

@@ -24,10 +24,6 @@ LANCZOS_VECTORS = 10
 ASCENT_STEPS, LEAST_RISE = 20, 1e-4
 
 
-class NotConvergedError(UserError):
-    """Lanczos found no eigenvalue within the allowed steps."""
-
-
 class Expansion:
     """The expansion of f(x), at one sample, in all weights or in those below the last layer.
 
@@ -84,14 +80,13 @@ class HessianNorm:
 def hessian_norm(expansion: Expansion) -> HessianNorm:
     """Return the spectral norm of the Hessian at w_0, by Lanczos' iterations.
 
-    Raises:
-        NotConvergedError: if they do not converge.
+    Raises `UserError` if they do not converge.
     """
     like, options = expansion.origin, {"ncv": min(LANCZOS_VECTORS, expansion.size)}
     try:
         values, vectors = lanczos(expansion.hessian_product, like, tol=TOLERANCE, **options)
     except ArpackNoConvergence as error:
-        raise NotConvergedError(f"the Hessian's norm did not converge: {error}") from error
+        raise UserError(f"the Hessian's norm did not converge: {error}") from error
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
     value = float(values[0])
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
