@@ -175,8 +175,7 @@ class _UnitGradients:
             (~self._norms.isfinite(), NonFiniteGradientError, "not finite"),
         )
         for failed, error, what in failures:
-            rows = names[failed]
-            if len(rows):
+            if len(rows := names[failed]):
                 raise error(
                     f"the gradient is {what} at {len(rows)} distinct samples, the first is row "
                     f"{rows[0]}; remove them from the dataset"
@@ -272,7 +271,6 @@ class _Search:
 
 
 def _parts(pairs: Tensor) -> Iterator[Tensor]:
-    """Yield as many pairs as are gathered at once."""
     return (pairs[part] for part in spans(len(pairs), GATHERED_AT_ONCE))
 
 

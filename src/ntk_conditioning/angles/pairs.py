@@ -84,8 +84,7 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
 
 def require_directions(x: NDArray[np.floating]) -> None:
     """Raise `ZeroRowError` if a row of ``x`` (n, d) is zero."""
-    zero = np.flatnonzero(~x.any(axis=1))
-    if len(zero):
+    if len(zero := np.flatnonzero(~x.any(axis=1))):
         raise ZeroRowError(
             f"{len(zero)} rows are zero and have no direction, the first is row {zero[0]}; "
             "remove them from the dataset"

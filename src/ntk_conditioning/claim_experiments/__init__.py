@@ -1,8 +1,9 @@
 """Numerical experiments that decide what a paper states: theorems, lemmas and misprints.
 
-The modules of a paper, listed in `papers`, yield `Measurement`s. What is measured is computed
-without the formula that it is compared with: by networks of finite width, eigenvalue solvers, a
-root finder, or a recursion where the paper expands. Verdicts are left to `ntk_workflow.claims`.
+Public functions of a `Setting` alone, in the modules of a paper that `papers` lists, yield
+`Measurement`s. What is measured is computed without the formula that it is compared with: by
+networks of finite width, eigenvalue solvers, a root finder, or a recursion where the paper expands.
+Verdicts are left to `ntk_workflow.claims`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -26,8 +26,7 @@ def rms(values: ArrayLike) -> float:
 def on_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
     """Return samples (n, d) uniform on the unit sphere."""
     x = rng.standard_normal((n, d))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return x
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def second_slopes(slopes: Callable[[Array], Array], z: Array, step: float = 1e-4) -> Array:

@@ -166,8 +166,7 @@ def content_digest(samples: PreparedSamples) -> str:
 
 
 def _require_nonzero(x: NDArray[np.float64], samples: PreparedSamples, when: str) -> None:
-    zero = np.flatnonzero(~x.any(axis=1))
-    if len(zero):
+    if len(zero := np.flatnonzero(~x.any(axis=1))):
         raise ContentError(
             f"{samples.name}: {len(zero)} samples are zero {when} scaling {samples.scaling}, the "
             f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"

@@ -37,8 +37,7 @@ class RawSamples:
         """
         if classes is None or self.y is None:
             return self
-        missing = sorted(set(classes) - set(np.unique(self.y).tolist()))
-        if missing:
+        if missing := sorted(set(classes) - set(np.unique(self.y).tolist())):
             raise ContentError(f"{self.y_source}: no sample is of class {missing[0]}")
         chosen = np.isin(self.y, classes)
         return replace(self, x=self.x[chosen], y=self.y[chosen])

@@ -45,8 +45,7 @@ def draw(
     if n < len(labels):
         raise SubsetError(f"{name}: {n} samples cannot hold each of {len(labels)} classes")
     shares = n // len(labels) + (np.arange(len(labels)) < n % len(labels))
-    short = np.flatnonzero(counts < shares)
-    if len(short):
+    if len(short := np.flatnonzero(counts < shares)):
         k = short[0]
         raise SubsetError(
             f"{name}: class {labels[k]} has {counts[k]} samples, but a balanced draw of {n} "

@@ -17,14 +17,11 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning.duals.quadrature import ONE_NORM, QuadratureDual
 from ntk_conditioning.duals.shifted_relu import ShiftedReLUDual
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.activations import Activation, Array
 
 # Below this angle sin θ - θ cos θ comes from its series, whose first dropped term is then 2e-17
 # of the first.

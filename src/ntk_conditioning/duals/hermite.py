@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ntk_conditioning.networks.activations import Activation, gaussian_rule
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
 
 ORDERS = (48, 72)  # of quadrature on each panel: the finer counts, their difference is an error
 REACH = 24.0  # where the panels end: polynomials of degree 64 grow until 16

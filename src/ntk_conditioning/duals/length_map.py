@@ -6,11 +6,9 @@ it that the mean has, is what the cosine of two independent inputs gains (Append
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ntk_conditioning.networks.activations import Activation, gaussian_rule
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
 
 
 def length_map(activation: Activation, gamma: ArrayLike) -> Array:

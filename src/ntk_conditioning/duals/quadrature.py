@@ -14,9 +14,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from ntk_conditioning.networks.activations import Activation, gaussian_rule
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
 
 # Interpolants, of quantities between 0 and 2, are refined until their last coefficients are below.
 TOLERANCE = 1e-14
@@ -104,12 +102,10 @@ class QuadratureDual:
         return self._low + half * (_chebyshev_points(count) + 1)
 
     def _last_angles(self, count: int) -> Array:
-        """Return the last coefficients of ``count`` angles."""
         ends = np.unique([self._low, self._high])
         return _coefficients(self._plane.falls(ends, self._plane.angles(count)), axes=[0])[-2:]
 
     def _last_variances(self, count: int) -> Array:
-        """Return the last coefficients of ``count`` variances."""
         s = self._points(count)
         at = _Features(self._activation, s)
         products = at.values @ at.values.T, at.slopes @ at.slopes.T

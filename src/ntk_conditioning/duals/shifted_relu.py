@@ -5,13 +5,10 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from ntk_conditioning.duals.quadrature import largest_errors
-from ntk_conditioning.networks.activations import ShiftedReLU
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.activations import Array, ShiftedReLU
 
 CUT = 9.0  # where densities are exp(-40) of their largest value
 STRIP = 56  # nodes on the strip between two kinks, which is at most 2 CUT wide

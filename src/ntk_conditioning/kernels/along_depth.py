@@ -17,19 +17,14 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.kernels.infinite import EQUAL_NORMS, Layer, SamplesError
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.kernels.infinite import EPS, EQUAL_NORMS, ROUNDING, Layer, SamplesError
+from ntk_conditioning.networks.activations import Activation, Array
 
-Array = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
-# Rounding errors of a layer.
-ROUNDING = 8 * EPS
 # Pairs that go through a layer together: a few arrays of them fit the second-level cache.
 PART = 2**14
 

@@ -54,8 +54,7 @@ def ntk(
     of the kernel's size or `LEAST_MEMORY`: if it does not hold the gradients of all samples, some
     are computed more than once.
 
-    Raises:
-        ShapeError: if the inputs do not fit the network.
+    Raises `ShapeError` if the inputs do not fit the network.
 
     >>> from ntk_conditioning.networks import activations
     >>> model = MLP((torch.ones(1, 2),), activations.get("linear"))

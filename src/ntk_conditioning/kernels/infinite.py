@@ -33,9 +33,8 @@ from ntk_conditioning.angles.pairs import MinAngle, spans, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Real = Array | float
 
@@ -151,7 +150,7 @@ def min_angle(
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
     distinct = rows if len(kept) == len(rows) else rows[kept]
-    sigma = activations.get(activation) if isinstance(activation, str) else activation
+    sigma = activations.get(activation)
     norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
     layer = Layer(distinct if norm is None else [[norm]], depth=depth, activation=sigma)
     layer.require(
@@ -238,7 +237,7 @@ class Layer:
         self.x = _samples(x)
         if depth < 0:
             raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
-        sigma = activations.get(activation) if isinstance(activation, str) else activation
+        sigma = activations.get(activation)
         self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
         self._split = None if x2 is None else len(self.x)  # where x2 begins
         if x2 is not None:

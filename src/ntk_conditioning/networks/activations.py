@@ -82,8 +82,7 @@ class Activation:
     def gain(self) -> float:
         """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature where no exact value was given.
 
-        Raises:
-            ActivationError: if σ is zero or does not compute, or the derivative is not its own.
+        Raises `ActivationError` if σ is zero or does not compute, or the derivative is not its own.
         """
         if self.exact_gain is not None:
             return self.exact_gain
@@ -187,8 +186,7 @@ def names() -> tuple[str, ...]:
 def register(activation: Activation) -> None:
     """Make an activation available under its name.
 
-    Raises:
-        ActivationError: if the name is taken, or would be read as a variant of another.
+    Raises `ActivationError` if the name is taken, or would be read as a variant of another.
     """
     if is_known(activation.name) or activation.name.startswith(NORMALIZED):
         raise ActivationError(f"the name {activation.name!r} is taken; choose another")
@@ -214,19 +212,20 @@ def is_known(name: str) -> bool:
 
 
 @cache
-def get(name: str) -> Activation:
-    """Return the activation of a name.
+def get(name: str | Activation) -> Activation:
+    """Return the activation of a name, or the one that is given.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
     ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``, see
     `normalized`.
 
-    Raises:
-        UnknownActivationError: naming the closest known name, or all of them.
+    Raises `UnknownActivationError`, naming the closest known name, or all of them.
 
     >>> round(get("relu").gain ** 2, 12)
     2.0
     """
+    if isinstance(name, Activation):
+        return name
     if not is_known(name):
         known = [*names(), *(NORMALIZED + each for each in names())]
         close = difflib.get_close_matches(name, known, n=1)
@@ -251,8 +250,7 @@ def normalized(activation: Activation) -> Activation:
     μ and s come from quadrature (Agarwal, Awasthi & Kale 2021, "A Deep Conditioning Treatment of
     Neural Networks", section 2).
 
-    Raises:
-        ActivationError: if σ is constant.
+    Raises `ActivationError` if σ is constant.
     """
     mean = activation.expectation(np.asarray)
     scale = math.sqrt(activation.expectation(lambda values: (values - mean) ** 2))
@@ -316,8 +314,7 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
 def load_plugin(path: str | Path) -> None:
     """Run a Python file that registers activations; the same file again changes nothing.
 
-    Raises:
-        ActivationError: if there is no such file, it fails, or it registers nothing.
+    Raises `ActivationError` if there is no such file, it fails, or it registers nothing.
     """
     key = Path(path).resolve()
     if key in _PLUGINS:

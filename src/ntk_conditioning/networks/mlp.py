@@ -43,8 +43,7 @@ class MLP:
     ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L). Depth 0 is the linear
     model, with W_1 (1, d) only.
 
-    Raises:
-        ShapeError: if the weights do not chain, or differ in type or device.
+    Raises `ShapeError` if the weights do not chain, or differ in type or device.
     """
 
     weights: tuple[Tensor, ...]
@@ -107,10 +106,9 @@ def init_mlp(
     ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
     every device, and the same first layers whatever the depth, see `draw_weights`.
     """
-    if isinstance(activation, str):
-        activation = activations.get(activation)
+    sigma = activations.get(activation)
     weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
-    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), activation)
+    return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), sigma)
 
 
 def draw_weights(
@@ -263,8 +261,7 @@ def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
     There delta_l is the same vector b_l for every sample, so that F is (|b_1| A_0, …,
     |b_(L+1)| A_L) = x S, S the stacked maps from the input. If n > d, q is d, see `linear_map`.
 
-    Raises:
-        NotLinearError: if the network has hidden layers whose activation is not linear.
+    Raises `NotLinearError` if the network has hidden layers whose activation is not linear.
     """
     if len(x) > mlp.dim:
         check_inputs(mlp, x)

@@ -120,8 +120,7 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     1e17 and more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n,
     the n - p smallest eigenvalues are exactly zero by structure.
 
-    Raises:
-        KernelError: if ``f`` is no finite matrix of floats, or zero.
+    Raises `KernelError` if ``f`` is no finite matrix of floats, or zero.
 
     >>> round(conditioning_from_factor(np.diag([1.0, 1e-9])).kappa / 1e18, 6)
     1.0
@@ -184,7 +183,6 @@ def summary(
 
 
 def _error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
-    """Return the bound on the relative error of a ratio that follows from those of its parts."""
     above, below = largest[1] / largest[0], smallest[1] / smallest[0]
     return (above + below) / (1 - below) if below < 1 else np.inf
 
@@ -192,8 +190,7 @@ def _error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
 def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
     """Return n · entry_error · lambda_max, up to which eigenvalues cannot be told from zero.
 
-    Raises:
-        UnresolvedError: if no eigenvalue is above it.
+    Raises `UnresolvedError` if no eigenvalue is above it.
     """
     if n * entry_error >= 1:
         raise UnresolvedError(

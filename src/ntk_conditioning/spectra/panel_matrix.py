@@ -30,7 +30,8 @@ def scratch_bytes(n: int, *, itemsize: int) -> int:
 class PanelMatrix:
     """A symmetric tensor (n, n) that `extreme_conditioning` solves in the tensor's own memory.
 
-    L D L^T, for a matrix whose rank is not full, is the host's.
+    Its methods are those of `InMemoryMatrix`. L D L^T, for a matrix whose rank is not full, is the
+    host's.
     """
 
     def __init__(self, k: Tensor, *, overwrite: bool, panel: int = PANEL) -> None:
@@ -43,7 +44,6 @@ class PanelMatrix:
         self._host: InMemoryMatrix | None = None
 
     def multiply(self, v: Vector) -> Vector:
-        """Return K v, from the upper triangle."""
         if self._host is not None:
             return self._host.multiply(v)
         x = self._here(v)
@@ -55,11 +55,9 @@ class PanelMatrix:
         return self._away(product)
 
     def frobenius(self) -> float:
-        """Return the Frobenius norm of K, before it is factored."""
         return float(torch.linalg.vector_norm(self._k))
 
     def factor(self, shift: float) -> bool:
-        """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
         self._restore(shift)
         for number, c in enumerate(self._panels):
             square, below = self._k[c, c], slice(c.stop, self.n)
@@ -77,7 +75,6 @@ class PanelMatrix:
         return True
 
     def solve(self, v: Vector) -> Vector:
-        """Return (K + shift I)^-1 v, after `factor`."""
         x = self._here(v).clone()
         for c in self._panels:
             column = (x[c] - self._k[c, : c.start] @ x[: c.start])[:, None]
@@ -90,8 +87,7 @@ class PanelMatrix:
     def factor_shifted(self, shift: float) -> int:
         """Factor K - shift I on the host; return how many of its eigenvalues are positive.
 
-        Raises:
-            NotEnoughMemoryError: if the host's memory does not hold K.
+        Raises `NotEnoughMemoryError` if the host's memory does not hold K.
         """
         if self._host is None:
             needed, available = self._k.nbytes, memory.available_bytes()
@@ -106,12 +102,10 @@ class PanelMatrix:
         return self._host.factor_shifted(shift)
 
     def solve_shifted(self, v: Vector) -> Vector:
-        """Return (K - shift I)^-1 v, after `factor_shifted`."""
         assert self._host is not None
         return self._host.solve_shifted(v)
 
     def _restore(self, shift: float) -> None:
-        """Put K + shift I into the lower triangle and the diagonal."""
         for c in self._panels if self._factored else ():
             below = slice(c.stop, self.n)
             self._k[below, c] = self._k[c, below].mT

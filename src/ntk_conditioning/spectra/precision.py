@@ -89,8 +89,7 @@ def problems(
     Each comes with ``points`` distances of the pair, logarithmically from 1 on down. A seed gives
     the same samples but for the pair's second, and the same first layers, everywhere.
 
-    Raises:
-        ProblemError: with more samples than dimensions, whose Gram matrix is singular.
+    Raises `ProblemError` with more samples than dimensions, whose Gram matrix is singular.
     """
     if samples > dim:
         raise ProblemError(
@@ -133,8 +132,7 @@ def measure(problem: Problem) -> list[Measurement]:
 def reference(problem: Problem) -> Any:
     """Return kappa of a problem as an mpmath number of `DIGITS` digits.
 
-    Raises:
-        ProblemError: if λ_min is not above the rounding errors of those digits.
+    Raises `ProblemError` if λ_min is not above the rounding errors of those digits.
     """
     with mpmath.workdps(DIGITS):
         if problem.mlp is None:
@@ -226,8 +224,7 @@ def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
 
 def _ntk(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     samples = torch.from_numpy(x.astype(dtype))
-    kernel: NDArray[np.floating[Any]] = empirical.ntk(mlp.to(samples.dtype), samples).numpy()
-    return kernel
+    return np.asarray(empirical.ntk(mlp.to(samples.dtype), samples).numpy())
 
 
 def _guarded(conditioned: Conditioning) -> Estimate:
@@ -250,19 +247,12 @@ def _ratio(largest: float, smallest: float) -> float:
     return largest / smallest if smallest else math.inf
 
 
-def _float32_general(mlp: MLP, x: Array) -> Estimate:
-    return _unguarded(np.sort(np.linalg.eigvals(_ntk(mlp, x, np.float32)).real), np.float32)
-
-
-def _cosine_float32(x: Array, depth: int) -> Estimate:
-    kernel = cosine_formula(x.astype(np.float32), depth)
-    return _unguarded(eigvalsh(kernel.astype(np.float64)), np.float32)
-
-
 #: For every finite network. The first is that of liu2023relu's published code: float32, a solver
 #: for general matrices, the real parts sorted, and the ratio whatever its sign.
 RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
-    "float32_general": _float32_general,
+    "float32_general": lambda mlp, x: _unguarded(
+        np.sort(np.linalg.eigvals(_ntk(mlp, x, np.float32)).real), np.float32
+    ),
     "float32_symmetric": lambda mlp, x: _unguarded(eigvalsh(_ntk(mlp, x, np.float32)), np.float32),
     "float32": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float32))),
     "float64": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float64))),
@@ -278,7 +268,9 @@ LINEAR_RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
 }
 #: For ReLU networks of infinite width.
 INFINITE_RECIPES: dict[str, Callable[[Array, int], Estimate]] = {
-    "cosine_float32": _cosine_float32,
+    "cosine_float32": lambda x, depth: _unguarded(
+        eigvalsh(cosine_formula(x.astype(np.float32), depth).astype(np.float64)), np.float32
+    ),
     "cosine": lambda x, depth: _unguarded(eigvalsh(cosine_formula(x, depth)), np.float64),
     "deficits": lambda x, depth: _guarded(
         conditioning(infinite.ntk(x, depth=depth, activation="relu"))

@@ -65,8 +65,7 @@ def declared(module: str, *, like: Table | None = None) -> Table:
     it may be missing, its unit if it has one, and what it means; or ``as in TABLE``, a column of
     the table ``like``.
 
-    Raises:
-        TableError: if the file declares no table, or a column in another way.
+    Raises `TableError` if the file declares no table, or a column in another way.
     """
     path = Path(module).with_suffix(".yaml")
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)

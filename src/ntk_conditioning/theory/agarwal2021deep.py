@@ -14,14 +14,12 @@ its digits. Where a theorem says nothing, the bound is NaN.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import brentq
 
-from ntk_conditioning.networks.activations import normrelu
+from ntk_conditioning.networks.activations import Array, normrelu
 from ntk_conditioning.theory import DomainError
-
-Array = NDArray[np.float64]
 
 
 def separating_depth(delta: float, mu: float) -> int:

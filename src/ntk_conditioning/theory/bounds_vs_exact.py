@@ -5,18 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning.duals.fixed_points import SLOPE_ONE, fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.spectra.conditioning import conditioning_from_factor
 from ntk_conditioning.theory import agarwal2021deep as theory
-
-Array = NDArray[np.float64]
 
 UNIT = 1e-9  # how far norms may be from 1
 RESOLVED = 100  # what decays counts until it is this many times its error
@@ -46,7 +43,7 @@ def compare(
         NotOnSphereError: if a norm is not 1, or two samples are equal or opposite.
         DomainError: if the activation is affine.
     """
-    sigma = activations.get(activation) if isinstance(activation, str) else activation
+    sigma = activations.get(activation)
     common, fixed = _samples(x, sigma), fixed_point(sigma)
     common |= {"dual_slope": fixed.slope_at_one, "fixed_point": fixed.rho}
     shallower: dict[str, dict[str, Any]] = {}
@@ -56,12 +53,10 @@ def compare(
             low, high = correlations.eigenvalues
             row: dict[str, Any] = dict.fromkeys(OPTIONAL) | common
             row |= {"kernel": kernel, "depth": kernels.depth}
-            row |= {
-                "correlation_max": correlations.largest,
-                "correlation_error": correlations.error,
-            }
             row |= {"lambda_min": 1 + low, "lambda_max": 1 + high}
             row["lambda_error"] = correlations.eigenvalue_error
+            row["correlation_max"] = correlations.largest
+            row["correlation_error"] = correlations.error
             if correlations.excess:
                 row["excess"], row["excess_error"] = correlations.excess
                 row["kappa"] = 1 + row["excess"]
@@ -138,5 +133,4 @@ def _distance_bound(row: Mapping[str, Any], slope: float) -> float | None:
 
 
 def _number(bound: Array) -> float | None:
-    """Return a bound, or None where there is none."""
     return None if math.isnan(value := float(bound)) else value

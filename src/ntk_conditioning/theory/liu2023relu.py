@@ -32,8 +32,7 @@ def g(z: ArrayLike) -> Array:
 def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
     """Return θ^(l) = g^l(θ_in), the angle between the embeddings in a layer, Eq. (9).
 
-    Raises:
-        DomainError: for an angle outside [0, π].
+    Raises `DomainError` for an angle outside [0, π].
     """
     w, theta = _checked(theta_in)
     for _ in range(layer):

@@ -17,10 +17,6 @@ LossName = Literal["cross_entropy", "square"]
 Outputs = Literal["classes", "scalar"]
 
 
-class LossError(UserError):
-    """A loss does not go with the outputs or the classes."""
-
-
 @dataclass(frozen=True)
 class Loss:
     """A loss of one sample's outputs; ``codes`` (k, c) are those of the k classes.
@@ -69,13 +65,12 @@ def make_loss(
     ``outputs`` is ``classes``, one for each, or ``scalar``: one output, whose targets are spaced
     evenly from -1 for the first class to 1 for the last.
 
-    Raises:
-        LossError: for fewer than two classes, or a cross-entropy of one output.
+    Raises `UserError` for fewer than two classes, or a cross-entropy of one output.
     """
     if classes < 2:
-        raise LossError(f"the data have {classes} class; a classifier needs 2 or more")
+        raise UserError(f"the data have {classes} class; a classifier needs 2 or more")
     if name == "cross_entropy" and outputs == "scalar":
-        raise LossError("cross_entropy needs an output for each class; set outputs to classes")
+        raise UserError("cross_entropy needs an output for each class; set outputs to classes")
     if outputs == "classes":
         codes = torch.eye(classes, dtype=dtype, device=device)
     else:

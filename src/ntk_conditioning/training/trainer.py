@@ -162,8 +162,7 @@ class Training(ABC):
     def restore(self, state: Arrays) -> None:
         """Go on from the `state` of an ensemble that was made in the same way.
 
-        Raises:
-            StateError: if it has other members, epochs or layers.
+        Raises `StateError` if it has other members, epochs or layers.
         """
         active = self._going_on(state)
         shapes = {name: array.shape for name, array in self._progress().items()}

@@ -9,10 +9,6 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, outputs
 
 
-class DivergedError(UserError):
-    """The loss is no longer a number."""
-
-
 @dataclass(frozen=True)
 class Descent:
     """A trained network and its way there.
@@ -36,8 +32,7 @@ def descend(
     ``x`` is (n, d), ``y`` (n,). The step is ``step_size`` / lambda_max of the NTK at the start: a
     linear network descends with step sizes below 2.
 
-    Raises:
-        DivergedError: if the loss overflows.
+    Raises `UserError` if the loss overflows.
     """
     before = kernel(net, x)
     step = step_size / float(torch.linalg.eigvalsh(before)[-1])
@@ -52,7 +47,7 @@ def descend(
     loss_before = float(last.detach())
     for number in range(steps):
         if not torch.isfinite(last):
-            raise DivergedError(
+            raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         with torch.no_grad():

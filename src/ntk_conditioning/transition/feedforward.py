@@ -71,14 +71,12 @@ def draw_network(
     >>> [tuple(weight.shape) for weight in model.weights], model.fan_ins
     ([(4, 3), (5, 4), (1, 5)], (3, 4, 5))
     """
-    if isinstance(activation, str):
-        activation = activations.get(activation)
     fan_ins = (*accumulate(hidden, initial=d),) if dense else (d, *hidden)
     weights = tuple(
         torch.from_numpy(generator.standard_normal((rows, columns))).to(device)
         for rows, columns in zip([*hidden, 1], fan_ins, strict=True)
     )
-    return FeedforwardNet(weights, fan_ins, activation, dense)
+    return FeedforwardNet(weights, fan_ins, activations.get(activation), dense)
 
 
 def on_span(net: FeedforwardNet, x: Tensor) -> tuple[FeedforwardNet, Tensor]:

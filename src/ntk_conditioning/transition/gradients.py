@@ -27,8 +27,6 @@ from ntk_conditioning.networks.gradient_tiles import tiles
 from ntk_conditioning.networks.mlp import product
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
-Vector = NDArray[np.float64]
-
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
 #: Rows of a matrix of cosines that are looked at at once, so few that they stay in the caches.
@@ -140,8 +138,7 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
 
     ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
 
-    Raises:
-        ZeroGradientError: if a neuron has gradient 0.
+    Raises `ZeroGradientError` if a neuron has gradient 0.
     """
     _, sums = layers(net, x)
     samples: dict[int, list[dict[str, float]]] = {}
@@ -212,13 +209,22 @@ def spectral_norm(matrix: Tensor) -> float:
         return float(matrix.diagonal().abs().max())
     if m <= FULL_SPECTRUM:
         return float(torch.linalg.eigvalsh(matrix).abs().max())
+    options = {"tol": TOLERANCE, "return_eigenvectors": False}
+    return float(abs(lanczos(lambda v: matrix @ v, matrix[0], **options)[0]))
 
-    def times(v: Vector) -> Vector:
-        product: Vector = (matrix @ torch.from_numpy(v).to(matrix)).cpu().numpy()
-        return product
 
-    # A fixed start: the same matrix gives the same bytes.
-    start = np.random.default_rng(0).standard_normal(m)
-    operator = LinearOperator((m, m), matvec=times, dtype=np.float64)
-    value = eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE, return_eigenvectors=False)
-    return float(abs(value[0]))
+def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) -> Any:
+    """Return what SciPy's `eigsh` finds of the largest absolute eigenvalue, with its ``options``.
+
+    ``operator`` is symmetric; it takes and returns vectors (p,), of the type and place of ``like``.
+    """
+
+    def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
+        return np.asarray(operator(vector).cpu().numpy())
+
+    p = len(like)
+    # A fixed start: the same operator gives the same bytes.
+    start = np.random.default_rng(0).standard_normal(p)
+    linear = LinearOperator((p, p), matvec=times, dtype=np.float64)
+    return eigsh(linear, k=1, which="LM", v0=start, **options)

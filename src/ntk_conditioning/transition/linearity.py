@@ -1,7 +1,7 @@
 """How far a network is from linear in its weights, in balls about its initialisation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TypeAlias
@@ -27,7 +27,7 @@ def linearity(
     ``directions`` random ones are searched, drawn with the ``seed``. A bound that one sample lacks
     is missing.
     """
-    expanded = [_at_sample(net, sample, radii, directions, seed) for sample in x]
+    expanded = [[*_at_sample(net, sample, radii, directions, seed)] for sample in x]
     return [
         {name: _largest([row[name] for row in rows]) for name in rows[0]}
         for rows in zip(*expanded, strict=True)
@@ -66,16 +66,15 @@ def last_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | N
 
 def _at_sample(
     net: FeedforwardNet, x: Tensor, radii: Sequence[float], directions: int, seed: int
-) -> list[Columns]:
+) -> Iterator[Columns]:
     whole, fixed = (Expansion(net, x, last_fixed=last) for last in (False, True))
     norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
-    rows = []
     for radius in radii:
         rng = generator(seed, "batch")  # any stream but the initialisation's
         search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
         terms = search(whole, eigenvector=norm.eigenvector)
         terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
-        row: Columns = {
+        yield {
             "radius": radius,
             "hessian_norm": norm.norm,
             "hessian_residual": norm.residual,
@@ -86,5 +85,3 @@ def _at_sample(
             "bound": two_layer_bound(net, x, radius),
             "bound_fixed": last_layer_bound(net, x, radius),
         }
-        rows.append(row)
-    return rows

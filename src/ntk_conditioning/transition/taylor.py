@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition.feedforward import FeedforwardNet, outputs
-
-Vector = NDArray[np.float64]
+from ntk_conditioning.transition.gradients import lanczos
 
 #: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
 TOLERANCE = 1e-5
@@ -24,10 +22,6 @@ TOLERANCE = 1e-5
 LANCZOS_VECTORS = 10
 #: Steps of an ascent, and the relative rise that ends it.
 ASCENT_STEPS, LEAST_RISE = 20, 1e-4
-
-
-class NotConvergedError(UserError):
-    """Lanczos found no eigenvalue within the allowed steps."""
 
 
 class Expansion:
@@ -86,25 +80,13 @@ class HessianNorm:
 def hessian_norm(expansion: Expansion) -> HessianNorm:
     """Return the spectral norm of the Hessian at w_0, by Lanczos' iterations.
 
-    Raises:
-        NotConvergedError: if they do not converge.
+    Raises `UserError` if they do not converge.
     """
-    p, like = expansion.size, expansion.origin
-
-    def times(v: Vector) -> Vector:
-        vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
-        product: Vector = expansion.hessian_product(vector).cpu().numpy()
-        return product
-
-    # A fixed start: the same network gives the same bytes.
-    start = np.random.default_rng(0).standard_normal(p)
-    operator = LinearOperator((p, p), matvec=times, dtype=np.float64)
+    like, options = expansion.origin, {"ncv": min(LANCZOS_VECTORS, expansion.size)}
     try:
-        values, vectors = eigsh(
-            operator, k=1, which="LM", v0=start, tol=TOLERANCE, ncv=min(LANCZOS_VECTORS, p)
-        )
+        values, vectors = lanczos(expansion.hessian_product, like, tol=TOLERANCE, **options)
     except ArpackNoConvergence as error:
-        raise NotConvergedError(f"the Hessian's norm did not converge: {error}") from error
+        raise UserError(f"the Hessian's norm did not converge: {error}") from error
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
     value = float(values[0])
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)

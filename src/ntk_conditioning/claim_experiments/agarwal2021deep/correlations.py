@@ -61,8 +61,7 @@ class CorrelationMap:
     """
 
     def __init__(self, activation: Activation | str) -> None:
-        if isinstance(activation, str):
-            activation = activations.get(activation)
+        activation = activations.get(activation)
         self._dual = dual(activation, np.ones(1))
         self.slope_at_one = float(self._dual.slopes[0])
         self.fixed_point = fixed_point(activation).rho
@@ -223,9 +222,8 @@ def _path(layer: CorrelationMap, rho: Array) -> Array:
 
 def slow_convergence(setting: Setting) -> Measurements:
     """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
-    for activation in ("relu", "leaky_relu", QUADRATIC):
-        name = activation if isinstance(activation, str) else activation.name
-        layer, row = CorrelationMap(activation), partial(Measurement, activation=name)
+    for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
+        layer, row = CorrelationMap(sigma), partial(Measurement, activation=sigma.name)
         yield row("slope_at_one", layer.slope_at_one, 1.0)
         path = _path(layer, np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
@@ -288,9 +286,3 @@ def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> 
     path = [float(layer.iterated(rho, h)) for h in range(depth + 2)]
     slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
     return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
-
-
-EXPERIMENTS = (
-    *(normalized_maps, convexity, fixed_points, convergence, slow_convergence),
-    *(eigenvalue_bound, schoenberg, neural_tangent),
-)

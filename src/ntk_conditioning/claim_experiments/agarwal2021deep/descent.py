@@ -162,6 +162,3 @@ def _round(
         drawn = pick.integers(residual.shape[1], size=len(residual))
         residual = residual - 2 * (1 / (2 * beta)) * residual[rows, drawn][:, None] * k[drawn]
     return total / length, np.array(losses)
-
-
-EXPERIMENTS = (top_layer, all_layers, features, stochastic)

@@ -178,6 +178,3 @@ def good_event(setting: Setting) -> Measurements:
         for name, theta in (("event_e", root / 5), ("event_e_lemma", delta**0.25 / 5)):
             value = 2 * float(cdf(root / 5 / theta) - cdf(root / 9 / theta))
             yield Measurement(name, value, 0.2, at=delta)
-
-
-EXPERIMENTS = (covariance, excess_risk, smallest_eigenvalue, good_event)

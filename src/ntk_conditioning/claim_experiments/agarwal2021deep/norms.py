@@ -236,9 +236,3 @@ def _cosine_distances(layer: CorrelationMap, layers: int) -> Array:
     for _ in range(EQUAL, layers):
         path.append(layer.cosine_distances(path[-1])[0])
     return np.array(path)
-
-
-EXPERIMENTS = (
-    *(convergence, shape, hermite_basis, shifted_relu),
-    *(one_layer, near_norm_one, many_layers, normrelu),
-)

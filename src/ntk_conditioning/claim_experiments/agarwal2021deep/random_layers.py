@@ -124,6 +124,3 @@ def _paths(
         # rounding may leave the range
         path.append(np.clip(product / np.sqrt(square * square2), -1, 1))
     return np.array(path).reshape(layers + 1, -1)
-
-
-EXPERIMENTS = (decay, scaling, concentration)

@@ -164,6 +164,3 @@ def rate(setting: Setting) -> Measurements:
         row = partial(Measurement, activation="tanh", width=width)
         yield row("log_rate", value / math.log(width))
         yield row("root_log_rate", value / theory.largest_gaussian_mean(width))
-
-
-EXPERIMENTS = (theorem_1, tightness, corollary_1, lemma_2, hessian, rate)

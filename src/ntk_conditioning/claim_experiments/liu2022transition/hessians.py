@@ -77,6 +77,3 @@ def rates(setting: Setting) -> Measurements:
     for kind in ("two_layer", "deep", "dense", "narrow"):
         power = exponent(WIDTHS, [norm(kind, width) for width in WIDTHS])
         yield Measurement(f"hessian_exponent_{kind}", power, activation="softplus", d=D)
-
-
-EXPERIMENTS = (theorem_4, rates)

@@ -235,9 +235,3 @@ def cross_term(setting: Setting) -> Measurements:
         norm = layer_angles(net, x[None])[-1].jacobian_norm
         yield row("cross_term", mixed / math.sqrt(norm / SMALL))
         yield row("own_term", hessian[-SMALL:, -SMALL:].abs().max())
-
-
-EXPERIMENTS = (
-    *(remark_4, equation_12, theorem_3, bottleneck, equation_18, equation_22, corollary_2),
-    *(lemma_3, lemma_4, lengths, cross_term),
-)

@@ -135,7 +135,6 @@ def _rank(seed: int) -> Measurement:
 
 
 def _kappa(x: Array, depth: int) -> float:
-    """Return kappa of the infinitely wide ReLU network."""
     low, high = _extremes(conditioning(infinite.ntk(x, depth=depth, activation="relu")))
     return high / low
 
@@ -160,6 +159,3 @@ def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
         across /= np.linalg.norm(across)
         rows[1] = 1.3 * (math.cos(angle) * first + math.sin(angle) * across)
     return rows
-
-
-EXPERIMENTS = (close_rows, shallow, inputs)

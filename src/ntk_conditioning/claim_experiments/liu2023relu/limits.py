@@ -110,6 +110,3 @@ def _angles(k: Array) -> Array:
     """Return the angles of the pairs; none of them is near 0 or pi."""
     diagonal = np.sqrt(np.diag(k))
     return np.asarray(np.arccos(np.diag(k, 1)[::2] / (diagonal[::2] * diagonal[1::2])))
-
-
-EXPERIMENTS = (networks,)

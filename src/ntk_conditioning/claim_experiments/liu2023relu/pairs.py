@@ -141,9 +141,3 @@ def eigenvalues(setting: Setting) -> Measurements:
             (1 + b + math.sqrt(1 + b**2 + factor * b * math.cos(2 * phi))) / 2 for factor in (1, 2)
         )
         yield Measurement("pair_lambda_max", largest, printed, right, depth=depth, n=2, at=at)
-
-
-EXPERIMENTS = (
-    *(g_properties, embedding_expansion, observations, gradient_expansion, infinite_depth),
-    *(two_samples, eigenvalues),
-)

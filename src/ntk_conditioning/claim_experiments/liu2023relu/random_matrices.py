@@ -69,6 +69,3 @@ def lemmas(setting: Setting) -> Measurements:
                 yield Measurement(name, values.mean(), limit, width=q, at=degrees)
         for name, falls in deviations.items():
             yield Measurement(f"{name}_exponent", exponent(SIZES, falls), at=degrees)
-
-
-EXPERIMENTS = (gaussian_gram, lemmas)

@@ -40,10 +40,7 @@ def close_pairs(setting: Setting) -> Measurements:
             kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
             if (gram := conditioning_from_factor(x).kappa) is not None:
                 yield row("gram_kappa", gram, at=at)
-        for at, kappa in kappas.items():
-            if kappa is not None:
-                yield row("separation_kappa", kappa, at=at)
-        yield from _exponent(kappas, row, largest=1e-2)
+        yield from _resolved(kappas, row, largest=1e-2)
         for width in setting.widths:
             row = partial(row, width=width)
             init = generator(seed, "init")
@@ -53,16 +50,17 @@ def close_pairs(setting: Setting) -> Measurements:
                 printed = float(theory.gradient_angle(at, depth)) / at
                 yield row("separation", phi / at, printed, at=at)
                 kappas[at] = conditioning(ntk(mlp, rows).numpy()).kappa
-                if (kappa := kappas[at]) is not None:
-                    yield row("separation_kappa", kappa, at=at)
-            yield from _exponent(kappas, row, largest=0.05 / (width * depth))
+            yield from _resolved(kappas, row, largest=0.05 / (width * depth))
 
 
-def _exponent(
+def _resolved(
     kappas: dict[float, float | None], row: partial[Measurement], *, largest: float
 ) -> Measurements:
-    """Yield the exponent with which kappa grows as the angle falls, below the ``largest``."""
-    close = {at: kappa for at, kappa in kappas.items() if at < largest and kappa is not None}
+    """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
+    resolved = {at: kappa for at, kappa in kappas.items() if kappa is not None}
+    for at, kappa in resolved.items():
+        yield row("separation_kappa", kappa, at=at)
+    close = {at: kappa for at, kappa in resolved.items() if at < largest}
     if len(close) > 2:
         yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
 
@@ -74,6 +72,3 @@ def _samples(seed: int, angle: float) -> Array:
     across /= np.linalg.norm(across)
     rows[1] = math.cos(angle) * rows[0] + math.sin(angle) * across
     return rows
-
-
-EXPERIMENTS = (close_pairs,)

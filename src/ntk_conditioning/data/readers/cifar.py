@@ -50,8 +50,7 @@ def read_cifar10(
             raise FormatError(f"{source}: a second batch of that name; take the original archive")
         batches[name] = load()
         _require_records(batches[name], source)
-    missing = [name for name in BATCHES[split] if name not in batches]
-    if missing:
+    if missing := [name for name in BATCHES[split] if name not in batches]:
         raise ContentError(
             f"{path} has no {missing[0]}; take cifar-10-binary.tar.gz, or the folder {FOLDER} "
             "that it holds"

@@ -47,8 +47,7 @@ def read_svhn(
             f"{x} cannot be read as a MATLAB file: {one_line(error)}; save it with -v7"
         ) from None
     digits = arrays["y"][:, 0]
-    wrong = np.flatnonzero((digits < 1) | (digits > 10))
-    if len(wrong):
+    if len(wrong := np.flatnonzero((digits < 1) | (digits > 10))):
         raise ContentError(
             f"{x}: variable y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 "
             "for the digit 0"

@@ -105,20 +105,17 @@ def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tupl
 def _from_table(
     table: pyarrow.Table, names: list[str], path: Path, labels: str | None, features: _Names
 ) -> RawSamples:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
-        index = [name for name in features if _INDEX_COLUMN.fullmatch(name)]
-        if index:
+        if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:
             raise ContentError(
                 f"{path} has a row index, column {_quoted(index)}; list the feature columns under "
                 "options, features, or save the table without index"
             )
     wanted = [*features, *([] if labels is None else [labels])]
-    missing = [name for name in wanted if name not in names]
-    if missing:
+    if missing := [name for name in wanted if name not in names]:
         raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
     if labels in features:
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")

@@ -115,8 +115,7 @@ def normalized(features: NDArray[np.floating]) -> NDArray[np.float64]:
     x -= x.mean(axis=0)
     x[:, constant] = 0
     deviation = np.sqrt(np.mean(x * x, axis=0))
-    normed: NDArray[np.float64] = x / np.where(constant, 1, deviation)
-    return normed
+    return np.asarray(x / np.where(constant, 1, deviation))
 
 
 def stacked(
