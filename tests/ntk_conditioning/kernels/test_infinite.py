@@ -16,7 +16,12 @@ from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
-from tests.ntk_conditioning.references import exact_extremes, exact_gram, theorem_4_4
+from tests.ntk_conditioning.references import (
+    erf_layer,
+    exact_extremes,
+    exact_gram,
+    theorem_4_4,
+)
 
 
 def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
@@ -42,14 +47,6 @@ def covariance_recursion(x: np.ndarray, depth: int, layer) -> mpmath.matrix:
             theta[i, j] = after[i, j] + theta[i, j] * slopes[i, j]
         sigma = after
     return theta
-
-
-def erf_layer(q, q2, c, _same):
-    """Williams 1996, Eq. (10); the gain makes E σ(z)² = 1."""
-    gain2 = mpmath.pi / 2 / mpmath.asin(mpf(2) / 3)
-    scale = (1 + 2 * q) * (1 + 2 * q2)
-    values = 2 / mpmath.pi * mpmath.asin(2 * c / mpmath.sqrt(scale))
-    return gain2 * values, gain2 * 4 / mpmath.pi / mpmath.sqrt(scale - 4 * c * c)
 
 
 def normalized_relu_layer(q, q2, c, same):
