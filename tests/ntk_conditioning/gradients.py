@@ -7,6 +7,7 @@ import torch
 
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.transition.feedforward import layers
 
 
 def network(d=10, *, depth=2, width=16, activation="relu", seed=1, dtype=torch.float64):
@@ -16,6 +17,16 @@ def network(d=10, *, depth=2, width=16, activation="relu", seed=1, dtype=torch.f
 
 def inputs(n, d=10, *, seed=1):
     return torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
+
+
+def explicit_gradients(model, x, layer):
+    """Return the gradients (m_l, p) of a layer's pre-activations at a sample, one by one."""
+    weights = [weight.clone().requires_grad_() for weight in model.weights]
+    rows = []
+    for z in layers(model.with_weights(weights), x[None])[1][layer - 1][0]:
+        parts = torch.autograd.grad(z, weights[:layer], retain_graph=True)
+        rows.append(torch.cat([part.flatten() for part in parts]))
+    return torch.stack(rows)
 
 
 def most_alive(monkeypatch, owner, name, call):

@@ -19,7 +19,6 @@ from ntk_conditioning.spectra.conditioning import conditioning, conditioning_fro
 from tests.ntk_conditioning.gradients import (
     float32_products,
     inputs,
-    most_alive,
     network,
     precisions,
 )
@@ -66,16 +65,6 @@ def test_both_kernels_are_products_of_explicit_jacobians(n, n2, tile, panel, dep
         assert_same_kernel(k, jacobian[:, part] @ jacobian2[:, part].T)
 
 
-@pytest.mark.parametrize("second", [None, 60])
-@pytest.mark.parametrize("panel", [16, 31])
-def test_gradients_keep_to_the_memory(monkeypatch, panel, second):
-    mlp, x = network(5), inputs(61, 5)
-    x2 = second and inputs(second, 5, seed=2)
-    memory = 2 * panel * factor_bytes(mlp, mlp.dtype)
-    compute = lambda: empirical.ntk(mlp, x, x2, tile=8, memory=memory)  # noqa: E731
-    assert 0 < most_alive(monkeypatch, empirical, "gradient_factors", compute) <= 2 * panel
-
-
 def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
     """Where the processor has bfloat16, products of this size would be other ones."""
     mlp, x = network(64, width=96, dtype=torch.float32), inputs(260, 64).float()
@@ -100,13 +89,9 @@ PEAK = """if True:
     import sys
     from pathlib import Path
     import torch
+    from benchmarks.memory import resident
     from ntk_conditioning.kernels import empirical
     from tests.ntk_conditioning.gradients import inputs, network
-
-    def resident(field):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":"))
-
     n, width, memory = map(int, sys.argv[1:])
     torch.set_num_threads(1)
     mlp, x = network(depth=5, width=width), inputs(n)

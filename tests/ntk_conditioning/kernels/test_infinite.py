@@ -205,19 +205,19 @@ def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, de
 
 @pytest.mark.parametrize("name", ["relu", "selu"])
 def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
-    x = samples(11, 4, spread=0.5)
-    x[9] = x[0] * (1 + 1e-9)
-    x[7] = x[1]
+    x = samples(8, 4, spread=0.5)
+    x[6] = x[0] * (1 + 1e-9)
+    x[5] = x[1]
     whole = Layer(x, depth=2, activation=name)
     for tile in (infinite.TILE, 4):
         monkeypatch.setattr(infinite, "TILE", tile)
-        monkeypatch.setattr(infinite, "GATHERED", tile)
-        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:5], x[5:])))
+        monkeypatch.setattr(infinite, "GATHERED", 4 * tile)
+        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:])))
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
             np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
-            np.testing.assert_allclose(getattr(block, kernel), expected[:5, 5:], **close)
+            np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 def brute_force(x, depth, name):
@@ -272,13 +272,10 @@ HARD = {  # samples, and how many candidates there may be
 }
 
 
-SEARCHES = [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
-
-
 @pytest.mark.parametrize(
-    ("kind", "name", "depth", "tile"),
-    [("random", "erf", 2, 1), *((kind, *search) for kind in HARD for search in SEARCHES)],
+    ("name", "depth", "tile"), [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
 )
+@pytest.mark.parametrize("kind", HARD)
 def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, depth, tile):
     x, most = HARD[kind]
     assert assert_brute_force(x, depth, name, tile=tile).candidates < most
@@ -427,7 +424,7 @@ ALL, ONE = slice(None), slice(1, 2)  # rows
 @pytest.mark.parametrize(
     ("function", "name", "scales"),
     [
-        (infinite.min_angle, "tanh", {5e3: ALL, 1e30: ALL}),
+        (infinite.min_angle, "tanh", {5e3: ALL}),
         (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
         (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
     ],
@@ -450,10 +447,8 @@ def test_closed_forms_need_no_torch():
     code = """if True:
         import sys
         from ntk_conditioning.kernels import infinite
-        from ntk_conditioning.theory import liu2023relu
-        for name in ("relu", "erf"):
-            infinite.ntk([[1.0, 0.0]], depth=2, activation=name)
-        infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation="leaky_relu-0.1")
+        for name in ("leaky_relu-0.1", "erf"):
+            infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
         assert "torch" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -15,22 +15,9 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from tests.ntk_conditioning.references import exact_extremes, exact_gram, kappa_2x2, kernel
+from tests.ntk_conditioning.references import exact_gram, kappa_2x2, kernel
 
 EPS = float(np.finfo(np.float64).eps)
-
-
-@pytest.mark.parametrize("kappa", [1e6, 1e10])
-def test_kappa_is_that_of_50_digits(kappa):
-    k = kernel(np.geomspace(1, kappa, 30))
-    smallest, largest = exact_extremes(k)
-    found = conditioning(k)
-    # A backward stable solver moves lambda_min by a few eps lambda_max: eps kappa of itself.
-    assert found.kappa == pytest.approx(largest / smallest, abs=0, rel=4 * EPS * kappa)
-    assert found.numerical_rank == 30
-    assert found.kappa_nonzero == found.kappa
-    assert found.resolution_floor == pytest.approx(30 * EPS * kappa, abs=0, rel=1e-9)
-    assert (found.dtype, found.reduced_precision) == ("float64", False)
 
 
 def test_kappa_of_a_deficient_kernel_is_missing():

@@ -9,19 +9,18 @@ import pytest
 import torch
 
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks.mlp import MLP, init_mlp
-from ntk_conditioning.seeds import generator
+from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra import precision
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.precision import Problem, ProblemError
+from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.references import exact_gram, exact_ntk, kappa_2x2, theorem_4_4
 
 SIZES = {"samples": 5, "dim": 8, "width": 12}
 
 
 def network(activation: str, depth: int) -> MLP:
-    rng = generator(3, "init")
-    return init_mlp(4, depth=depth, width=6, activation=activation, generator=rng)
+    return gradients.network(4, depth=depth, width=6, activation=activation, seed=3)
 
 
 def pair(delta: float) -> np.ndarray:
@@ -146,7 +145,3 @@ def test_what_float32_loses_it_loses_in_arithmetic_and_not_by_rounding_the_data(
         assert error < 20 * eps * math.sqrt(found.kappa_reference)
         compared += 1
     assert compared > 5
-
-
-def test_an_exactly_singular_float_kernel_has_an_infinite_ratio():
-    assert precision._unguarded(np.array([0.0, 1.0]), np.float32).ratio == math.inf
