@@ -1,6 +1,5 @@
-"""Random networks, and what tests of their gradients watch."""
+"""Random networks and their gradients, and in what precision they are computed."""
 
-import weakref
 from contextlib import contextmanager
 
 import torch
@@ -10,9 +9,9 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.transition.feedforward import layers
 
 
-def network(d=10, *, depth=2, width=16, activation="relu", seed=1, dtype=torch.float64):
-    rng = generator(seed, "init")
-    return init_mlp(d, depth=depth, width=width, activation=activation, generator=rng, dtype=dtype)
+def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
+    options |= {"activation": activation, "generator": generator(seed, "init")}
+    return init_mlp(d, depth=depth, width=width, **options)
 
 
 def inputs(n, d=10, *, seed=1):
@@ -27,22 +26,6 @@ def explicit_gradients(model, x, layer):
         parts = torch.autograd.grad(z, weights[:layer], retain_graph=True)
         rows.append(torch.cat([part.flatten() for part in parts]))
     return torch.stack(rows)
-
-
-def most_alive(monkeypatch, owner, name, call):
-    """Return the most samples at once whose gradients, from a function, were alive in a call."""
-    alive, most, original = weakref.WeakKeyDictionary(), [0], getattr(owner, name)
-
-    def counting(*arguments):
-        factors = original(*arguments)
-        alive[factors] = len(factors.alphas[0])
-        most[0] = max(most[0], sum(alive.values()))
-        return factors
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, counting)
-        call()
-    return most[0]
 
 
 def precisions(monkeypatch, owner, name):

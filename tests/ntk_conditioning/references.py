@@ -1,10 +1,12 @@
-"""Independent references in many digits, and matrices of known spectrum."""
+"""Independent references, most in many digits, and matrices of known spectrum."""
 
 import itertools
 
 import mpmath
 import numpy as np
+import torch
 from mpmath import mpf
+from torch.nn import functional
 
 from ntk_conditioning.networks import activations
 
@@ -70,6 +72,17 @@ def erf_layer(q, q2, c, _same=False):
     scale = (1 + 2 * q) * (1 + 2 * q2)
     values = 2 / mpmath.pi * mpmath.asin(2 * c / mpmath.sqrt(scale))
     return gain2 * values, gain2 * 4 / mpmath.pi / mpmath.sqrt(scale - 4 * c * c)
+
+
+def plain_losses(loss, f, labels, *, classes=3):
+    """Return every sample's loss by torch's functions; ``loss`` is its name and the outputs."""
+    name, outputs = loss
+    if name == "cross_entropy":
+        return functional.cross_entropy(f, labels, reduction="none")
+    target = functional.one_hot(labels, classes).to(f)
+    if outputs == "scalar":
+        target = torch.linspace(-1, 1, classes, dtype=f.dtype)[labels][:, None]
+    return functional.mse_loss(f, target, reduction="none").sum(1) / 2
 
 
 def step(z):

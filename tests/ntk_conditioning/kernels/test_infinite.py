@@ -60,32 +60,22 @@ def normalized_relu_layer(q, q2, c, same):
     return centred / variance, slope / variance
 
 
-@pytest.mark.parametrize("delta", [3e-2, 1e-6, 1e-13])
-@pytest.mark.parametrize(("depth", "ratio"), [(0, 1.7), (1, 1.0), (1, -1.0), (10, 1.7)])
-def test_tiny_angles_keep_their_digits(depth, ratio, delta):
-    """Rows that differ by delta in direction, at any ratio of norms; φ in 60 digits."""
-    x = samples(3, 6)
-    x[1] = ratio * (x[0] + delta * x[2])
-    with mpmath.workdps(60):
-        distance = theorem_4_4(x, depth)[0, 1]
-        expected = float(mpmath.acos(1 - distance))
-    found = infinite.gradient_angles(x, depth=depth, activation="relu")
-    assert found[0, 1] == pytest.approx(expected, rel=1e-12)
-    assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(distance), rel=1e-12)
-
-
-@pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-11)])
+@pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
 def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delta):
     """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
     x, n = samples(12, 30, spread=0.3), 12
-    x[1] = x[0] + delta * samples(1, 30, seed=1)
+    x[1] = 1.7 * (x[0] + delta * samples(1, 30, seed=1))
     with mpmath.workdps(50):
-        exact, gram = (depth + 1) * (mpmath.ones(n) - theorem_4_4(x, depth)), exact_gram(x)
+        distances = theorem_4_4(x, depth)
+        angle = float(mpmath.acos(1 - distances[0, 1]))
+        exact, gram = (depth + 1) * (mpmath.ones(n) - distances), exact_gram(x)
         for i, j in itertools.product(range(n), repeat=2):
             exact[i, j] *= mpmath.sqrt(gram[i, i] * gram[j, j])
     lambda_min, lambda_max = exact_extremes(exact)
     kappa = lambda_max / lambda_min
     assert 0.5 < kappa * delta < 500
+    angles = infinite.gradient_angles(x, depth=depth, activation="relu")
+    assert angles[0, 1] == pytest.approx(angle, rel=1e-12)
     k = infinite.ntk(x, depth=depth, activation="relu")
     np.testing.assert_allclose(k, to_float(exact), rtol=1e-13, atol=1e-15 * k.max())
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
@@ -104,14 +94,9 @@ def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inpu
     np.testing.assert_allclose(np.diag(layer.nngp), np.diag(gram), rtol=1e-14)
     assert layer.error == 0
     if name == "linear":
-        close = {"rtol": 1e-14, "atol": 1e-15 * gram.max()}
-        np.testing.assert_allclose(layer.ntk / (depth + 1), gram, **close)
-        np.testing.assert_allclose(layer.nngp, gram, **close)
-        linear, relu = (
-            infinite.gradient_angles(x, depth=layers, activation=activation)
-            for layers, activation in ((depth, "linear"), (0, "relu"))
-        )
-        np.testing.assert_allclose(linear, relu, rtol=1e-14)
+        linear = infinite.gradient_angles(x, depth=depth, activation="linear")
+        inputs = infinite.gradient_angles(x, depth=0, activation="relu")
+        np.testing.assert_allclose(linear, inputs, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +121,7 @@ def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
 
 
-def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.ndarray:
+def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int) -> np.ndarray:
     """Return the NTK with every expectation by product quadrature, on panels halved towards 0."""
     sigma = activations.get(name)
     positive = np.concatenate([2.0 ** np.arange(-halvings, 1), np.arange(1.25, 13, 0.25)])
@@ -159,13 +144,6 @@ def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.
                 result[i, j] = result[j, i] = (mass * f[i]) @ (density @ (weights * f[j]))
         theta, covariance = after + theta * slopes, after
     return theta
-
-
-@pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
-def test_smooth_activations_are_plain_quadrature(name):
-    layer = Layer(samples(3, 5, spread=0.5), depth=2, activation=name)
-    np.testing.assert_allclose(layer.ntk, plain_ntk(layer.x, 2, name), rtol=1e-11)
-    assert 0 < layer.error < 1e-13
 
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))

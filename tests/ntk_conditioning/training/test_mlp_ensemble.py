@@ -17,6 +17,7 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part, StateError
+from tests.ntk_conditioning.references import plain_losses
 from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -85,15 +86,6 @@ def plain(activation: Activation, weights: list[Tensor], x: Tensor) -> Tensor:
     return x @ weights[-1].T
 
 
-def plain_loss(kind: tuple[str, str], f: Tensor, labels: Tensor) -> Tensor:
-    if kind == CROSS_ENTROPY:
-        return functional.cross_entropy(f, labels)
-    target = functional.one_hot(labels, 3).to(f)
-    if kind == SCALAR:
-        target = torch.linspace(-1, 1, 3, dtype=f.dtype)[labels][:, None]
-    return (f - target).square().sum(1).mean() / 2
-
-
 def norm(gradient):
     return math.sqrt(sum(g.square().sum().item() for g in gradient))
 
@@ -114,7 +106,8 @@ def test_a_step_goes_along_the_gradient_of_autograd(activation, depth, kind):
         assert ensemble.advance(after(1)) == (len(rows) == 3)
         moved = [(b - w[0]) / rate for b, w in zip(before, weights(ensemble), strict=True)]
         matrices = [w.clone().requires_grad_() for w in before]
-        loss = plain_loss(kind, plain(activation, matrices, data.x[rows]), data.y[rows])
+        f = plain(activation, matrices, data.x[rows])
+        loss = plain_losses(kind, f, data.y[rows]).mean()
         expected = torch.autograd.grad(loss, matrices)
         errors = (g - h for g, h in zip(moved, expected, strict=True))
         assert norm(errors) < 1e-12 * norm(expected)
@@ -131,7 +124,7 @@ def test_metrics_are_those_of_the_networks_at_an_epochs_end(kind, together):
     for number, member in enumerate(MEMBERS):
         for name, data in (("train", part(member.seed, 10)), ("test", part(100 + member.seed, 11))):
             f = plain(RELU, [w[number] for w in weights(ensemble)], data.x)
-            loss = plain_loss(kind, f, data.y).item()
+            loss = plain_losses(kind, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
             right = ((nearest if kind == SCALAR else f.argmax(1)) == data.y).double().mean().item()
             last = {key: values[-1, number] for key, values in ensemble.metrics.items()}
