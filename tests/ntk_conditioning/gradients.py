@@ -1,37 +1,31 @@
-"""Random networks, and what tests of their gradients watch."""
+"""Random networks and their gradients, and in what precision they are computed."""
 
-import weakref
 from contextlib import contextmanager
 
 import torch
 
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.transition.feedforward import layers
 
 
-def network(d=10, *, depth=2, width=16, activation="relu", seed=1, dtype=torch.float64):
-    rng = generator(seed, "init")
-    return init_mlp(d, depth=depth, width=width, activation=activation, generator=rng, dtype=dtype)
+def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
+    options |= {"activation": activation, "generator": generator(seed, "init")}
+    return init_mlp(d, depth=depth, width=width, **options)
 
 
 def inputs(n, d=10, *, seed=1):
     return torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
 
 
-def most_alive(monkeypatch, owner, name, call):
-    """Return the most samples at once whose gradients, from a function, were alive in a call."""
-    alive, most, original = weakref.WeakKeyDictionary(), [0], getattr(owner, name)
-
-    def counting(*arguments):
-        factors = original(*arguments)
-        alive[factors] = len(factors.alphas[0])
-        most[0] = max(most[0], sum(alive.values()))
-        return factors
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, counting)
-        call()
-    return most[0]
+def explicit_gradients(model, x, layer):
+    """Return the gradients (m_l, p) of a layer's pre-activations at a sample, one by one."""
+    weights = [weight.clone().requires_grad_() for weight in model.weights]
+    rows = []
+    for z in layers(model.with_weights(weights), x[None])[1][layer - 1][0]:
+        parts = torch.autograd.grad(z, weights[:layer], retain_graph=True)
+        rows.append(torch.cat([part.flatten() for part in parts]))
+    return torch.stack(rows)
 
 
 def precisions(monkeypatch, owner, name):

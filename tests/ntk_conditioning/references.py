@@ -1,10 +1,12 @@
-"""Independent references in many digits, and matrices of known spectrum."""
+"""Independent references, most in many digits, and matrices of known spectrum."""
 
 import itertools
 
 import mpmath
 import numpy as np
+import torch
 from mpmath import mpf
+from torch.nn import functional
 
 from ntk_conditioning.networks import activations
 
@@ -36,22 +38,51 @@ def exact_gram(x):
     return rows * rows.T
 
 
+def relu_angles(theta, depth):
+    """Return θ^(0) to θ^(L) by liu2023relu, Eqs. (8) and (9), as printed."""
+    angles = [mpf(theta)]
+    for _ in range(depth):
+        z = angles[-1]
+        cosine = (mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi
+        angles.append(mpmath.acos(cosine))
+    return angles
+
+
+def gradient_cosine(theta, depth):
+    """Return cos φ by liu2023relu, Eq. (10), as printed."""
+    angles, total = relu_angles(theta, depth), mpf(0)
+    for layer, angle in enumerate(angles):
+        factors = [1 - later / mpmath.pi for later in angles[layer:depth]]
+        total += mpmath.cos(angle) * mpmath.fprod(factors)
+    return total / (depth + 1)
+
+
 def theorem_4_4(x, depth):
-    """Return 1 - cos φ by liu2023relu, Eqs. (8) to (10), as printed."""
+    """Return 1 - cos φ of all pairs of rows."""
     gram, result = exact_gram(x), mpmath.zeros(len(x))
     for i, j in itertools.combinations(range(len(x)), 2):
-        angles = [mpmath.acos(gram[i, j] / mpmath.sqrt(gram[i, i] * gram[j, j]))]
-        for _ in range(depth):
-            z = angles[-1]
-            angles.append(
-                mpmath.acos((mpmath.pi - z) / mpmath.pi * mpmath.cos(z) + mpmath.sin(z) / mpmath.pi)
-            )
-        total = mpf(0)
-        for layer in range(depth + 1):
-            factors = [1 - angle / mpmath.pi for angle in angles[layer:depth]]
-            total += mpmath.cos(angles[layer]) * mpmath.fprod(factors)
-        result[i, j] = result[j, i] = 1 - total / (depth + 1)
+        theta = mpmath.acos(gram[i, j] / mpmath.sqrt(gram[i, i] * gram[j, j]))
+        result[i, j] = result[j, i] = 1 - gradient_cosine(theta, depth)
     return result
+
+
+def erf_layer(q, q2, c, _same=False):
+    """Return E σσ and E σ'σ' by Williams 1996, Eq. (10); the gain makes E σ(z)² = 1."""
+    gain2 = mpmath.pi / 2 / mpmath.asin(mpf(2) / 3)
+    scale = (1 + 2 * q) * (1 + 2 * q2)
+    values = 2 / mpmath.pi * mpmath.asin(2 * c / mpmath.sqrt(scale))
+    return gain2 * values, gain2 * 4 / mpmath.pi / mpmath.sqrt(scale - 4 * c * c)
+
+
+def plain_losses(loss, f, labels, *, classes=3):
+    """Return every sample's loss by torch's functions; ``loss`` is its name and the outputs."""
+    name, outputs = loss
+    if name == "cross_entropy":
+        return functional.cross_entropy(f, labels, reduction="none")
+    target = functional.one_hot(labels, classes).to(f)
+    if outputs == "scalar":
+        target = torch.linspace(-1, 1, classes, dtype=f.dtype)[labels][:, None]
+    return functional.mse_loss(f, target, reduction="none").sum(1) / 2
 
 
 def step(z):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import weakref
 
 import mpmath
 import pytest
@@ -17,13 +18,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import Products
 from ntk_conditioning.networks.mlp import MLP, ShapeError, gradient_factors
 from ntk_conditioning.seeds import generator
-from tests.ntk_conditioning.gradients import (
-    float32_products,
-    inputs,
-    most_alive,
-    network,
-    precisions,
-)
+from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
 from tests.ntk_conditioning.references import exact_gradient
 
 
@@ -250,23 +245,19 @@ def test_most_tiles_end_before_their_last_block_and_more_by_gathering(monkeypatc
     n, calls, add_layer = 96, [], Products.add_layer
     mlp = network(d=30, depth=6, width=32)
     x = inputs(n // 8, 30).repeat_interleave(8, dim=0) + 1e-5 * inputs(n, 30, seed=2)
-
-    def search(cost):
-        """Return the result where gathering a pair costs so much, and the blocks it took."""
-        calls.clear()
-        monkeypatch.setattr(min_angle_module, "GATHERING", cost)
-        found = min_angle(mlp, x, **options)
-        assert_smallest(found, mlp, x, rel=1e-9)
-        return found, len(calls)
-
     monkeypatch.setattr(Products, "add_layer", lambda *args: calls.append(1) or add_layer(*args))
     monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
-    (found, gathered_blocks), (other, blocks) = search(0), search(1 << 40)
+    results, blocks = [], []
+    for cost in (0, 1 << 40):  # of gathering a pair
+        calls.clear()
+        monkeypatch.setattr(min_angle_module, "GATHERING", cost)
+        results.append(min_angle(mlp, x, **options))
+        blocks.append(len(calls))
+    found, other = results
+    assert_smallest(found, mlp, x, rel=1e-9)
     assert found == other
-    monkeypatch.setattr(_UnitGradients, "rounding", lambda self, dtype: 4.0)
-    unpruned, all_blocks = search(1 << 40)  # no pair is ever out of the question
-    assert unpruned.candidates == n * (n - 1) // 2 > 100 * found.candidates
-    assert gathered_blocks < blocks < 0.7 * all_blocks
+    assert found.candidates < 0.01 * math.comb(n, 2)
+    assert blocks[0] < blocks[1] < 0.7 * 78 * 7  # seven blocks of each of the 78 tiles
 
 
 def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
@@ -276,15 +267,20 @@ def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monk
     assert seen == {"highest"}
 
 
-@pytest.mark.parametrize("panel", [0, 16])
-def test_gradients_of_a_search_keep_to_the_memory(monkeypatch, panel):
-    mlp, x = network(), inputs(61)
-    options = {"tile": 8, "memory": 2 * panel * _UnitGradients(mlp, x).row_bytes}
-    search = lambda: min_angle(mlp, x, **options)  # noqa: E731
-    most = most_alive(monkeypatch, _UnitGradients, "rounded", search)
-    assert 0 < most <= 2 * max(8, panel)  # no less than a tile
-    options["memory"] = 61 * _UnitGradients(mlp, x).row_bytes
-    assert most_alive(monkeypatch, _UnitGradients, "rounded", search) == 61
+@pytest.mark.parametrize(("rows", "most"), [(0, 16), (32, 32), (61, 61)])
+def test_gradients_of_a_search_keep_to_the_memory_but_for_two_tiles(monkeypatch, rows, most):
+    mlp, x, rounded = network(), inputs(61), _UnitGradients.rounded
+    alive, numbers = weakref.WeakKeyDictionary(), []
+
+    def counting(*arguments):
+        factors = rounded(*arguments)
+        alive[factors] = len(factors.alphas[0])
+        numbers.append(sum(alive.values()))
+        return factors
+
+    monkeypatch.setattr(_UnitGradients, "rounded", counting)
+    min_angle(mlp, x, tile=8, memory=rows * _UnitGradients(mlp, x).row_bytes)
+    assert max(numbers) == most
 
 
 def single_unit(activation="relu", weight=((-1.0, 0.0),)):

@@ -23,12 +23,13 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
 from ntk_workflow.claims.papers import read_paper
+from tests.ntk_conditioning.gradients import explicit_gradients
 
 NAME = CLAIM_EXPERIMENTS.name
 PAPERS = Path(__file__).parents[3] / "papers"
 SETTINGS = {
     "liu2023relu": Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 32]),
-    "agarwal2021deep": Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32]),
+    "agarwal2021deep": Setting(widths=[32, 128], depths=[1, 2], seeds=[1]),
     "liu2022transition": Setting(widths=[32, 128], depths=[1, 2], seeds=[1, 32]),
 }
 #: Claims that fail besides misprints.
@@ -141,19 +142,9 @@ def test_normals_turn_as_explicit_gradients_do():
     squares = [(a - b).square().sum() for a, b in zip(net.weights, moved.weights, strict=True)]
     assert math.sqrt(sum(squares)) == pytest.approx(normals.RADIUS)
     for layer, mean in enumerate(normals.turns(net, moved, x), start=1):
-        here, there = (_explicit(one, x, layer) for one in (net, moved))
+        here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
         cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
-
-
-def _explicit(model, x, layer):
-    """Return the gradients (m_l, p) of a layer's pre-activations, by autograd."""
-    used, value = [weight.clone().requires_grad_() for weight in model.weights[:layer]], x
-    for number, weight in enumerate(used, start=1):
-        z = model.scale(number) * weight @ value
-        value = model.activation.function(z)
-    gradients = [torch.autograd.grad(each, used, retain_graph=True) for each in z]
-    return torch.stack([torch.cat([g.flatten() for g in of_unit]) for of_unit in gradients])
 
 
 def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():

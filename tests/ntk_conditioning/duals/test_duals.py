@@ -14,6 +14,7 @@ from ntk_conditioning.duals.closed_forms import ErfDual, LeakyReLUDual, dual
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from tests.ntk_conditioning.references import erf_layer
 
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 PLAIN = ("tanh", "gelu", "selu", "sigmoid", "softplus", "normalized_relu")
@@ -50,16 +51,11 @@ def test_leaky_relus_are_their_integral(slope, theta):
     "q", [(1.0, 1.0), (0.3, 5.0), (2.0, 2.0 + 1e-6), (7e2, 6.5e2), (1e16, 2e16)]
 )
 def test_erf_is_williams_formula(q, theta):
-    """Williams 1996, Eq. (10), and its derivative, in 50 digits."""
     with mpmath.workdps(50):
-        (q1, q2), cosine = map(mpmath.mpf, q), mpmath.cos(mpmath.mpf(theta))
-
-        def kernels(a, b, c):
-            scale = (1 + 2 * a) * (1 + 2 * b)
-            values = mpmath.asin(2 * mpmath.sqrt(a * b) * c / mpmath.sqrt(scale))
-            return values, 1 / mpmath.sqrt(scale - 4 * a * b * c * c)
-
-        moments = zip(kernels(q1, q2, cosine), kernels(q1, q1, 1), kernels(q2, q2, 1), strict=True)
+        q1, q2 = map(mpmath.mpf, q)
+        covariance = mpmath.sqrt(q1 * q2) * mpmath.cos(mpmath.mpf(theta))
+        cases = (q1, q2, covariance), (q1, q1, q1), (q2, q2, q2)
+        moments = zip(*itertools.starmap(erf_layer, cases), strict=True)
         expected = tuple(float(1 - cross / mpmath.sqrt(one * two)) for cross, one, two in moments)
     # Of nearly equal variances, q - q' keeps 10 of 16 digits, and what is left of w' is its square.
     expected = pytest.approx(expected, rel=1e-8 if q[1] == 2 + 1e-6 else 1e-12, abs=1e-24)

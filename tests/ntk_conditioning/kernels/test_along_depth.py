@@ -6,10 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.along_depth import along_depth
-from ntk_conditioning.networks import activations
+from tests.ntk_conditioning.references import erf_layer, relu_angles
 
 
 def on_sphere(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -38,40 +37,14 @@ def test_one_pass_is_the_recursion_of_every_depth(name, radius):
     assert depths == []
 
 
-def test_equation_7_with_its_index_corrected_is_the_ntk():
-    """Factors are slopes at σ̂^(h'-1), printed with σ̂^(h'); for ReLU it is liu2023relu's kernel."""
-    x, depth = on_sphere(6, 3), 4
-    layer = dual(activations.get("relu"), np.ones(1))
-    w, h = [(1 - x @ x.T)[np.triu_indices(6, 1)]], []
-    for _ in range(depth + 1):
-        after, slopes = pair_cosine_distances(layer, w[-1])
-        w.append(after)
-        h.append(slopes)
-
-    def equation_7(shift: int) -> np.ndarray:
-        return sum(
-            (1 - w[first - 1])
-            * np.prod([1 - h[at - 1 + shift] for at in range(first, depth + 1)], axis=0)
-            for first in range(1, depth + 2)
-        )
-
-    (found,) = along_depth(x, depths=[depth], activation="relu")
-    np.testing.assert_allclose(equation_7(0) / (depth + 1), found.ntk.pairs, rtol=1e-12)
-    assert np.abs(equation_7(1) / (depth + 1) - found.ntk.pairs).max() > 0.01
-
-
 @pytest.mark.parametrize("theta", [1e-7, 1e-2, 1.3])
 def test_errors_bound_those_of_deep_kernels(theta):
     """erf and ReLU after 400 layers, against 50 digits."""
     with mpmath.workdps(50):
-        start = mpmath.cos(mpmath.mpf(theta))
-        exact = {"erf": start, "relu": start}
+        rho = mpmath.cos(mpmath.mpf(theta))
         for _ in range(400):
-            exact["erf"] = mpmath.asin(exact["erf"] * 2 / 3) / mpmath.asin(mpmath.mpf(2) / 3)
-            rho = exact["relu"]
-            exact["relu"] = (
-                mpmath.sqrt(1 - rho**2) + (mpmath.pi - mpmath.acos(rho)) * rho
-            ) / mpmath.pi
+            rho, _ = erf_layer(1, 1, rho)
+        exact = {"erf": rho, "relu": mpmath.cos(relu_angles(theta, 400)[-1])}
     for name, expected in exact.items():
         (found,) = along_depth(close_pair(theta), depths=[400], activation=name)
         assert abs(found.nngp.pairs[0] - expected) <= found.nngp.error < 2e-12

@@ -16,7 +16,12 @@ from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
-from tests.ntk_conditioning.references import exact_extremes, exact_gram, theorem_4_4
+from tests.ntk_conditioning.references import (
+    erf_layer,
+    exact_extremes,
+    exact_gram,
+    theorem_4_4,
+)
 
 
 def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
@@ -44,14 +49,6 @@ def covariance_recursion(x: np.ndarray, depth: int, layer) -> mpmath.matrix:
     return theta
 
 
-def erf_layer(q, q2, c, _same):
-    """Williams 1996, Eq. (10); the gain makes E σ(z)² = 1."""
-    gain2 = mpmath.pi / 2 / mpmath.asin(mpf(2) / 3)
-    scale = (1 + 2 * q) * (1 + 2 * q2)
-    values = 2 / mpmath.pi * mpmath.asin(2 * c / mpmath.sqrt(scale))
-    return gain2 * values, gain2 * 4 / mpmath.pi / mpmath.sqrt(scale - 4 * c * c)
-
-
 def normalized_relu_layer(q, q2, c, same):
     """(relu - μ)/s: E relu(√q z) = sqrt(q / 2π), and the arc-cosine kernels (Cho & Saul 2009)."""
     mean, variance = 1 / mpmath.sqrt(2 * mpmath.pi), (1 - 1 / mpmath.pi) / 2
@@ -63,32 +60,22 @@ def normalized_relu_layer(q, q2, c, same):
     return centred / variance, slope / variance
 
 
-@pytest.mark.parametrize("delta", [3e-2, 1e-6, 1e-13])
-@pytest.mark.parametrize(("depth", "ratio"), [(0, 1.7), (1, 1.0), (1, -1.0), (10, 1.7)])
-def test_tiny_angles_keep_their_digits(depth, ratio, delta):
-    """Rows that differ by delta in direction, at any ratio of norms; φ in 60 digits."""
-    x = samples(3, 6)
-    x[1] = ratio * (x[0] + delta * x[2])
-    with mpmath.workdps(60):
-        distance = theorem_4_4(x, depth)[0, 1]
-        expected = float(mpmath.acos(1 - distance))
-    found = infinite.gradient_angles(x, depth=depth, activation="relu")
-    assert found[0, 1] == pytest.approx(expected, rel=1e-12)
-    assert 2 * math.sin(found[0, 1] / 2) ** 2 == pytest.approx(float(distance), rel=1e-12)
-
-
-@pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-11)])
+@pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
 def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delta):
     """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
     x, n = samples(12, 30, spread=0.3), 12
-    x[1] = x[0] + delta * samples(1, 30, seed=1)
+    x[1] = 1.7 * (x[0] + delta * samples(1, 30, seed=1))
     with mpmath.workdps(50):
-        exact, gram = (depth + 1) * (mpmath.ones(n) - theorem_4_4(x, depth)), exact_gram(x)
+        distances = theorem_4_4(x, depth)
+        angle = float(mpmath.acos(1 - distances[0, 1]))
+        exact, gram = (depth + 1) * (mpmath.ones(n) - distances), exact_gram(x)
         for i, j in itertools.product(range(n), repeat=2):
             exact[i, j] *= mpmath.sqrt(gram[i, i] * gram[j, j])
     lambda_min, lambda_max = exact_extremes(exact)
     kappa = lambda_max / lambda_min
     assert 0.5 < kappa * delta < 500
+    angles = infinite.gradient_angles(x, depth=depth, activation="relu")
+    assert angles[0, 1] == pytest.approx(angle, rel=1e-12)
     k = infinite.ntk(x, depth=depth, activation="relu")
     np.testing.assert_allclose(k, to_float(exact), rtol=1e-13, atol=1e-15 * k.max())
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
@@ -107,14 +94,9 @@ def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inpu
     np.testing.assert_allclose(np.diag(layer.nngp), np.diag(gram), rtol=1e-14)
     assert layer.error == 0
     if name == "linear":
-        close = {"rtol": 1e-14, "atol": 1e-15 * gram.max()}
-        np.testing.assert_allclose(layer.ntk / (depth + 1), gram, **close)
-        np.testing.assert_allclose(layer.nngp, gram, **close)
-        linear, relu = (
-            infinite.gradient_angles(x, depth=layers, activation=activation)
-            for layers, activation in ((depth, "linear"), (0, "relu"))
-        )
-        np.testing.assert_allclose(linear, relu, rtol=1e-14)
+        linear = infinite.gradient_angles(x, depth=depth, activation="linear")
+        inputs = infinite.gradient_angles(x, depth=0, activation="relu")
+        np.testing.assert_allclose(linear, inputs, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +121,7 @@ def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
 
 
-def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.ndarray:
+def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int) -> np.ndarray:
     """Return the NTK with every expectation by product quadrature, on panels halved towards 0."""
     sigma = activations.get(name)
     positive = np.concatenate([2.0 ** np.arange(-halvings, 1), np.arange(1.25, 13, 0.25)])
@@ -162,13 +144,6 @@ def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int = 2) -> np.
                 result[i, j] = result[j, i] = (mass * f[i]) @ (density @ (weights * f[j]))
         theta, covariance = after + theta * slopes, after
     return theta
-
-
-@pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
-def test_smooth_activations_are_plain_quadrature(name):
-    layer = Layer(samples(3, 5, spread=0.5), depth=2, activation=name)
-    np.testing.assert_allclose(layer.ntk, plain_ntk(layer.x, 2, name), rtol=1e-11)
-    assert 0 < layer.error < 1e-13
 
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
@@ -208,19 +183,19 @@ def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, de
 
 @pytest.mark.parametrize("name", ["relu", "selu"])
 def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
-    x = samples(11, 4, spread=0.5)
-    x[9] = x[0] * (1 + 1e-9)
-    x[7] = x[1]
+    x = samples(8, 4, spread=0.5)
+    x[6] = x[0] * (1 + 1e-9)
+    x[5] = x[1]
     whole = Layer(x, depth=2, activation=name)
     for tile in (infinite.TILE, 4):
         monkeypatch.setattr(infinite, "TILE", tile)
-        monkeypatch.setattr(infinite, "GATHERED", tile)
-        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:5], x[5:])))
+        monkeypatch.setattr(infinite, "GATHERED", 4 * tile)
+        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:])))
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
             np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
-            np.testing.assert_allclose(getattr(block, kernel), expected[:5, 5:], **close)
+            np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 def brute_force(x, depth, name):
@@ -275,13 +250,10 @@ HARD = {  # samples, and how many candidates there may be
 }
 
 
-SEARCHES = [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
-
-
 @pytest.mark.parametrize(
-    ("kind", "name", "depth", "tile"),
-    [("random", "erf", 2, 1), *((kind, *search) for kind in HARD for search in SEARCHES)],
+    ("name", "depth", "tile"), [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
 )
+@pytest.mark.parametrize("kind", HARD)
 def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, depth, tile):
     x, most = HARD[kind]
     assert assert_brute_force(x, depth, name, tile=tile).candidates < most
@@ -430,7 +402,7 @@ ALL, ONE = slice(None), slice(1, 2)  # rows
 @pytest.mark.parametrize(
     ("function", "name", "scales"),
     [
-        (infinite.min_angle, "tanh", {5e3: ALL, 1e30: ALL}),
+        (infinite.min_angle, "tanh", {5e3: ALL}),
         (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
         (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
     ],
@@ -453,10 +425,8 @@ def test_closed_forms_need_no_torch():
     code = """if True:
         import sys
         from ntk_conditioning.kernels import infinite
-        from ntk_conditioning.theory import liu2023relu
-        for name in ("relu", "erf"):
-            infinite.ntk([[1.0, 0.0]], depth=2, activation=name)
-        infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation="leaky_relu-0.1")
+        for name in ("leaky_relu-0.1", "erf"):
+            infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
         assert "torch" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

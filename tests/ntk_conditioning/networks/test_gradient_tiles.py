@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.networks.gradient_tiles import Panels, full_precision, panel_rows, tiles
 from ntk_conditioning.networks.mlp import GradientFactors
+from tests.ntk_conditioning.gradients import float32_products
 
 
 @pytest.mark.parametrize("number", range(1, 8))
@@ -79,9 +80,8 @@ def test_tiles_cover_pairs_once_or_the_triangle_with_squares_on_the_diagonal(r, 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])
 def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
-    before, matmul = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul
-    try:
-        torch.set_float32_matmul_precision(allowed)
+    matmul = torch.backends.cuda.matmul
+    with float32_products(allowed):
         with full_precision(tf32=True):
             assert matmul.allow_tf32
             if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
@@ -90,9 +90,6 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
             assert torch.get_float32_matmul_precision() == "highest"
             assert not matmul.allow_tf32
             raise LookupError
-        assert torch.get_float32_matmul_precision() == allowed
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def test_precision_follows_a_caller_of_the_newer_interface():

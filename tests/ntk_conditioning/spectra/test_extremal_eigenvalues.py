@@ -68,8 +68,11 @@ def test_bounds_hold_against_50_digits(n, kappa, scale, condition):
     smallest, largest = exact_extremes(k)
     found, whole = condition(k), conditioning(k)
     require_agreement(found, whole)
-    assert (whole.dtype, whole.kappa_nonzero) == ("float64", whole.kappa)
-    assert not whole.reduced_precision
+    assert (whole.dtype, whole.reduced_precision) == ("float64", False)
+    # A backward stable solver moves lambda_min by a few eps lambda_max: eps kappa of itself.
+    assert whole.kappa == pytest.approx(largest / smallest, abs=0, rel=4 * EPS * kappa)
+    assert whole.kappa_nonzero == whole.kappa
+    assert whole.resolution_floor == pytest.approx(n * EPS * largest, abs=0, rel=1e-9)
     assert abs(found.lambda_max - largest) <= found.lambda_max_error
     assert abs(found.lambda_min - smallest) <= found.lambda_min_error
     assert abs(found.kappa / (largest / smallest) - 1) <= found.kappa_error

@@ -6,22 +6,18 @@ from collections import defaultdict
 import mpmath
 import numpy as np
 import pytest
-import torch
 
-from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks.mlp import MLP, init_mlp
-from ntk_conditioning.seeds import generator
+from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra import precision
-from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.precision import Problem, ProblemError
+from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.references import exact_gram, exact_ntk, kappa_2x2, theorem_4_4
 
 SIZES = {"samples": 5, "dim": 8, "width": 12}
 
 
 def network(activation: str, depth: int) -> MLP:
-    rng = generator(3, "init")
-    return init_mlp(4, depth=depth, width=6, activation=activation, generator=rng)
+    return gradients.network(4, depth=depth, width=6, activation=activation, seed=3)
 
 
 def pair(delta: float) -> np.ndarray:
@@ -131,22 +127,3 @@ def test_an_unguarded_recipe_reports_negative_and_wrong_kappas(measured, method)
     lost = [m for m in mine if m.kappa_reference > 1e10]
     assert np.median([m.error for m in lost]) > 0.5
     assert any(m.estimate.ratio > 0 for m in lost)  # which looks like a result
-
-
-def test_what_float32_loses_it_loses_in_arithmetic_and_not_by_rounding_the_data(measured):
-    """Rounded samples and weights, then float64, are off by ε sqrt(κ) and not by ε κ."""
-    eps, compared = np.finfo(np.float32).eps, 0
-    for problem, found in measured["float32_symmetric"]:
-        if not 1e4 < found.kappa_reference < 1e9:
-            continue
-        rounded = torch.from_numpy(problem.x).float().double()
-        mlp = problem.mlp.to(torch.float32).to(torch.float64)
-        kappa = conditioning(empirical.ntk(mlp, rounded).numpy()).kappa
-        error = abs(kappa / found.kappa_reference - 1)
-        assert error < 20 * eps * math.sqrt(found.kappa_reference)
-        compared += 1
-    assert compared > 5
-
-
-def test_an_exactly_singular_float_kernel_has_an_infinite_ratio():
-    assert precision._unguarded(np.array([0.0, 1.0]), np.float32).ratio == math.inf

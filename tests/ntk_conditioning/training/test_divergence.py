@@ -60,8 +60,20 @@ def test_an_explosion_in_the_last_step_is_seen():
     assert finish(mlp([DEAD], epochs=2)).diverged.tolist() == [2]
 
 
-@pytest.mark.parametrize("make", [partial(mlp, [DEAD, HEALTHY]), partial(modules, [10.0, 0.1])])
-def test_an_explosion_between_two_evaluations_is_seen_also_after_pauses(make):
+MOVED = {"momentum": 0.1, "weight_decay": 1e-3, "augmentation": "crop_flip"}
+MOVED |= {"decay_at": (5,), "decay_factor": 0.5}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(mlp, [DEAD, HEALTHY], together=together) for together in (False, True)),
+        partial(modules, [10.0, 0.1], **MOVED),
+        partial(modules, [1e6, 0.1], "fc_batch_norm", **MOVED),
+    ],
+)
+def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(make):
+    """Pauses at every step of an epoch; the states have the same bits in the end."""
     options = {"batch_size": 50, "evaluate_every": 12}
     whole, parts = finish(make(**options)), make(**options)
     assert whole.diverged.tolist() == [12, -1]

@@ -1,4 +1,4 @@
-"""Ensembles have autograd's gradients, members that feel no other, and pauses without a trace."""
+"""Ensembles have autograd's gradients, and members that feel no other."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -9,17 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part, StateError
+from tests.ntk_conditioning.references import plain_losses
 from tests.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -88,15 +86,6 @@ def plain(activation: Activation, weights: list[Tensor], x: Tensor) -> Tensor:
     return x @ weights[-1].T
 
 
-def plain_loss(kind: tuple[str, str], f: Tensor, labels: Tensor) -> Tensor:
-    if kind == CROSS_ENTROPY:
-        return functional.cross_entropy(f, labels)
-    target = functional.one_hot(labels, 3).to(f)
-    if kind == SCALAR:
-        target = torch.linspace(-1, 1, 3, dtype=f.dtype)[labels][:, None]
-    return (f - target).square().sum(1).mean() / 2
-
-
 def norm(gradient):
     return math.sqrt(sum(g.square().sum().item() for g in gradient))
 
@@ -117,7 +106,8 @@ def test_a_step_goes_along_the_gradient_of_autograd(activation, depth, kind):
         assert ensemble.advance(after(1)) == (len(rows) == 3)
         moved = [(b - w[0]) / rate for b, w in zip(before, weights(ensemble), strict=True)]
         matrices = [w.clone().requires_grad_() for w in before]
-        loss = plain_loss(kind, plain(activation, matrices, data.x[rows]), data.y[rows])
+        f = plain(activation, matrices, data.x[rows])
+        loss = plain_losses(kind, f, data.y[rows]).mean()
         expected = torch.autograd.grad(loss, matrices)
         errors = (g - h for g, h in zip(moved, expected, strict=True))
         assert norm(errors) < 1e-12 * norm(expected)
@@ -134,7 +124,7 @@ def test_metrics_are_those_of_the_networks_at_an_epochs_end(kind, together):
     for number, member in enumerate(MEMBERS):
         for name, data in (("train", part(member.seed, 10)), ("test", part(100 + member.seed, 11))):
             f = plain(RELU, [w[number] for w in weights(ensemble)], data.x)
-            loss = plain_loss(kind, f, data.y).item()
+            loss = plain_losses(kind, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
             right = ((nearest if kind == SCALAR else f.argmax(1)) == data.y).double().mean().item()
             last = {key: values[-1, number] for key, values in ensemble.metrics.items()}
@@ -204,25 +194,6 @@ def test_a_member_that_diverges_is_flagged_and_touches_no_other(together):
     assert [len(w) for w in weights(mixed)] == [6, 6, 6]
 
 
-@both_ways
-def test_a_pause_after_any_step_leaves_no_trace(together):
-    """Three steps an epoch: in its midst, at its ends, in members that are ahead of others."""
-    members = [*MEMBERS[:4], DIVERGES]
-    options = {"together": together, "dtype": torch.float32, **DIVERGENT}
-    whole = finish(make(members, **options))
-    assert 0 < whole.diverged[-1] < 3  # there are pauses before and after
-    for k in range(0, 9 if together else 9 * 4, 1 if together else 3):
-        paused, still = make(members, **options), after(k)
-        while paused.advance(still):
-            pass
-        assert not paused.finished
-        state, fresh = paused.state(), make(members, **options)
-        fresh.restore(state)
-        assert_same(fresh.state(), state)
-        assert_same(finish(paused).state(), whole.state())
-        assert_same(finish(fresh).state(), whole.state())  # its arrays are copies
-
-
 @pytest.mark.parametrize("options", [{"members": MEMBERS[:5]}, {"epochs": 4}, {"depth": 3}])
 def test_a_state_of_another_ensemble_is_refused(options):
     ensemble, other = make(), make(**options)
@@ -230,22 +201,3 @@ def test_a_state_of_another_ensemble_is_refused(options):
     with pytest.raises(StateError, match="a state of another ensemble"):
         ensemble.restore(other.state())
     assert_same(ensemble.state(), before)
-
-
-def test_gradient_descent_is_as_fast_as_the_condition_number_says():
-    """liu2023relu, Eq. (13), at a step of 1/lambda_max: L_t <= (1 - 1/kappa)^t L_0."""
-    n, d, size = 4, 16, {"depth": 1, "width": 1024}
-    x = functional.normalize(part(5, n, d).x)
-    k = empirical.ntk(init_mlp(d, **size, activation="relu", generator=generator(1, "init")), x)
-    conditioned = conditioning(k.numpy())
-    members, data = [Member(1, n / conditioned.lambda_max)], {1: Part(x, torch.arange(n) % 2)}
-    loss = make_loss("square", outputs="scalar", classes=2, dtype=torch.float64)
-    network = Architecture(**size, activation=RELU)
-    ensemble = finish(Ensemble(network, loss, members, data, course=Course(epochs=60)))
-    losses, kappa = ensemble.metrics["train_loss"][:, 0], conditioned.kappa
-    bounds = (1 - 1 / kappa) ** np.arange(61) * losses[0]
-    assert (losses[1:] < bounds[1:]).all()
-    assert bounds[-1] < 1e-3 * losses[0]  # the bound says something
-    # In the end the slowest direction is left: residuals shrink by 1 - 1/kappa and the loss by the
-    # square of that, but for the kernel's change since the beginning (measured: 0.45 %).
-    assert losses[41:] / losses[40:-1] == pytest.approx((1 - 1 / kappa) ** 2, rel=1e-2)

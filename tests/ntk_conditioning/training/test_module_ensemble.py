@@ -1,4 +1,4 @@
-"""Ensembles of modules: torch's own descent, pauses without a trace, and what is measured."""
+"""Ensembles of modules: torch's own descent, and what is measured."""
 
 from functools import partial
 from itertools import permutations
@@ -18,7 +18,8 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import PADDING as P
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble, crop_flip, draw_moves
 from ntk_conditioning.training.trainer import Member, Part
-from tests.trainings import after, assert_same, finish
+from tests.ntk_conditioning.references import plain_losses
+from tests.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,13 +58,9 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
     network = networks("fc_layer_norm", outputs=outputs)(generator(5, "init"))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, **SGD)
     schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
-    codes = torch.linspace(-1, 1, 3, dtype=torch.float64)
 
     def mean_loss(rows):
-        f, y = network(data.x[rows])[0], data.y[rows]
-        if loss == CROSS_ENTROPY:
-            return nn.functional.cross_entropy(f, y)
-        return (f[:, 0] - codes[y]).square().mean() / 2
+        return plain_losses(loss, network(data.x[rows])[0], data.y[rows]).mean()
 
     ensemble.advance()
     for epoch in range(1, 5):
@@ -78,25 +75,6 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss):
         expected = mean_loss(slice(None)).item()
         assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
         assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
-
-
-@pytest.mark.parametrize("name", ["fc_batch_norm", "resnet_fixup"])
-def test_a_training_that_is_taken_up_again_ends_in_the_same_bytes(name):
-    """At every step: weights, momentum, running statistics and metrics, in float32."""
-    options = {"dtype": torch.float32, "members": MEMBERS[:3], "augmentation": "crop_flip"}
-    options |= {**SGD, "decay_at": (1, 2), "decay_factor": 0.5}
-    whole, parts = make(name, **options), make(name, **options)
-    for _ in range(3):  # short of the end, when weights are no more
-        assert whole.advance()
-    while parts.epoch < 3:
-        parts.advance(after(2))
-        state = parts.state()
-        parts = make(name, **options)
-        parts.restore(state)
-    assert_same(whole.state(), parts.state())
-    assert any(name.startswith("momentum.") for name in whole.state())
-    assert whole.state()["network.head.weight"].any()
-    assert_same(finish(whole).state(), finish(parts).state())
 
 
 def test_crops_and_mirror_images_are_those_of_a_loop():

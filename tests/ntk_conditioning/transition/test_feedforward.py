@@ -10,6 +10,7 @@ from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, layers, outputs
 from ntk_conditioning.transition.gradients import gradient_products, layer_angles, spectral_norm
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+from tests.ntk_conditioning.gradients import explicit_gradients
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -30,17 +31,6 @@ def network(architecture: str, activation="tanh", *, seed=1, d=5) -> Feedforward
 
 def samples(n: int, d=5) -> Tensor:
     return torch.from_numpy(np.random.default_rng(2).standard_normal((n, d)))
-
-
-def explicit_gradients(model: FeedforwardNet, x: Tensor, layer: int) -> Tensor:
-    """Return the gradients (m_l, p) of a layer's pre-activations, one by one."""
-    weights = [weight.clone().requires_grad_() for weight in model.weights]
-    sums = layers(model.with_weights(weights), x[None])[1][layer - 1][0]
-    rows = []
-    for z in sums:
-        parts = torch.autograd.grad(z, weights[:layer], retain_graph=True)
-        rows.append(torch.cat([part.flatten() for part in parts]))
-    return torch.stack(rows)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
