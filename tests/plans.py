@@ -4,6 +4,8 @@ import copy
 from pathlib import Path
 from types import SimpleNamespace
 
+from snakemake.utils import update_config
+
 from ntk_workflow.config import Layer, read_yaml
 from ntk_workflow.plan import Plan
 
@@ -11,19 +13,12 @@ ROOT = Path(__file__).parents[1]
 BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
 
 
-def merged(base: dict, overlay: dict) -> dict:
-    """Return a config with an overlay on top, as Snakemake merges them."""
-    config = copy.deepcopy(base)
-    for key, value in overlay.items():
-        both = isinstance(value, dict) and isinstance(config.get(key), dict)
-        config[key] = merged(config[key], value) if both else value
-    return config
-
-
 def plan_of(overlay: dict) -> Plan:
     """Return the plan of a config with an overlay, called mine.yaml."""
     layers = [Layer("config.yaml", BASE), Layer("mine.yaml", overlay)]
-    return Plan.from_config(merged(BASE, overlay), layers=layers, source=ROOT)
+    config = copy.deepcopy(BASE)
+    update_config(config, overlay)
+    return Plan.from_config(config, layers=layers, source=ROOT)
 
 
 class Wildcards(SimpleNamespace):

@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 Done = subprocess.CompletedProcess[str]
 
 
-def run(arguments: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Done:
+def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> Done:
     """Run Snakemake, like `subprocess.run`."""
     with tempfile.TemporaryDirectory() as scratch:
         files = [Path(scratch, name) for name in ("stdout", "stderr")]

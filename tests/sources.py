@@ -1,9 +1,12 @@
 """Contents of data files, written out from the formats' descriptions, and prepared samples."""
 
+import gzip
+import hashlib
 import io
 import struct
 import tarfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,18 @@ def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none",
 def idx_bytes(array: np.ndarray, dtype: str = ">u1") -> bytes:
     header = struct.pack(f">4B{array.ndim}I", 0, 0, IDX_CODES[dtype], array.ndim, *array.shape)
     return header + array.astype(dtype).tobytes()
+
+
+def idx_entry(folder: Path, name: str, **parts: np.ndarray) -> dict[str, Any]:
+    """Write packed IDX files, one for each part, and return their entry in a catalogue."""
+    files = {}
+    for part, values in parts.items():
+        content = gzip.compress(idx_bytes(values), mtime=0)
+        (folder / f"{part}.gz").write_bytes(content)
+        files[part] = {"name": f"{name}/{part}.gz", "urls": [], "bytes": len(content)}
+        files[part]["sha256"] = ["0" * 64, hashlib.sha256(content).hexdigest()]
+    entry = {"title": name, "reader": "idx", "scaling": "symmetric", "value_range": [0, 255]}
+    return entry | {"files": files}
 
 
 def tar_bytes(files: Mapping[str, bytes], *more: tarfile.TarInfo, **options: Any) -> bytes:

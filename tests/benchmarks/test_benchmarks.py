@@ -7,7 +7,6 @@ import json
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +25,6 @@ from benchmarks import (
     loops,
     memory,
     report,
-    scaling,
     timing,
     training,
     workers,
@@ -105,15 +103,6 @@ def test_the_products_alone_are_those_that_a_step_of_pytorch_calls():
     with FlopCounterMode(display=False) as ours:
         alone.epoch()
     assert theirs.get_total_flops() == ours.get_total_flops() == NETWORKS.steps * alone.flops
-
-
-def test_methods_take_turns(monkeypatch):
-    monkeypatch.setattr(timing, "REST", 0.0)
-    calls = []
-    methods = {name: partial(lambda k: calls.append(k) or len(calls), name) for name in "ab"}
-    taken = timing.interleaved(methods, rounds=3, most={"b": 2})
-    assert calls == ["a", "b", "a", "b", "a"]
-    assert taken == {"a": [1.0, 3.0, 5.0], "b": [2.0, 4.0]}
 
 
 def test_targets_say_whether_they_are_met():
@@ -245,9 +234,3 @@ def test_peak_memory_is_at_least_the_result():
     peak = memory.peak("ntk", threads=1, **sizes)
     assert 0.95 < peak.growth / Problem(**sizes).kernel_bytes < 3
     assert peak.process > peak.growth
-
-
-def test_the_exponent_is_that_of_a_power():
-    points = [{"n": n, "depth": 5, "seconds": [1e-6 * n**2] * 3} for n in (64, 128, 256, 512)]
-    exponents = scaling.exponent([*points, {"n": 128, "depth": 1, "seconds": [9.0]}])
-    assert exponents == {"all": pytest.approx(2), "larger_half": pytest.approx(2)}

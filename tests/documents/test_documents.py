@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import document_tables
 import pytest
 import yaml
 
 from ntk_workflow.figures.listing import target
+from tests import architecture
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
@@ -84,3 +86,41 @@ def test_the_readme_is_short_and_its_python_runs(capsys):
     # 300 samples in 20 dimensions: both are well conditioned, the finite network less so
     assert 1 < limit < finite < 100 * limit
     assert len(text_of("README.md").splitlines()) <= 130
+
+
+def test_the_page_on_architecture_shows_the_imports_as_they_are():
+    remedy = "run: PYTHONPATH=src python -m tests.architecture"
+    assert architecture.page() == text_of(architecture.PAGE), remedy
+
+
+def test_a_stale_page_of_columns_is_brought_up_to_date(tmp_path):
+    page, columns = tmp_path / "README.md", text_of(document_tables.README)
+    assert "| `kappa_nonzero`" in columns
+    page.write_text(columns.replace("| `kappa_nonzero`", "| `stale`"), encoding="utf-8")
+    assert document_tables.main(["--page", str(page)]) == 0
+    assert page.read_text(encoding="utf-8") == columns, "run: make document-tables"
+
+
+def test_every_requirement_is_locked_with_hashes_and_conda_has_the_same_pins():
+    """Torch is pinned exactly and alone; some packages differ by Python version."""
+    lock = text_of("envs/requirements.lock")
+    locked: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([a-z0-9.-]+)==([^ ;\\]+)", lock, re.MULTILINE):
+        locked.setdefault(name, set()).add(version)
+    lines = text_of("envs/requirements.in").splitlines()
+    required = {re.split(r"[<>=]", line)[0] for line in lines if line and line[0] != "#"}
+    assert required <= set(locked)
+    blocks = re.split(r"^(?=[a-z0-9.-]+==)", lock, flags=re.MULTILINE)
+    assert all("--hash=sha256:" in block for block in blocks if "==" in block)
+
+    torch = text_of("envs/torch.txt").splitlines()
+    assert [line for line in torch if line[0] != "#"] == ["torch==2.13.0"]
+    assert "torch" not in locked
+
+    packages = yaml.safe_load(text_of("envs/environment.yaml"))["dependencies"]
+    by_pip = packages.pop()["pip"]
+    assert packages.pop() == "pip"
+    pins = dict(re.split("==?", package) for package in packages + by_pip)
+    assert pins.pop("pytorch") == "2.13.0"
+    assert pins.pop("python") == "3.11"
+    assert all(version in locked[name] for name, version in pins.items())

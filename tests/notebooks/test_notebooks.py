@@ -3,10 +3,10 @@
 import ast
 import json
 import re
+import sys
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import collect_paper_figures
@@ -179,30 +179,16 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
     tables.write(folder / "learning_rates.parquet", LEARNING_RATES, select_rates(*known, rules))
 
 
-@cache
-def experiments() -> list[tuple[tables.Table, list[dict[str, Any]]]]:
-    """Return the rows of both programs that experiment, with their tables."""
-    seeds = ["--seeds", "1", "32", "--depths"]
-    sizes = ["--samples=4", "--dim=6", "--width=16", "--points=6", *seeds, "0", "1", "2"]
-    limits = ["--papers", "liu2023relu", "--widths", "16", "64", *seeds, "1", "3"]
-    found = []
-    with TemporaryDirectory() as folder:
-        output = Path(folder) / "rows.parquet"
-        for program, table, options in (
-            (measure_precision, PRECISION, sizes),
-            (run_claim_experiments, CLAIM_EXPERIMENTS, limits),
-        ):
-            assert program.main([*options, f"--output={output}"]) == 0
-            found.append((table, tables.read(output, table).to_pylist()))
-    return found
-
-
 def write_experiments(folder, *, precision, claims, seeds):
-    """Write the rows of these seeds and of these depths of either table."""
-    for (table, rows), depths in zip(experiments(), (precision, claims), strict=True):
-        axes = {"seed": (None, *seeds), "depth": (None, *depths)}
-        kept = (row for row in rows if all(row[axis] in axes[axis] for axis in axes))
-        write(folder / f"{table.name}.parquet", table, *kept)
+    """Write the rows of both programs that experiment, for these depths and seeds."""
+    sizes = ["--samples=4", "--dim=6", "--width=16", "--points=6"]
+    limits = ["--papers", "liu2023relu", "--widths", "16", "64"]
+    for program, table, depths, options in (
+        (measure_precision, PRECISION, precision, sizes),
+        (run_claim_experiments, CLAIM_EXPERIMENTS, claims, limits),
+    ):
+        axes = ["--seeds", *map(str, seeds), "--depths", *map(str, depths)]
+        assert program.main([*options, *axes, f"--output={folder}/{table.name}.parquet"]) == 0
 
 
 def write_studies(folder, names, *, widths, sigmas):
@@ -304,71 +290,50 @@ NUMBERS = {
 
 
 @pytest.fixture
-def drawing(made, tmp_path, monkeypatch):
-    """Return a function that returns a notebook's path and its parameters for tables."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+def drawing(figure, what, made, tmp_path, monkeypatch):
+    """A notebook's path and its parameters."""
     monkeypatch.chdir(ROOT)
-
-    def prepare(figure, what) -> tuple[Path, dict[str, Any]]:
-        spec, given = FIGURES[figure], made(what)
-        tables = {f"{name}_table": f"{given['folder']}/{name}.parquet" for name in spec["tables"]}
-        images = {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
-        chosen = {name: given[name] for name in spec.get("parameters", [])}
-        return FOLDER / f"{figure}.ipynb", tables | chosen | images
-
+    spec, given = FIGURES[figure], made(what)
+    parameters = {name: given[name] for name in spec.get("parameters", [])}
+    parameters |= {f"{name}_table": f"{given['folder']}/{name}.parquet" for name in spec["tables"]}
+    parameters |= {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
     with matplotlib.rc_context(), pd.option_context("display.width", 400, "display.max_columns", 20):
-        yield prepare
+        yield FOLDER / f"{figure}.ipynb", parameters
         pyplot.close("all")
 
 
-def run_cells(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Run a notebook's cells in this process; return the values that they end with."""
-    names: dict[str, Any] = {}
-    values = {}
-    for cell in nbformat.read(notebook, as_version=4).cells:
-        if cell.cell_type == "code":
-            *body, last = ast.parse(cell.source).body
-            value = last.value if isinstance(last, ast.Expr) else ast.Constant(None)
-            body += [] if isinstance(last, ast.Expr) else [last]
-            exec(compile(ast.Module(body, []), cell.id, "exec"), names)
-            expression = ast.fix_missing_locations(ast.Expression(value))
-            values[cell.id] = eval(compile(expression, cell.id, "eval"), names)
-            names |= parameters if cell.id == "parameters" else {}
-    return values
-
-
 @pytest.mark.parametrize(("figure", "what"), CASES)
-def test_a_notebook_draws_its_figure(figure, what, drawing, capsys):
+def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys):
     """Its warnings are errors here."""
-    notebook, parameters = drawing(figure, what)
+    notebook, parameters = drawing
     words = named_values(to_words(parameters), option="--parameters")
     run_notebook.require_parameters(notebook, words)
     capsys.readouterr()
-    values = run_cells(notebook, words)
-    assert any(isinstance(value, SavedFigure) for value in values.values())  # which is shown
-    assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
+    values: list[Any] = []
+    monkeypatch.setattr(sys, "displayhook", values.append)
+    names: dict[str, Any] = {}
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        if cell.cell_type == "code":
+            statements = ast.Interactive(ast.parse(cell.source).body)
+            exec(compile(statements, cell.id, "single"), names)
+            names |= words if cell.id == "parameters" else {}
+    assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
     collect_paper_figures.printable(Path(parameters["pdf"]))
     assert capsys.readouterr() == ("", "")
     if what is rich:
-        assert not re.search(r"Empty DataFrame|Series\(\[\]", "\n".join(map(repr, values.values())))
-        assert re.search(NUMBERS.get(figure, ""), repr(values.get("numbers", "")))
+        assert not re.search(r"Empty DataFrame|Series\(\[\]", repr(values))
+        assert re.search(NUMBERS.get(figure, ""), repr(values[-1]))
 
 
-@pytest.mark.parametrize(
-    ("figure", "what"),
-    [("liu2023relu/fig2_conditioning_vs_depth", rich), ("agarwal2021deep/bounds_vs_exact", poor)],
-)
-def test_an_executed_notebook_shows_figure_and_numbers_and_no_warnings(
-    figure, what, drawing, tmp_path
-):
-    notebook, parameters = drawing(figure, what)
+@pytest.mark.parametrize(("figure", "what"), [("liu2023relu/fig2_conditioning_vs_depth", rich)])
+def test_an_executed_notebook_shows_figure_and_numbers_and_no_warnings(figure, drawing, tmp_path):
+    notebook, parameters = drawing
     executed, images = tmp_path / "executed.ipynb", [parameters["pdf"], parameters["png"]]
     arguments = [str(notebook), "--parameters", *to_words(parameters), f"--output={executed}"]
     arguments += [f"--failed={tmp_path / 'failed.ipynb'}", "--outputs", *images]
     assert run_notebook.main(arguments) == 0
     cells = nbformat.read(executed, as_version=4).cells
     shown = list(chain.from_iterable(cell.get("outputs", []) for cell in cells))
-    assert not [output.text for output in shown if output.output_type == "stream"]
+    assert {output.output_type for output in shown} == {"display_data"}  # nothing is printed
     assert any("image/png" in output.data for output in shown)
-    numbers = "".join(output.data["text/plain"] for output in shown)
-    assert re.search(NUMBERS.get(figure, "Index"), numbers)
+    assert re.search(NUMBERS[figure], "".join(output.data["text/plain"] for output in shown))

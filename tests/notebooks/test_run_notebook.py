@@ -1,6 +1,5 @@
 """The program runs toy notebooks: what it keeps, what it refuses, and what it says."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -52,13 +51,7 @@ class Toy:
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch) -> Toy:
-    """A toy beside a kernel of the user's that has the right name and is not this Python."""
-    kernel = tmp_path / "jupyter" / "kernels" / "python3"
-    kernel.mkdir(parents=True)
-    broken = {"argv": ["false", "{connection_file}"], "display_name": "Mine", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(broken))
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+def toy(tmp_path) -> Toy:
     return Toy(tmp_path)
 
 

@@ -14,7 +14,7 @@ import torch
 import train_network
 
 from ntk_workflow import cli, devices
-from ntk_workflow.devices import VISIBLE, hold_one, lock_folder, visible
+from ntk_workflow.devices import VISIBLE, hold_one, lock_folder
 from ntk_workflow.trainings import networks
 from tests.fault_server import wait_until
 from tests.sources import write_prepared
@@ -103,17 +103,19 @@ def test_a_build_of_torch_without_cuda_is_reported_at_once(machine, monkeypatch)
         resolved("cuda")
 
 
-CHOICES = [(2, None, "0"), (2, "1,0", "1"), (2, "GPU-5b", "GPU-5b"), (1, None, "0")]
+# the list ends at -1 or an empty name, as for CUDA
+CHOICES = [(2, None, ["0", "1"]), (1, None, ["0"]), (2, "1,0", ["1", "0"]), (1, "0,-1,1", ["0"])]
+CHOICES += [(1, "0,,1", ["0"]), (2, "2, GPU-5b", ["2", "GPU-5b"])]
 
 
-@pytest.mark.parametrize(("gpus", "names", "chosen"), CHOICES)
-def test_one_gpu_is_chosen_before_cuda_is_started(machine, caplog, gpus, names, chosen):
-    machine = machine(gpus, names)
+@pytest.mark.parametrize(("gpus", "names", "found"), CHOICES)
+def test_one_gpu_is_chosen_before_cuda_is_started(machine, caplog, gpus, names, found):
+    machine = machine(gpus, names, nvml=names is None)  # those with names are not counted
     assert resolved("cuda") == "cuda"
-    assert machine.started == os.environ[VISIBLE] == chosen
+    assert machine.started == os.environ[VISIBLE] == found[0]
     assert resolved("auto") == "cuda"  # in the same process it is the same GPU
-    assert [*devices._held] == [chosen]
-    assert caplog.messages[0].startswith(f"GPU {chosen} of ")
+    assert [*devices._held] == found[:1]
+    assert caplog.messages[0] == f"GPU {found[0]} of {', '.join(found)}"
     assert caplog.messages[1:] == ["device auto: a GPU"]
 
 
@@ -125,27 +127,15 @@ def test_in_a_slurm_job_all_visible_gpus_belong_to_it(machine, tmp_path, names):
     assert not (tmp_path / "locks").exists()
 
 
-@pytest.mark.parametrize(("gpus", "names"), [(2, None), (2, "0,1"), (1, None)])
-def test_gpus_that_only_cuda_can_count_must_be_named(machine, gpus, names):
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_several_gpus_that_only_cuda_can_count_must_be_named(machine, gpus):
     """Else all jobs would be on the first: CUDA has started before one was chosen."""
-    machine(gpus, names, nvml=False)
-    if names or gpus == 1:
+    machine(gpus, nvml=False)
+    if gpus == 1:
         assert resolved("cuda") == "cuda"
-        return
-    with pytest.raises(cli.UsageError, match=r"name them in CUDA_VISIBLE_DEVICES$"):
-        resolved("cuda")
-
-
-# the list ends at -1 or an empty name, as for CUDA
-LISTS = [("2, GPU-5b", ["2", "GPU-5b"]), ("0,-1,1", ["0"]), ("0,,1", ["0"])]
-
-
-@pytest.mark.parametrize(("names", "expected"), LISTS)
-def test_named_gpus_are_not_counted(monkeypatch, names, expected):
-    """Counting may start CUDA, which then does not look at the choice any more."""
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: pytest.fail("counted"))
-    monkeypatch.setenv(VISIBLE, names)
-    assert visible() == expected
+    else:
+        with pytest.raises(cli.UsageError, match=r"name them in CUDA_VISIBLE_DEVICES$"):
+            resolved("cuda")
 
 
 # Holds a GPU until there is a file "go"; two that hold the same one fail.

@@ -1,9 +1,10 @@
 """Every undocumented attribute of Snakemake that the workflow touches, with the real Snakemake."""
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
+
+from tests import snakemake_forks
 
 SRC = Path(__file__).parents[2] / "src"
 SNAKEFILE = f"""
@@ -27,9 +28,9 @@ def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     (tmp_path / "config.yaml").write_text("depths: [0]\nrun: demo\n")
     (tmp_path / "mine.yaml").write_text("depths: [1]\n")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", "mine.yaml"]
-    command += ["--config", "seeds=[1,32]", "--set-resources", "one:gpu=1", "two:gpu=0"]
-    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=True)
+    arguments = ["--cores", "1", "--configfile", "mine.yaml", "--config", "seeds=[1,32]"]
+    arguments += ["--set-resources", "one:gpu=1", "two:gpu=0"]
+    done = snakemake_forks.run(arguments, tmp_path, {**os.environ})
     seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert seen["layers"] == [
         ["config.yaml", {"depths": [0], "run": "demo"}],

@@ -1,8 +1,6 @@
 """Rows become tables: one program for all of them, and one for condition numbers."""
 
 import os
-import subprocess
-import sys
 
 import aggregate_conditioning
 import aggregate_table
@@ -15,6 +13,7 @@ from benchmarks import aggregation, memory
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.registry import TABLES
+from tests.peaks import peaks
 from tests.rows import plain, write
 
 
@@ -54,22 +53,6 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         assert [(point["depth"], point["seeds"]) for point in points] == expected
 
 
-#: Once imported, a program is called in a process of its own for each folder.
-PEAKS = """
-import importlib, os, re, sys
-from pathlib import Path
-sys.path[:0] = ["src", "scripts"]
-name, few, many, *options = sys.argv[1:]
-program = importlib.import_module(name)
-for folder in (few, many):
-    if os.fork():
-        assert os.wait()[1] == 0
-        continue
-    rows = sorted(map(str, Path(folder).rglob("*.parquet")))
-    assert program.main([*options, "--rows", *rows]) == 0
-    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-    sys.exit(0)
-"""
 # Of the 13 kB that a cell adds to the peak, 8 are its eigenvalues, before and after sorting.
 MOST = 40_000
 
@@ -78,19 +61,15 @@ MOST = 40_000
 @pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells the peak")
 def test_memory_grows_little_with_the_number_of_cells(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda number: None)  # waiting for the disk takes minutes
-    folders = [tmp_path / name for name in ("few", "many")]
-    for folder, seeds in zip(folders, (3, 7), strict=True):
-        aggregation.write_rows(folder, seeds=seeds, datasets=1)
+    rows = [
+        aggregation.write_rows(tmp_path / f"{seeds}", seeds=seeds, datasets=1) for seeds in (3, 7)
+    ]
     for program in aggregation.PROGRAMS:
         table = tmp_path / f"{program}.parquet"
-        command = [sys.executable, "-c", PEAKS, program, *map(str, folders), f"--output={table}"]
-        command += ["--table=spectra"] if program == "aggregate_table" else []
-        # of several threads each may hold what it has read, or not
-        options = {"env": os.environ | {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}}
-        options |= {"cwd": memory.ROOT, "stdout": subprocess.PIPE}
-        done = subprocess.run(command, check=True, **options)
-        first, last = (1024 * int(line) for line in done.stdout.splitlines())
-        assert last - first < (1400 - 600) * MOST
+        options = [f"--output={table}", "--rows"]
+        options[:0] = ["--table=spectra"] if program == "aggregate_table" else []
+        few, many = peaks(program, *([*options, *map(str, paths)] for paths in rows))
+        assert many - few < (1400 - 600) * MOST
         blocks, points = 1400 * aggregation.BLOCKS, 200
         number = blocks if program == "aggregate_table" else points
         assert pq.read_metadata(table).num_rows == number

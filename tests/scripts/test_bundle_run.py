@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from PIL import Image
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import rerender
 from ntk_workflow.snakemake_internals import Records
+from tests import snakemake_forks
 from tests.bundles import JOBS, RECORDS, TABLES, write_payload
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +56,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (texts | {"Snakefile": SNAKEFILE}).items():
         (folder / name).write_text(text)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", TABLES["angles"]]
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+    done = snakemake_forks.run(("--cores", "1", TABLES["angles"]), folder, {**os.environ})
+    assert done.returncode == 0, done.stderr
     return folder
 
 

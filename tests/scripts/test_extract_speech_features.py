@@ -1,8 +1,6 @@
 """The real program draws frames from a corpus; bytes repeat however it is run."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import extract_speech_features
@@ -13,8 +11,8 @@ import pytest
 from ntk_conditioning.data.speech.features import FeatureSettings, vectors
 from tests.ntk_conditioning.data.speech import corpora
 from tests.ntk_conditioning.data.speech.corpora import SAMPLE, SUBSET, UTTERANCES, make_tar
+from tests.peaks import peaks
 
-ROOT = Path(__file__).parents[2]
 FRAMES = 195 + 229 + 188  # of the utterances of make_tree
 
 
@@ -106,16 +104,6 @@ def test_a_damaged_utterance_is_named(tree, tmp_path, refusal):
         assert f"{name}: " in refusal(extract_speech_features, options)
 
 
-PEAKS = r"""
-import re, sys
-sys.path[:0] = ["src", "scripts"]
-import extract_speech_features
-for source in sys.argv[1:4]:
-    assert extract_speech_features.main([*sys.argv[4:], "--source", source]) == 0
-    print(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
-"""
-
-
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
     """Eight times the speech, the same frames: the peak must not follow the utterances."""
@@ -126,11 +114,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
             folder = tmp_path / f"{count}/LibriSpeech/{SUBSET}/{speaker}/1"
             folder.mkdir(parents=True)
             (folder / f"{speaker}-1-0000.flac").write_bytes(one_minute)
-        archives.append(str(make_tar(tmp_path / f"{count}", tmp_path / f"{count}.tar.gz")))
-    # The first run imports libraries, which hides its own peak.
+        archives.append(make_tar(tmp_path / f"{count}", tmp_path / f"{count}.tar.gz"))
     few = ["--frames", "200", "--settings", "frame_shift_ms=1000", "--threads", "2"]
-    options = arguments(tmp_path, tmp_path, *few)
-    command = [sys.executable, "-c", PEAKS, archives[0], *archives, *options]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    _, small, large = (int(line) / 1024 for line in done.stdout.splitlines())
-    assert large - small < 15  # MB; the 35 more utterances are 37 MB as FLAC, 64 MB as samples
+    calls = [arguments(tmp_path, archive, *few) for archive in archives]
+    small, large = peaks("extract_speech_features", *calls)
+    assert large - small < 15e6  # the 35 more utterances are 37 MB as FLAC, 64 MB as samples

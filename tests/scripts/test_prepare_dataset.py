@@ -1,7 +1,5 @@
 """The real program prepares datasets, or says in one line what is wrong with them."""
 
-import gzip
-import hashlib
 import json
 import logging
 import platform
@@ -18,7 +16,7 @@ import yaml
 from ntk_conditioning import seeds
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_workflow import cli
-from tests.sources import idx_bytes
+from tests.sources import idx_entry
 
 DATA, DATASHEET = Path("out/data.npz"), Path("out/data.json")
 
@@ -49,15 +47,9 @@ GAUSSIAN = {"title": "Small", "reader": "gaussian", "options": OPTIONS, "scaling
 @pytest.fixture
 def tiny() -> tuple[dict[str, Any], str, str, str]:
     """An entry of MNIST's kind with 40 images of 3 × 3 in 4 classes, and its --parts."""
-    files = {}
     images = np.arange(40 * 9).reshape(40, 3, 3) ** 2 % 251
-    for part, values in (("train_x", images), ("train_y", np.arange(40) % 4)):
-        content = gzip.compress(idx_bytes(values), mtime=0)
-        Path(f"{part}.gz").write_bytes(content)
-        sha256 = hashlib.sha256(content).hexdigest()
-        files[part] = {"name": f"tiny/{part}.gz", "urls": [], "sha256": ["0" * 64, sha256]}
-    entry = {"title": "Tiny", "reader": "idx", "scaling": "symmetric", "value_range": [0, 255]}
-    return entry | {"files": files}, "--parts", "train_x=train_x.gz", "train_y=train_y.gz"
+    entry = idx_entry(Path(), "tiny", train_x=images, train_y=np.arange(40) % 4)
+    return entry, "--parts", "train_x=train_x.gz", "train_y=train_y.gz"
 
 
 class TestResult:

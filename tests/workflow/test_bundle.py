@@ -9,13 +9,12 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import verify_bundle
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_workflow.bundle import BundleError, archive, rerender
+from ntk_workflow.bundle import BundleError, archive, crate, rerender
 from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
 from tests.workflow.conftest import CI
@@ -54,6 +53,11 @@ def test_a_bundle_alone_makes_everything(clone: Clone, finished: Clone):
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
 def test_a_bundle_is_a_workflow_run_crate_of_every_job(bundled, unpacked, tmp_path):
     assert crate_issues(unpacked, tmp_path) == []
+    broken = shutil.copytree(unpacked, tmp_path / "broken") / crate.NAME
+    metadata = json.loads(broken.read_text())
+    del next(each for each in metadata["@graph"] if each["@id"] == "#run")["instrument"]
+    broken.write_text(json.dumps(metadata))
+    assert any("instrument" in message for message in crate_issues(broken.parent, tmp_path))
     jobs = json.loads((unpacked / "results/ci/record/jobs.json").read_text())["jobs"]
     recorded = {name for job in jobs for name in job["outputs"]}
     made = {str(path.relative_to(bundled.folder)) for path in bundled.files("results/ci/**/*")}
@@ -98,12 +102,10 @@ def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path:
         if path.stem != Path(figure).name:
             path.unlink()
     assert rerender.require_same_figures(tmp_path / "data", "ci") == 1
-    table = tables.read(results / "tables/conditioning.parquet", CONDITIONING)
-    values, kernels = table["kappa_mean"].to_pylist(), table["kernel"].to_pylist()
-    drawn = (row for row, kernel in enumerate(kernels) if kernel == "empirical_ntk")
-    values[next(row for row in drawn if values[row] is not None)] *= 1.01
-    place = table.schema.get_field_index("kappa_mean")
-    table = table.set_column(place, table.schema.field(place), pa.array(values, pa.float64()))
+    rows = tables.read(results / "tables/conditioning.parquet", CONDITIONING).to_pylist()
+    drawn = (row for row in rows if row["kernel"] == "empirical_ntk" and row["kappa_mean"])
+    next(drawn)["kappa_mean"] *= 1.01
+    table = tables.from_rows(CONDITIONING, rows)
     tables.write(results / "tables/conditioning.parquet", CONDITIONING, table)
     with pytest.raises(BundleError, match=f"{figure}: comes out different"):
         rerender.require_same_figures(tmp_path / "data", "ci")

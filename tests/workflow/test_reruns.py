@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clone import Clone
+from tests.clone import Clone, job_counts
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
@@ -101,16 +101,6 @@ def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
     assert ["tables", "activation_study.parquet"] not in places
 
 
-def test_a_lost_row_is_rebuilt_from_its_cells_with_the_same_bytes(rerun):
-    before = digests(rerun, "results/ci/**/*")
-    (rerun.folder / ROW).unlink()
-    told = rerun.run_cells(*CI, "--cores", "1", "--", ROW)
-    assert told["computed"] == set()
-    assert len(told["kept"]) == 2 * 3  # seeds, depths
-    assert digests(rerun, "results/ci/**/*") == before
-    assert rerun.plan(*CI) == Counter()
-
-
 def test_a_row_that_fails_computes_only_what_is_missing(rerun):
     """Snakemake deletes the output of a failed job."""
     broken = "    if __import__('pathlib').Path('broken').exists():\n        raise RuntimeError\n"
@@ -167,3 +157,20 @@ def test_one_figure_can_be_rerun_alone_and_its_config_again(rerun):
     places = (f"mirror={rerun.folder}", "data_dir=elsewhere")
     planned = rerun.plan("--configfile", "again.yaml", "--config", *places)
     assert planned == Counter(render_figure=1)
+
+
+def test_paper_figures_are_collected_on_demand(rerun):
+    target = ("collect_paper_figures", *CI)
+    done = rerun.run(*target, "--cores", "1")
+    assert job_counts(done.stderr) == Counter(collect_paper_figures=1)
+    found = {path.name for path in rerun.files("results/ci/paper/*")}
+    assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
+    assert len(found) == 20 + 2
+    latex = (rerun.folder / "results/ci/paper/captions.tex").read_text()
+    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 20
+
+    caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
+    os.utime(caption)
+    assert rerun.plan(*target) == Counter()
+    rerun.edit("notebooks/liu2023relu/fig4_g.rst", "Dashed:", "Dashes:")
+    assert rerun.plan(*target) == Counter(collect_paper_figures=1)
