@@ -143,7 +143,7 @@ slurm-up slurm-down: slurm-%: $(READY)
 	python -m tests.slurm.cluster $*
 
 slurm-soak: $(READY)
-	python -m tests.slurm.soak
+	python -m benchmarks.slurm_soak
 
 # Needs uv; resolves for every platform and Python version at once.
 lock: envs/requirements.in
