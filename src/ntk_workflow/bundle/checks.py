@@ -47,7 +47,10 @@ def _require_declared(path: Path) -> None:
     if table is None:
         raise BundleError("no table that this version of the package declares")
     data = tables.read(path, table)
-    if not data.schema.equals(table.schema, check_metadata=True):
+    columns, declared = (
+        [s.metadata, *(f.metadata for f in s)] for s in (data.schema, table.schema)
+    )
+    if columns != declared:
         raise BundleError(f"the columns of table {table.name} are of another version")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
