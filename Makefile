@@ -39,7 +39,7 @@ SHELL := bash
 VENV := .venv
 READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-unexport PYTHONPATH
+unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
 
@@ -51,7 +51,7 @@ help:
 
 PIP := python -m pip install --quiet --disable-pip-version-check
 
-# Modules are compiled on all cores; pip takes one, and skips those that are not for this Python.
+# What is imported is compiled then, and kept; pip would compile five times as many modules.
 # The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
 $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -60,7 +60,6 @@ $(READY): envs/torch.txt envs/requirements.lock pyproject.toml
 	$(PIP) --no-compile -r envs/torch.txt
 	$(PIP) --no-compile --require-hashes -r envs/requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
-	@python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 # Snakemake names neither file nor line of a config that is not YAML.
