@@ -318,6 +318,7 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys)
             exec(compile(statements, cell.id, "single"), names)
             names |= words if cell.id == "parameters" else {}
     assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
+    assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
     collect_paper_figures.printable(Path(parameters["pdf"]))
     assert capsys.readouterr() == ("", "")
     if what is rich:
