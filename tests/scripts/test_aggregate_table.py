@@ -53,8 +53,9 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         assert [(point["depth"], point["seeds"]) for point in points] == expected
 
 
-# Of the 13 kB that a cell adds to the peak, 8 are its eigenvalues, before and after sorting.
-MOST = 40_000
+# A cell adds 25 kB to the peak, 8 of them its eigenvalues before and after sorting; as Python's
+# objects it would add 63. What the threads of a reader happen to hold comes and goes, 15 MB of it.
+MOST = 50_000
 
 
 @pytest.mark.slow
@@ -62,14 +63,14 @@ MOST = 40_000
 def test_memory_grows_little_with_the_number_of_cells(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda number: None)  # waiting for the disk takes minutes
     rows = [
-        aggregation.write_rows(tmp_path / f"{seeds}", seeds=seeds, datasets=1) for seeds in (3, 7)
+        aggregation.write_rows(tmp_path / f"{seeds}", seeds=seeds, datasets=1) for seeds in (3, 11)
     ]
     for program in aggregation.PROGRAMS:
         table = tmp_path / f"{program}.parquet"
         options = [f"--output={table}", "--rows"]
         options[:0] = ["--table=spectra"] if program == "aggregate_table" else []
         few, many = peaks(program, *([*options, *map(str, paths)] for paths in rows))
-        assert many - few < (1400 - 600) * MOST
-        blocks, points = 1400 * aggregation.BLOCKS, 200
+        assert many - few < (2200 - 600) * MOST
+        blocks, points = 2200 * aggregation.BLOCKS, 200
         number = blocks if program == "aggregate_table" else points
         assert pq.read_metadata(table).num_rows == number
