@@ -20,7 +20,8 @@ from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import SCHEMAS, Layer, read_yaml, schema_errors
 
 #: Columns of the table that are keys of a claim.
-KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "figure")
+KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "statistic")
+KEYS += ("figure",)
 
 log = logger(__file__)
 

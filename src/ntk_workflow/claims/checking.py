@@ -1,8 +1,8 @@
 """Comparing a claim with the tables of a run."""
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,28 @@ from ntk_workflow.claims.papers import Claim, ClaimError, Join
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
+UNDECIDED = "undecided"
 FAILS = "fails"
 NOT_TESTED = "not tested in this run"
-VERDICTS = (HOLDS, UNDER_A_CONDITION, FAILS, NOT_TESTED)
+VERDICTS = (HOLDS, UNDER_A_CONDITION, UNDECIDED, FAILS, NOT_TESTED)
 
 Array = NDArray[np.float64]
-#: How far a value lies on the wrong side of its target; the largest is worst for the claim.
-MISS: Mapping[str, Callable[[Array, Array], Array]] = {
-    "<": operator.sub,
-    "<=": operator.sub,
-    ">": lambda value, target: target - value,
-    ">=": lambda value, target: target - value,
-    "==": lambda value, target: np.abs(value - target),
+Mask = NDArray[np.bool_]
+#: How far a gap between value and target lies on the wrong side; the largest is worst for a claim.
+MISS: Mapping[str, Callable[[Array], Array]] = {
+    **dict.fromkeys(("<", "<="), np.positive),
+    **dict.fromkeys((">", ">="), np.negative),
+    "==": np.abs,
 }
+#: Columns that tell networks apart.
+NETWORK = ("dataset", "model", "activation", "depth", "width", "n", "d", "seed")
 #: Columns that tell cases apart, in the order in which a case is named.
 KEYS = (
     *("statement", "experiment", "kernel", "dataset", "model", "activation", "depth", "width"),
     *("learning_rate", "n", "d", "at", "seed", "block", "epoch"),
 )
+#: How many times networks are drawn again for the interval of their mean, and its quantiles.
+BOOTSTRAP, QUANTILES = 2000, (0.025, 0.975)
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,12 @@ class Finding:
     verdict: str
     measured: float | None = None
     worst: str | None = None
+    interval_low: float | None = None
+    interval_high: float | None = None
     median: float | None = None
     low: float | None = None
     high: float | None = None
-    seed_spread: float | None = None
+    networks: int = 0
     cases: int = 0
     holding: int = 0
     undecided: int = 0
@@ -53,11 +59,54 @@ class Finding:
     condition_cases: int | None = None
 
 
+@dataclass(frozen=True)
+class Cases:
+    """The cases of a claim: how far each lies from its target, and how sure that is.
+
+    ``rows`` (n) say what each case is. ``gap`` (n,) is the value less the ``target`` (n,), for
+    other networks of the same kind from ``low`` to ``high`` (n,). ``network`` (n,) is the seed of
+    a case that other networks may contradict, and missing for others.
+    """
+
+    rows: pd.DataFrame
+    target: Array
+    gap: Array
+    low: Array
+    high: Array
+    network: Array
+
+    def where(self, chosen: Mask) -> "Cases":
+        return Cases(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+
+    def good(self, claim: Claim, gap: Array) -> Mask:
+        """Return whether gaps (n,) are as the claim says."""
+        miss = MISS[claim.comparison](gap)
+        return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
+
+    def verdict(self, claim: Claim) -> str:
+        """Return `HOLDS`, `UNDECIDED` or `FAILS`."""
+        nearest = {"<": self.low, "<=": self.low, ">": self.high, ">=": self.high}
+        zero = np.clip(0.0, self.low, self.high)
+        mean = claim.statistic == "mean"
+        against = ~self.good(claim, nearest.get(claim.comparison, zero) if mean else self.gap)
+        networks = np.unique(self.network[against])
+        if np.isnan(networks).any() or len(networks) > 1:
+            return FAILS
+        sure = self.good(claim, self.low) & self.good(claim, self.high)
+        return HOLDS if sure.all() else UNDECIDED
+
+
 def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     """Return the verdict on a claim.
 
-    A claim holds if its comparison does in every case that can be decided. If not, the first of its
-    conditions that some cases meet, in all of which it does, is named.
+    Cases that differ in the seed alone are networks of one kind, and have an interval: of one more
+    network or, if the claim is about means, of the mean. The claim holds if all intervals are on
+    the right side of the target. It fails if the interval of a mean, two networks, or a case that
+    depends on none is on the wrong side; it is undecided otherwise.
+
+    If it does not hold, the first of its conditions is named in whose cases it does. It holds under
+    that condition if half of the cases meet it, or if the condition is derived and the claim holds
+    in none of the others; else it fails.
 
     Raises:
         ClaimError: if an expression does not fit the tables.
@@ -67,34 +116,77 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
         return Finding(NOT_TESTED)
     value, target = (_evaluated(claim, rows, each) for each in (claim.quantity, claim.target))
     with np.errstate(invalid="ignore"):
-        miss = MISS[claim.comparison](value, target)
-    decided = ~np.isnan(miss)
+        gap = np.where(value == target, 0.0, value - target)
+    decided = ~np.isnan(gap)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    inside = operator.lt if claim.comparison in ("<", ">") else operator.le
-    good = inside(miss, claim.tolerance)[decided]
-    worst = int(np.argmax(np.where(decided, miss, -np.inf)))
-    values, cases = value[decided], rows[decided]
-    verdict, condition, meeting = (HOLDS if good.all() else FAILS), None, None
-    for each in claim.conditions if verdict == FAILS else ():
-        meets = _evaluated(claim, cases, each.where).astype(bool)
-        if meets.any() and good[meets].all():
-            verdict, condition, meeting = UNDER_A_CONDITION, each.words, int(meets.sum())
+    rows = rows[decided]
+    networks = rows[[key for key in NETWORK if key in rows]].drop_duplicates()
+    cases = _cases(claim, rows, gap[decided], target[decided])
+    good, verdict, condition, meeting = cases.good(claim, cases.gap), cases.verdict(claim), None, 0
+    for each in claim.conditions if verdict != HOLDS else ():
+        meets = _evaluated(claim, cases.rows, each.where).astype(bool)
+        if meets.any() and cases.where(meets).verdict(claim) == HOLDS:
+            condition, meeting = each.words, int(meets.sum())
+            exact = each.derived and not good[~meets].any()
+            verdict = UNDER_A_CONDITION if exact or 2 * meeting >= len(meets) else FAILS
             break
+    worst = int(np.argmax(MISS[claim.comparison](cases.gap)))
+    values = cases.gap + cases.target
     return Finding(
         verdict,
-        measured=float(value[worst]),
-        worst=_named(rows, worst),
+        measured=float(values[worst]),
+        worst=_named(cases.rows, worst),
+        interval_low=float(cases.low[worst] + cases.target[worst]),
+        interval_high=float(cases.high[worst] + cases.target[worst]),
         median=float(np.median(values)),
         low=float(values.min()),
         high=float(values.max()),
-        seed_spread=_seed_spread(cases, values),
+        networks=int(networks["seed"].notna().sum()) if "seed" in networks else 0,
         cases=len(values),
         holding=int(good.sum()),
-        undecided=len(rows) - len(values),
+        undecided=int((~decided).sum()),
         condition=condition,
-        condition_cases=meeting,
+        condition_cases=meeting or None,
     )
+
+
+def _cases(claim: Claim, rows: pd.DataFrame, gap: Array, target: Array) -> Cases:
+    """Return the cases: a row each or, if the claim is about means, networks of a kind each."""
+    mean = claim.statistic == "mean"
+    inner = ("seed", "block") if mean else ("seed",)
+    keys = [rows[key] for key in KEYS if key in rows and key not in inner]
+    kind = rows.groupby(keys, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(rows))
+    seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else kind * np.nan
+    frame = pd.DataFrame({"kind": kind, "seed": seed, "gap": gap})
+    if mean:
+        first = frame.drop_duplicates("kind").sort_values("kind").index
+        # of each network, its blocks' mean; then of the networks of a kind
+        networks = frame.groupby(["kind", "seed"], dropna=False)["gap"].mean()
+        values = [each.to_numpy() for _, each in networks.groupby(level="kind")]
+        gap = np.array([each.mean() for each in values])
+        low, high = np.transpose([_interval(each) for each in values])
+        kinds = rows.iloc[first].drop(columns=list(inner), errors="ignore")
+        return Cases(kinds, target[first], gap, low, high, np.full(len(gap), np.nan))
+    groups = frame.groupby("kind")
+    others = groups["seed"].transform("nunique").to_numpy() - 1
+    low, high = (groups["gap"].transform(end).to_numpy() for end in ("min", "max"))
+    with np.errstate(invalid="ignore"):
+        beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
+    alone = others < 1
+    low, high = np.where(alone, gap, low - beyond), np.where(alone, gap, high + beyond)
+    return Cases(rows, target, gap, low, high, np.where(alone, np.nan, seed))
+
+
+def _interval(values: Array) -> Array:
+    """Return the ends of the bootstrap interval of a mean."""
+    means = values[_draws(len(values))].mean(axis=1)
+    return np.quantile(means, QUANTILES, method="inverted_cdf")
+
+
+@cache
+def _draws(count: int) -> NDArray[np.intp]:
+    return np.random.default_rng(0).integers(count, size=(BOOTSTRAP, count))
 
 
 def _rows(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -138,16 +230,6 @@ def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any
         return evaluate(expression, rows)
     except ExpressionError as error:
         raise ClaimError(f"{claim.name}: {error}") from None
-
-
-def _seed_spread(rows: pd.DataFrame, values: Array) -> float | None:
-    """Return the largest range over seeds of rows that differ in no other key."""
-    if "seed" not in rows or rows["seed"].nunique() < 2:
-        return None
-    keys = [rows[key] for key in KEYS if key in rows and key != "seed"]
-    grouped = pd.Series(values, index=rows.index).groupby(keys, dropna=False)
-    ranges = (grouped.max() - grouped.min())[grouped.count() > 1]
-    return float(ranges.max()) if len(ranges) else None
 
 
 def _named(rows: pd.DataFrame, number: int) -> str:

@@ -36,10 +36,14 @@ class Join:
 
 @dataclass(frozen=True)
 class Condition:
-    """A slice of a claim's rows in which it may hold where it does not hold in all."""
+    """A slice of a claim's rows in which it may hold where it does not hold in all.
+
+    ``derived`` names what proves that the claim holds in this slice and in no other case.
+    """
 
     where: str
     words: str
+    derived: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ class Claim:
 
     ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, see
     `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
-    columns in which a missing value means larger than any number, as that of a kappa does.
+    columns in which a missing value means larger than any number, as that of a kappa does. The
+    ``statistic`` over networks is ``mean`` where the statement is about means, else ``every``.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Claim:
     joins: Sequence[Join] = ()
     unresolved: Sequence[str] = ()
     conditions: Sequence[Condition] = ()
+    statistic: str = "every"
     figure: str | None = None
     note: str | None = None
 
