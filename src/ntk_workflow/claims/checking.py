@@ -1,7 +1,7 @@
 """Comparing a claim with the tables of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -75,12 +75,9 @@ class Cases:
     high: Array
     network: Array
 
-    def where(self, chosen: Mask) -> "Cases":
-        return Cases(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
-
-    def good(self, claim: Claim, gap: Array) -> Mask:
-        """Return whether gaps (n,) are as the claim says."""
-        miss = MISS[claim.comparison](gap)
+    def good(self, claim: Claim, gap: Array | None = None) -> Mask:
+        """Return whether gaps (n,), by default these, are as the claim says."""
+        miss = MISS[claim.comparison](self.gap if gap is None else gap)
         return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
 
     def verdict(self, claim: Claim) -> str:
@@ -120,16 +117,16 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     decided = ~np.isnan(gap)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    rows = rows[decided]
+    rows = rows.assign(_gap=gap, _target=target)[decided]
     networks = rows[[key for key in NETWORK if key in rows]].drop_duplicates()
-    cases = _cases(claim, rows, gap[decided], target[decided])
-    good, verdict, condition, meeting = cases.good(claim, cases.gap), cases.verdict(claim), None, 0
+    cases = _cases(claim, rows)
+    verdict, condition, meeting = cases.verdict(claim), None, None
     for each in claim.conditions if verdict != HOLDS else ():
-        meets = _evaluated(claim, cases.rows, each.where).astype(bool)
-        if meets.any() and cases.where(meets).verdict(claim) == HOLDS:
-            condition, meeting = each.words, int(meets.sum())
-            exact = each.derived and not good[~meets].any()
-            verdict = UNDER_A_CONDITION if exact or 2 * meeting >= len(meets) else FAILS
+        meets = _evaluated(claim, rows, each.where).astype(bool)
+        if meets.any() and (inside := _cases(claim, rows[meets])).verdict(claim) == HOLDS:
+            condition, meeting = each.words, len(inside.gap)
+            exact = each.derived and not _cases(claim, rows[~meets]).good(claim).any()
+            verdict = UNDER_A_CONDITION if exact or 2 * meeting >= len(cases.gap) else FAILS
             break
     worst = int(np.argmax(MISS[claim.comparison](cases.gap)))
     values = cases.gap + cases.target
@@ -144,15 +141,16 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
         high=float(values.max()),
         networks=int(networks["seed"].notna().sum()) if "seed" in networks else 0,
         cases=len(values),
-        holding=int(good.sum()),
+        holding=int(cases.good(claim).sum()),
         undecided=int((~decided).sum()),
         condition=condition,
-        condition_cases=meeting or None,
+        condition_cases=meeting,
     )
 
 
-def _cases(claim: Claim, rows: pd.DataFrame, gap: Array, target: Array) -> Cases:
+def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
     """Return the cases: a row each or, if the claim is about means, networks of a kind each."""
+    gap, target = (rows[name].to_numpy() for name in ("_gap", "_target"))
     mean = claim.statistic == "mean"
     inner = ("seed", "block") if mean else ("seed",)
     keys = [rows[key] for key in KEYS if key in rows and key not in inner]

@@ -4,7 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ntk_workflow.claims.checking import FAILS, HOLDS, NOT_TESTED, UNDER_A_CONDITION, Finding
+from ntk_workflow.claims.checking import (
+    FAILS,
+    HOLDS,
+    NOT_TESTED,
+    UNDECIDED,
+    UNDER_A_CONDITION,
+    Finding,
+)
 from ntk_workflow.claims.papers import Claim, Paper
 from ntk_workflow.pages.rendering import render, shown
 
@@ -34,9 +41,12 @@ SIGNS = {"==": "=", "<=": "≤", ">=": "≥"}
 MARKS = {
     HOLDS: ("✓", "holds"),
     UNDER_A_CONDITION: ("◐", "condition"),
+    UNDECIDED: ("?", "undecided"),
     FAILS: ("✗", "fails"),
     NOT_TESTED: ("–", "untested"),
 }
+#: What a verdict on a formula as printed says of the formula.
+ERRATA = {FAILS: "misprint confirmed", HOLDS: "right as printed"}
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,10 @@ class Checked:
 
     @property
     def verdict(self) -> str:
-        condition = self.finding.condition
-        return f"holds {condition}" if condition else self.finding.verdict
+        verdict = self.finding.verdict
+        if self.claim.kind == "erratum":
+            return ERRATA.get(verdict, verdict)
+        return f"holds {self.finding.condition}" if verdict == UNDER_A_CONDITION else verdict
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -83,15 +95,20 @@ class Checked:
             reason = "no case can be decided" if finding.undecided else "no row of this run"
             return f"Not tested: {reason}."
         text = f"Measured {shown(finding.measured)}"
+        if finding.interval_low != finding.interval_high:
+            ends = f"{shown(finding.interval_low)} to {shown(finding.interval_high)}"
+            of = "their mean" if self.claim.statistic == "mean" else "another network"
+            text += f" ({ends} for {of})"
         if finding.cases > 1:
             text += f" in the worst of {finding.cases} cases ({finding.worst}); range "
             text += f"{shown(finding.low)} to {shown(finding.high)}, median {shown(finding.median)}"
-        if finding.seed_spread is not None:
-            text += f"; spread over seeds up to {shown(finding.seed_spread)}"
         text += f". Holds in {finding.holding} of {finding.cases}."
+        if finding.networks:
+            text += f" Networks: {finding.networks}."
         if finding.condition:
-            text += f" Meeting the condition: {finding.condition_cases}, all of which hold."
-        return f"{text} Undecided: {finding.undecided}." if finding.undecided else text
+            share = f"{finding.condition_cases} of {finding.cases}"
+            text += f" It holds {finding.condition}: {share} cases."
+        return f"{text} Without a number: {finding.undecided}." if finding.undecided else text
 
 
 def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:

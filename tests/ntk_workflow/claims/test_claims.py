@@ -7,15 +7,23 @@ from dataclasses import asdict
 import pandas as pd
 import pytest
 
-from ntk_workflow.claims.checking import FAILS, HOLDS, NOT_TESTED, UNDER_A_CONDITION, Finding, check
+from ntk_workflow.claims.checking import (
+    FAILS,
+    HOLDS,
+    NOT_TESTED,
+    UNDECIDED,
+    UNDER_A_CONDITION,
+    Finding,
+    check,
+)
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Join, Paper
 
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
-TABLE["seed"] = [1, 1, 32, 32] * 2
+TABLE["at"] = [1, 1, 32, 32] * 2
 TABLE["kappa"] = [5.0, 3.0, 6.0, 7.0, 10.0, 10.0, 12.0, None]
 RELU = ("activation == 'relu'",)
-LINEAR = Join("linear", ["depth", "seed"], where=("activation == 'linear'",))
+LINEAR = Join("linear", ["depth", "at"], where=("activation == 'linear'",))
 
 
 def claim(**values) -> Claim:
@@ -30,11 +38,41 @@ def checked(**values) -> Finding:
 
 def test_a_claim_holds_in_every_case_or_it_does_not():
     finding = checked()
-    expected = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, seed 32"}
-    expected |= {"cases": 4, "holding": 4, "undecided": 0}
-    expected |= {"seed_spread": 4}  # of depth 2: 3 and 7
+    expected = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, at 32"}
+    expected |= {"cases": 4, "holding": 4, "undecided": 0, "networks": 0}
     assert asdict(finding).items() >= expected.items()
     assert (checked(target="7").verdict, checked(target="7").holding) == (FAILS, 3)
+
+
+#: Values of networks that are to be below 1, and the verdict on every network and on their mean.
+NETWORKS = [
+    ([0.1, 0.2, 0.3], HOLDS, HOLDS),
+    ([0.1, 0.2, 0.9], UNDECIDED, HOLDS),  # a fourth may be above
+    ([0.1, 0.2, 0.3, 0.2, 0.3, 1.2], UNDECIDED, HOLDS),  # one is
+    ([0.5, 0.7, 1.2, 1.3], FAILS, UNDECIDED),
+    ([1.5, 1.7, 1.2, 1.3], FAILS, FAILS),
+    ([0.9], HOLDS, HOLDS),
+    ([1.1], FAILS, FAILS),
+]
+
+
+@pytest.mark.parametrize(("values", "every", "mean"), NETWORKS)
+def test_other_networks_may_say_otherwise(values, every, mean):
+    table = pd.DataFrame({"kappa": values, "seed": range(len(values)), "activation": "relu"})
+    for statistic, verdict in (("every", every), ("mean", mean)):
+        finding = check(claim(target="1", statistic=statistic), {"t": table})
+        assert (finding.verdict, finding.networks) == (verdict, len(values))
+        assert finding.interval_low <= finding.measured <= finding.interval_high
+        assert finding.cases == (1 if statistic == "mean" else len(values))
+
+
+def test_blocks_of_a_network_are_no_other_networks():
+    table = pd.DataFrame({"kappa": [0.1, 1.5] * 2, "seed": [1, 1, 32, 32], "block": [0, 1, 0, 1]})
+    table["activation"] = "relu"
+    assert check(claim(target="1"), {"t": table}).verdict == FAILS
+    table.loc[3, "kappa"] = 0.5
+    assert check(claim(target="1"), {"t": table}).verdict == UNDECIDED
+    assert check(claim(target="1", statistic="mean"), {"t": table}).verdict == HOLDS
 
 
 COMPARISONS = [
@@ -64,21 +102,36 @@ def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim()
     steps = claim(
         quantity="kappa / before_kappa",
         target="1",
-        joins=[Join("before", ["activation", "seed"], previous="depth")],
-        conditions=[Condition("seed == 5", "never"), Condition("seed == 1", "for seed 1")],
+        joins=[Join("before", ["activation", "at"], previous="depth")],
+        conditions=[Condition("at == 5", "never"), Condition("at == 1", "for 1")],
     )
     finding = check(steps, {"t": TABLE.sample(frac=1, random_state=0)})
-    assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for seed 1")
+    assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for 1")
     assert (finding.cases, finding.holding, finding.condition_cases) == (2, 1, 1)
     assert finding.measured == pytest.approx(7 / 6)
-    broken = [Condition("seed == 32", "for seed 32")]
+    broken = [Condition("at == 32", "for 32")]
     assert checked(target="4", conditions=broken).verdict == FAILS
+
+
+#: Target, condition, what proves it, and the verdict: of 3, 5, 6 and 7.
+CONDITIONS = [
+    ("6", "kappa < 6", None, UNDER_A_CONDITION),  # half of the cases
+    ("4", "kappa < 4", None, FAILS),
+    ("4", "kappa < 4", "Theorem 1", UNDER_A_CONDITION),
+    ("6", "kappa < 4", "Theorem 1", FAILS),  # it holds for 5, too
+]
+
+
+@pytest.mark.parametrize(("target", "where", "derived", "verdict"), CONDITIONS)
+def test_a_condition_is_met_by_half_of_the_cases_or_is_exact(target, where, derived, verdict):
+    finding = checked(target=target, conditions=[Condition(where, "there", derived)])
+    assert (finding.verdict, finding.condition) == (verdict, "there")
 
 
 def test_wheres_select_step_by_step():
     largest = "kappa == kappa.max()"
-    assert checked(where=("seed == 1", largest), target="11").cases == 2  # the two linear ones
-    assert checked(where=(largest, "seed == 1")).cases == 0
+    assert checked(where=("at == 1", largest), target="11").cases == 2  # the two linear ones
+    assert checked(where=(largest, "at == 1")).cases == 0
 
 
 WITHOUT_NUMBER = [{"where": ("activation == 'gelu'",)}, {"table": "other"}]
@@ -115,7 +168,7 @@ def test_pages_name_verdict_quantity_number_and_case():
     papers = [(Paper("p", "A <title>", "c", claims), results)]
     text = page("claims.md.j2", "demo", papers)
     assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | `kappa` | 7 | `< 8` |" in text
-    assert "Measured 7 in the worst of 4 cases (depth 2, seed 32); range 3 to 7, median 5.5" in text
+    assert "Measured 7 in the worst of 4 cases (depth 2, at 32); range 3 to 7, median 5.5" in text
     assert "Not tested: no row of this run." in text
     assert "(figures/p/fig1.png)" in text
     source = page("claims.html.j2", "demo", papers)
