@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import defaultdict
 from functools import partial
 
 import numpy as np
@@ -23,8 +24,11 @@ from ntk_conditioning.theory import liu2023relu as theory
 
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
 N = 32
-#: Dimension over samples, from far fewer dimensions than samples to nearly orthogonal inputs.
-RATIOS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0])
+#: Numbers of samples on the sphere, and dimensions over samples: from far fewer dimensions than
+#: samples to nearly orthogonal inputs.
+NUMBERS = (32, 128, 512)
+RATIOS = np.array([0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 16.0])
+SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
 
 
 def close_rows(setting: Setting) -> Measurements:
@@ -49,8 +53,9 @@ def close_rows(setting: Setting) -> Measurements:
 def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
-    Only the first layer is trained. Lemma D.3 is on the entries' factor. For inputs at right angles
-    both kernels are the same.
+    Only the first layer is trained. Lemma D.3 is on the entries' factor P. With ones on P's
+    diagonal, λ_min(G * P) >= λ_min(G) and λ_max(G * P) <= λ_max(G) (Schur). A sample at right
+    angles to all others is an eigenvector of both: the longest has λ_max, the shortest λ_min.
     """
     for seed in setting.seeds:
         for kind, x in (
@@ -58,6 +63,8 @@ def shallow(setting: Setting) -> Measurements:
             ("close", _rows(seed, N, 2 * N, 1e-3)),
             ("far", _rows(seed, N, 16 * N)),
             ("orthogonal", np.eye(N)),
+            ("longest_apart", _with_one_apart(_rows(seed, N, 2 * N), 10.0)),
+            ("shortest_apart", _with_one_apart(_rows(seed, N, 2 * N), 0.1)),
         ):
             gram, d = x @ x.T, x.shape[1]
             row = partial(Measurement, activation="relu", depth=1, n=N, d=d, seed=seed)
@@ -67,8 +74,6 @@ def shallow(setting: Setting) -> Measurements:
             yield row(f"shallow_{kind}_lambda_min_over_gram", low)
             yield row(f"shallow_{kind}_lambda_max_over_gram", high)
             yield row(f"shallow_{kind}_kappa_over_gram", high / low)
-        x = _rows(seed, N, 2 * N)
-        yield Measurement("gram_size", len(x @ x.T), 2 * N, N, n=N, d=2 * N, seed=seed)
 
 
 def inputs(setting: Setting) -> Measurements:
@@ -81,47 +86,68 @@ def inputs(setting: Setting) -> Measurements:
 
 
 def _dimensions(setting: Setting, seed: int) -> Measurements:
-    """Compare ReLU networks with the Gram matrix as inputs on the sphere become orthogonal."""
-    row = partial(Measurement, activation="relu", n=N, seed=seed)
-    by_ratio = []
-    for ratio in RATIOS:
-        x = _unit(_rows(seed, N, int(ratio * N)))
-        gram, d = conditioning_from_factor(x).kappa, x.shape[1]
-        # with more samples than dimensions the Gram matrix is singular, and the ratio 0
-        kappas = [_kappa(x, depth) / gram if gram is not None else 0.0 for depth in setting.depths]
-        for depth, kappa in zip(setting.depths, kappas, strict=True):
-            yield row("sphere_kappa_over_gram", kappa, depth=depth, d=d, at=ratio)
-        by_ratio.append(kappas)
-    for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
-        known = values > 0
-        flip = np.exp(np.interp(0.0, np.log(values[known]), np.log(RATIOS[known])))
-        yield row("sphere_flip", flip, depth=depth)
+    """Compare ReLU networks with the Gram matrix for n samples on the sphere of dimension d.
+
+    Correlations of a ReLU network's gradients have a mean c > 0 even for inputs at right angles.
+    Its kernel has one eigenvalue of about 1 + (n - 1) c, the spike, and a bulk that is better
+    conditioned than the Gram matrix: kappa is smaller until n makes the spike larger.
+    """
+    for n in NUMBERS:
+        row = partial(Measurement, activation="relu", n=n, seed=seed)
+        by_ratio = []
+        for ratio in RATIOS:
+            x = _unit(_rows(seed, n, int(ratio * n)))
+            gram, d = conditioning_from_factor(x).kappa, x.shape[1]
+            kappas = []
+            for depth in setting.depths:
+                here = partial(row, depth=depth, d=d, at=ratio)
+                kernel = conditioning(infinite.ntk(x, depth=depth, activation="relu") / (depth + 1))
+                low, high = _extremes(kernel)
+                # with more samples than dimensions the Gram matrix is singular, and the ratio 0
+                kappas.append(high / low / gram if gram is not None else 0.0)
+                yield here("sphere_kappa_over_gram", kappas[-1])
+                if ratio == SPIKE and gram is not None:
+                    c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
+                    yield here("sphere_spike", high, None, 1 + (n - 1) * c)
+                    yield here("sphere_bulk_over_gram", _second(kernel) / low / gram)
+            by_ratio.append(kappas)
+        for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
+            known = values > 0
+            flip = np.exp(np.interp(0.0, np.log(values[known]), np.log(RATIOS[known])))
+            yield row("sphere_flip", flip, depth=depth)
 
 
 def _linear(setting: Setting, seed: int) -> Measurements:
-    """Compare linear networks of finite width with the Gram matrix."""
-    x = _rows(seed, N, 2 * N)
-    low, high = _extremes(conditioning_from_factor(x))
-    row = partial(Measurement, activation="linear", n=N, d=2 * N, seed=seed)
-    for width, depth in itertools.product(setting.widths, setting.depths):
-        init = generator(seed, "init")
-        mlp = init_mlp(2 * N, depth=depth, width=width, activation="linear", generator=init)
-        kappa = conditioning_from_factor(linear_factor(mlp, torch.from_numpy(x)).numpy()).kappa
-        if kappa is not None:
-            yield row("linear_kappa_over_gram", kappa / (high / low), depth=depth, width=width)
+    """Condition linear networks of finite width on orthonormal samples, n and d varied apart.
+
+    Their kernels' law depends on the samples through the Gram matrix alone, as Gaussian weights
+    look the same from all directions: here it is the identity, whatever d.
+    """
+    for ratio in (1, 16):
+        excess = defaultdict(dict)
+        for n, width, depth in itertools.product((8, N), setting.widths, setting.depths):
+            d, init = ratio * n, generator(seed, "init")
+            x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
+            mlp = init_mlp(d, depth=depth, width=width, activation="linear", generator=init)
+            factor = linear_factor(mlp, torch.from_numpy(x.T.copy())).numpy()
+            if (kappa := conditioning_from_factor(factor).kappa) is not None:
+                row = partial(Measurement, activation="linear", depth=depth, seed=seed, at=ratio)
+                yield row("linear_kappa_over_gram", kappa, width=width, n=n, d=d)
+                if width >= 8 * n * depth:
+                    excess[depth][n / width] = kappa - 1
+        for depth, values in excess.items():
+            if len(values) > 2:
+                power = exponent(list(values), list(values.values()))
+                yield Measurement("linear_excess_exponent", power, depth=depth, seed=seed, at=ratio)
 
 
 def _norms(setting: Setting, seed: int) -> Measurements:
-    """Compare Gaussian samples with the same samples on the sphere: kappa and smallest angle."""
+    """Compare the kappa of Gaussian samples with that of the same samples on the sphere."""
     x = generator(seed, "data").standard_normal((8 * N, 5))
     row = partial(Measurement, activation="relu", n=len(x), d=5, seed=seed)
     for depth in setting.depths:
-        (kappa, angle), (kappa2, angle2) = (
-            (_kappa(each, depth), infinite.min_angle(each, depth=depth, activation="relu").degrees)
-            for each in (x, _unit(x))
-        )
-        yield row("norms_kappa_ratio", kappa / kappa2, depth=depth)
-        yield row("norms_angle_ratio", angle / angle2, depth=depth)
+        ratio = _kappa(x, depth) / _kappa(_unit(x), depth)
+        yield row("norms_kappa_ratio", ratio, depth=depth)
 
 
 def _rank(seed: int) -> Measurement:
@@ -146,8 +172,22 @@ def _extremes(conditioned: Conditioning) -> tuple[float, float]:
     return conditioned.lambda_max / conditioned.kappa, conditioned.lambda_max
 
 
+def _second(conditioned: Conditioning) -> float:
+    """Return the second largest eigenvalue."""
+    assert conditioned.eigenvalues is not None  # of so few samples all are computed
+    return float(conditioned.eigenvalues[1])
+
+
 def _unit(x: Array) -> Array:
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+def _with_one_apart(x: Array, length: float) -> Array:
+    """Return samples (n, d + 1), the first of that length and at right angles to all others."""
+    apart = np.pad(x, ((0, 0), (0, 1)))
+    apart[0] = 0.0
+    apart[0, -1] = length
+    return apart
 
 
 def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:

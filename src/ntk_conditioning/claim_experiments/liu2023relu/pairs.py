@@ -13,6 +13,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments.numerics import on_sphere
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2023relu as theory
 
 GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
@@ -22,7 +25,7 @@ INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
 DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
 SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
-DEGREES = (10.0, 30.0, 45.0, 60.0, 70.0, 75.0, 80.0, 90.0)
+DEGREES = (10.0, 30.0, 45.0, 60.0, 66.0, 70.0, 80.0, 95.0, 100.0, 110.0, 130.0, 150.0, 170.0)
 UNEQUAL = 3.0  # ratio of two samples' norms
 
 
@@ -55,13 +58,11 @@ def embedding_expansion(setting: Setting) -> Measurements:
 def observations(setting: Setting) -> Measurements:
     """Measure up to which input angle Figure 1's observations hold, in degrees."""
     far = math.radians(60) <= INPUT_ANGLES
-    near = INPUT_ANGLES[~far]
     for depth in range(1, max(setting.depths) + 1):
         row, phi = partial(Measurement, depth=depth), theory.gradient_angle(INPUT_ANGLES, depth)
         yield row("separation_up_to", _up_to(0, depth), 60.0)
         yield row("deeper_separates_up_to", _up_to(depth, depth + 1), 60.0)
         yield row("far_apart_min", math.degrees(float(phi[far].min())), 60.0)
-        yield row("distance_ratio_min", (np.sin(phi[~far] / 2) / np.sin(near / 2)).min())
 
 
 def _up_to(low: int, high: int) -> float:
@@ -89,20 +90,19 @@ def gradient_expansion(setting: Setting) -> Measurements:
 
 
 def infinite_depth(setting: Setting) -> Measurements:
-    """Measure where the gradient angle goes in deep networks, and kappa of equiangular samples.
+    """Measure where the gradient angle goes in deep networks, and kappa of random samples.
 
     Section 7 expects 90 degrees and kappa 1. With theta^(l) ~ 3 pi/l the products of Eq. (10) tend
     to (l/L)³, whose mean is 1/4.
     """
     limit = math.degrees(math.acos(0.25))
+    x = on_sphere(generator(setting.seeds[0], "data"), SAMPLES, SAMPLES)
     for depth in DEEP:
         row = partial(Measurement, depth=depth)
         angles = theory.gradient_angle(np.radians(APART), depth)
         for at, phi in zip(APART, angles.tolist(), strict=True):
             yield row("deep_gradient_angle", math.degrees(phi), 90.0, limit, at=at)
-        cosine = math.cos(angles[APART.index(60.0)])
-        kernel = np.full((SAMPLES, SAMPLES), cosine) + (1 - cosine) * np.eye(SAMPLES)
-        low, *_, high = np.linalg.eigvalsh(kernel)
+        low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
         yield row("deep_kappa", high / low, 1.0, 1 + SAMPLES / 3, n=SAMPLES)
 
 
@@ -115,19 +115,43 @@ def kappa(angle: float, depth: int = 0, ratio: float = 1.0) -> float:
 
 
 def two_samples(setting: Setting) -> Measurements:
-    """Measure kappa over the Gram matrix's, and over that of one layer less, at many angles."""
+    """Measure kappa over the Gram matrix's, and over that of one layer less, at many angles.
+
+    Two samples' kappa grows with |cos φ|, so a network makes it larger where the gradient angle φ
+    is between θ and π - θ: the `window`, from Theorem 4.4 alone. Kappas at angles that are not
+    small are of computed eigenvalues.
+    """
     depths = range(1, max(setting.depths) + 1)
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
         for at in (*SMALL, *np.radians(DEGREES)):
-            values = [kappa(at, depth, ratio) for depth in (0, *depths)]
+            values = [
+                kappa(at, depth, ratio) if at in SMALL else _eigenvalue_ratio(at, depth, ratio)
+                for depth in (0, *depths)
+            ]
             for depth in depths:
                 row = partial(Measurement, depth=depth, n=2, at=math.degrees(at))
                 yield row(f"{name}_over_gram", values[depth] / values[0])
                 yield row(f"{name}_step", values[depth] / values[depth - 1])
-    ends = math.radians(20), math.radians(89.9)
     for depth in depths:
-        flip = brentq(lambda z, k=depth: math.log(kappa(z, k) / kappa(z)), *ends, xtol=1e-12)
-        yield Measurement("pair_kappa_flip", math.degrees(flip), depth=depth, n=2)
+        row = partial(Measurement, depth=depth, n=2)
+        low, high = (
+            brentq(
+                lambda z, k=depth, mirror=mirror: (
+                    float(theory.gradient_angle(z, k)) - (math.pi - z if mirror else z)
+                ),
+                *np.radians(ends),
+                xtol=1e-12,
+            )
+            for mirror, ends in ((False, (20, 89.9)), (True, (90.1, 160)))
+        )
+        yield row("pair_window_from", math.degrees(low))
+        yield row("pair_window_to", math.degrees(high))
+
+
+def _eigenvalue_ratio(angle: float, depth: int, ratio: float) -> float:
+    x = np.array([[1.0, 0.0], [ratio * math.cos(angle), ratio * math.sin(angle)]])
+    low, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
+    return float(high / low)
 
 
 def eigenvalues(setting: Setting) -> Measurements:
