@@ -22,7 +22,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
 
     def compute(network: Network) -> Iterator[dict[str, Any]]:
-        net, x, descent = network.net, network.x, network.descent
+        net, x, descent = network.net, network.x, network.descend(1.0)
         chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
         common = {
             "samples": len(chosen),

@@ -8,27 +8,36 @@ from dataclasses import asdict
 from typing import Any
 
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning.transition.feedforward import FeedforwardNet
 from ntk_conditioning.transition.gradients import layer_angles
-from ntk_workflow.cli import Argv, run_main
+from ntk_workflow.cli import Argv, positive_number, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
 @run_main
 def main(argv: Argv = None) -> None:
-    args = study_parser(__doc__).parse_args(argv)
+    parser = study_parser(__doc__)
+    help = "trains on labels plus and minus each of these numbers"
+    parser.add_argument("--label-scales", type=positive_number, nargs="+", default=[1.0], help=help)
+    args = parser.parse_args(argv)
 
     def compute(network: Network) -> Iterator[dict[str, Any]]:
-        descent, n = network.descent, len(network.x)
-        for trained, steps, loss, net in (
-            (False, 0, descent.loss_before, network.net),
-            (True, args.steps, descent.loss_after, descent.trained),
-        ):
-            for angles in layer_angles(net, network.x):
-                columns = asdict(angles)
-                columns["layer_width"] = columns.pop("width")
-                yield columns | {"n": n, "trained": trained, "steps": steps, "loss": loss}
+        yield from rows(network, network.net, label_scale=0.0, steps=0, loss=None)
+        for scale in args.label_scales:
+            descent = network.descend(scale)
+            loss = descent.loss_after / descent.loss_before
+            trained = {"label_scale": scale, "steps": args.steps, "loss": loss}
+            yield from rows(network, descent.trained, **trained)
 
     write_widths(args, ORTHOGONALITY, compute, program=__file__)
+
+
+def rows(network: Network, net: FeedforwardNet, **common: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all layers of a network before or after its training."""
+    for angles in layer_angles(net, network.x):
+        columns = asdict(angles)
+        columns["layer_width"] = columns.pop("width")
+        yield columns | {"n": len(network.x)} | common
 
 
 if __name__ == "__main__":

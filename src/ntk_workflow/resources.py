@@ -324,12 +324,13 @@ def feedforward_study(
         inputs = [sum(hidden[: k + 1]) if dense else width for k, width in enumerate(hidden)]
         layers = zip(inputs, [*hidden[1:], 1], strict=True)
         weights = reduced * hidden[0] + sum((i + reduced * dense) * k for i, k in layers)
-        flops = 6.0 * weights * n * study["steps"]
+        moments = 1 + len(study.get("label_scales", [1]))
+        flops = 6.0 * weights * n * study["steps"] * (moments - 1)
         if name == "orthogonality":
             layers = zip(hidden[1:], inputs, strict=False)
             products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in layers)
             entries = sum(width**2 for width in hidden)
-            flops += 2 * (n * (products + _COSINE * entries) + _ITERATIONS * entries)
+            flops += moments * (n * (products + _COSINE * entries) + _ITERATIONS * entries)
             needed = 8 * 6 * max(inputs) ** 2
         else:
             searched = 4 * len(study["radii"]) * (study["directions"] + _CLIMBS)

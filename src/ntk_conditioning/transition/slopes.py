@@ -17,7 +17,7 @@ QUANTITIES = {
     "orthogonality": ("cos_mean", "cos_rms", "cos_norm", "jacobian_norm"),
     "linearity": ("hessian_norm", "hessian_norm_fixed", "kernel_change", *BY_RADIUS),
 }
-_NETWORK = ["dataset", "architecture", "activation", "layer", "trained", "radius", "seed"]
+_NETWORK = ["dataset", "architecture", "activation", "layer", "label_scale", "radius", "seed"]
 
 
 def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -26,7 +26,7 @@ def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     The exponent is that of least squares on logarithms, over all widths of one network and seed.
     Values that are zero, as the cosines of the first layer, have none, nor has a single width.
     """
-    absent = {"layer": 0, "trained": False, "radius": 0.0}
+    absent = {"layer": 0, "label_scale": 0.0, "radius": 0.0}
     frame = frame.assign(**{name: frame.get(name, value) for name, value in absent.items()})
     of_any_radius = frame[frame["radius"] == frame["radius"].min()].assign(radius=0.0)
     for quantity in QUANTITIES[study]:

@@ -27,15 +27,15 @@ log = logger(__file__)
 
 @dataclass(frozen=True)
 class Network:
-    """A network at its initialisation and after gradient descent on the samples ``x`` (n, d).
+    """A network at its initialisation, and the samples ``x`` (n, d) in its coordinates.
 
-    The samples are in the network's coordinates, see `on_span`.
+    See `on_span`. ``descend`` trains it on labels plus and minus a number.
     """
 
     net: FeedforwardNet
     x: Tensor
-    descent: Descent
     seed: int
+    descend: Callable[[float], Descent]
 
 
 def study_parser(description: str | None) -> Parser:
@@ -89,10 +89,13 @@ def write_widths(
         )
         net, x = on_span(net, samples)
         net, x = net.with_weights([weight.to(device) for weight in net.weights]), x.to(device)
-        descent = descend(net, x, y, steps=args.steps, step_size=args.step_size)
+
+        def train(label_scale: float) -> Descent:
+            return descend(net, x, label_scale * y, steps=args.steps, step_size=args.step_size)
+
         names = {"dataset": args.dataset, "architecture": args.architecture}
         names |= cell.coordinates | {"hidden": "-".join(map(str, hidden)), "d": net.fan_ins[0]}
-        for row in compute(Network(net, x, descent, cell.random_seed)):
+        for row in compute(Network(net, x, cell.random_seed, train)):
             yield {**names, **row}
 
     axes = product(args.activation, args.widths, args.seeds)
