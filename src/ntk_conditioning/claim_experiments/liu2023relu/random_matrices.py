@@ -54,6 +54,7 @@ def lemmas(setting: Setting) -> Measurements:
             "lemma_d1": 0.5 - theta / (2 * math.pi),
             "lemma_d2": 2 * ((math.pi - theta) * math.cos(theta) + math.sin(theta)) / math.pi,
             "lemma_d3": (math.pi - theta) / math.pi,
+            "lemma_d3_off_diagonal": 0.0,
         }
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
@@ -63,7 +64,8 @@ def lemmas(setting: Setting) -> Measurements:
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
                 product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
-                draws.append((both.mean(), product, np.trace(2 / q * (u * both) @ u.T) / 4))
+                a = 2 / q * (u * both) @ u.T
+                draws.append((both.mean(), product, np.trace(a) / 4, rms(a[~np.eye(4, dtype=bool)])))
             for (name, limit), values in zip(limits.items(), np.transpose(draws), strict=True):
                 deviations[name].append(rms(values - limit))
                 yield Measurement(name, values.mean(), limit, width=q, at=degrees)
