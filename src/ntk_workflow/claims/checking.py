@@ -97,7 +97,8 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     """Return the verdict on a claim.
 
     Cases that differ in the seed alone are networks of one kind, and have an interval: of one more
-    network or, if the claim is about means, of the mean. The claim holds if all intervals are on
+    network or, if the claim is about means, of the mean; none if it is a bound that is proven for
+    each network. The claim holds if all intervals are on
     the right side of the target. It fails if the interval of a mean, two networks, or a case that
     depends on none is on the wrong side; it is undecided otherwise.
 
@@ -171,7 +172,7 @@ def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
     low, high = (groups["gap"].transform(end).to_numpy() for end in ("min", "max"))
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
-    alone = others < 1
+    alone = (others < 1) | (claim.statistic == "bound")
     low, high = np.where(alone, gap, low - beyond), np.where(alone, gap, high + beyond)
     return Cases(rows, target, gap, low, high, np.where(alone, np.nan, seed))
 

@@ -53,7 +53,8 @@ class Claim:
     ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, see
     `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
     columns in which a missing value means larger than any number, as that of a kappa does. The
-    ``statistic`` over networks is ``mean`` where the statement is about means, else ``every``.
+    ``statistic`` over networks is ``every``, ``mean`` where the statement is about means, or
+    ``bound`` where it is proven for each.
     """
 
     name: str
