@@ -1,8 +1,9 @@
 """What a paper claims, as it is written down in papers/{paper}.yaml."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class Claim:
     `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
     columns in which a missing value means larger than any number, as that of a kappa does. The
     ``statistic`` over networks is ``every``, ``mean`` where the statement is about means, or
-    ``bound`` where it is proven for each.
+    ``bound`` where it is proven for each. The ``formula`` of a misprint is LaTeX, ``printed`` and
+    ``corrected``.
     """
 
     name: str
@@ -71,18 +73,29 @@ class Claim:
     unresolved: Sequence[str] = ()
     conditions: Sequence[Condition] = ()
     statistic: str = "every"
+    formula: Mapping[str, str] | None = None
     figure: str | None = None
     note: str | None = None
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and its claims."""
+    """A paper, its claims, and its statements with the reasons why some of them are not tested."""
 
     name: str
     title: str
     citation: str
     claims: Sequence[Claim]
+    statements: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def coverage(self) -> dict[str, list[Claim]]:
+        """The claims of each statement: those whose place names it as a whole."""
+        names = {each: re.compile(rf"\b{re.escape(each)}(?![\w.(]*\d)") for each in self.statements}
+        return {
+            each: [claim for claim in self.claims if name.search(claim.place)]
+            for each, name in names.items()
+        }
 
     @property
     def tables(self) -> list[str]:
@@ -95,7 +108,8 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
     """Return the paper that a file's ``content`` describes; the schema has been checked.
 
     Raises:
-        ClaimError: if two claims have one name, or an expression is not in the grammar.
+        ClaimError: if two claims have one name, an expression is not in the grammar, or statements
+            and claims do not fit: no claim and no reason, both, or a claim of no statement.
     """
     claims = [_claim(values) for values in content["claims"]]
     counts = Counter(claim.name for claim in claims)
@@ -111,7 +125,15 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
                 parse(str(text))  # a number is the schema's to refuse
             except ExpressionError as error:
                 raise ClaimError(f"claim {claim.name}: {key}: {error}") from None
-    return Paper(name, content["title"], content["citation"], claims)
+    paper = Paper(name, content["title"], content["citation"], claims, content.get("statements", {}))
+    for statement, found in paper.coverage.items():
+        if bool(found) == bool(reason := paper.statements[statement]):
+            what = f"is tested by {found[0].name}, and not: {reason}" if reason else "has no claim"
+            raise ClaimError(f"statements: {statement} {what}")
+    placed = {claim.name for found in paper.coverage.values() for claim in found}
+    if paper.statements and (lost := [each for each in claims if each.name not in placed]):
+        raise ClaimError(f"claim {lost[0].name}: its place, {lost[0].place}, is no statement")
+    return paper
 
 
 def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Paper]:
