@@ -1,12 +1,26 @@
 """Render the templates: HTML pages that load nothing, with all values escaped, and Markdown."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from latex2mathml.converter import convert
+from markupsafe import Markup
+
+from ntk_conditioning.errors import one_line
+
+#: Elements of MathML that formulas consist of; of some the number of parts.
+_MATHML: dict[str, int | None] = dict.fromkeys(
+    ["math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mstyle", "mpadded", "mphantom", "msqrt"]
+)
+_MATHML |= dict.fromkeys(("mtable", "mtr", "mtd", "menclose"))
+_MATHML |= dict.fromkeys(("mfrac", "mroot", "msub", "msup", "mover", "munder"), 2)
+_MATHML |= dict.fromkeys(("msubsup", "munderover"), 3)
 
 
 def render(template: str, **values: Any) -> str:
@@ -44,6 +58,39 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def mathml(latex: str) -> Markup:
+    """Return a formula in LaTeX as MathML, which browsers set without any program.
+
+    The converter lets unknown commands, missing braces and HTML pass; they are refused here.
+
+    Raises:
+        ValueError: one line, if there is something in it that cannot be converted.
+
+    >>> mathml("x^{1/2")
+    Traceback (most recent call last):
+    ValueError: 'x^{1/2' is no formula: braces do not match
+    """
+    plain = re.sub(r"\\[{}]", "", latex)
+    try:
+        if plain.count("{") != plain.count("}"):
+            raise ValueError("braces do not match")
+        formula: str = convert(latex.strip(), display="block")
+        elements = list(ElementTree.fromstring(formula).iter())
+    except Exception as error:  # the converter's exceptions have no class in common
+        reason = one_line(error) or type(error).__name__
+        raise ValueError(f"{latex.strip()!r} is no formula: {reason}") from None
+    if unknown := re.search(r"\\[A-Za-z]+", formula):
+        raise ValueError(f"{latex.strip()!r}: {unknown[0]} is not known")
+    for element in elements:
+        name = element.tag.rpartition("}")[2]
+        odd = re.search(r"\b(on|href|src|style|class|id)", " ".join(element.attrib))
+        if name not in _MATHML or odd:
+            raise ValueError(f"{latex.strip()!r}: only mathematics is allowed")
+        if _MATHML[name] not in (None, len(element)):
+            raise ValueError(f"{latex.strip()!r}: an argument is missing")
+    return Markup(formula)
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown whose columns stand below each other in a terminal, too."""
     cells = [tuple(row) for row in rows]
@@ -61,5 +108,9 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters |= {"shown": shown, "in_cell": lambda text: str(text).replace("|", "\\|")}
+_TEMPLATES.filters |= {
+    "shown": shown,
+    "mathml": mathml,
+    "in_cell": lambda text: str(text).replace("|", "\\|"),
+}
 _TEMPLATES.globals["markdown_table"] = markdown_table
