@@ -21,7 +21,8 @@ class Measurement:
     """A measured ``value`` beside what the paper prints and, where that is wrong, what is right.
 
     ``at`` is the angle, distance or ratio that varies. All four may be given as anything that has a
-    float. What does not apply is None; a width of None is the limit of infinite width.
+    float. What does not apply is None; a width of None is the limit of infinite width. `measure`
+    fills in the ``procedure``, the experiment in a sentence.
     """
 
     statement: str
@@ -35,6 +36,7 @@ class Measurement:
     d: int | None = None
     seed: int | None = None
     at: SupportsFloat | None = None
+    procedure: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("value", "printed", "corrected", "at"):

@@ -4,6 +4,7 @@ Modules are imported here by name, so that a digest of what a program imports co
 """
 
 import inspect
+from dataclasses import replace
 from types import ModuleType
 
 from ntk_conditioning.claim_experiments import Measurements, Setting
@@ -40,4 +41,5 @@ def measure(paper: str, setting: Setting) -> Measurements:
         public = [each for name, each in vars(module).items() if not name.startswith("_")]
         for function in filter(inspect.isfunction, public):
             if list(inspect.signature(function).parameters) == ["setting"]:
-                yield from function(setting)
+                procedure = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+                yield from (replace(each, procedure=procedure) for each in function(setting))

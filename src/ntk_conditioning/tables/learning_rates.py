@@ -63,7 +63,7 @@ def select_rates(
     an ``mlp`` no kernel, or a curve to be judged by its test accuracy no test samples.
     """
     order = [(key, "ascending") for key in TRAINING.keys]
-    needed = [*TRAINING.keys, "train_loss", "test_accuracy", "diverged"]
+    needed = [*TRAINING.keys, "width", "n", "train_loss", "test_accuracy", "diverged"]
     curves = training.select(needed).sort_by(order).to_pylist()
     of_point = itemgetter(*POINT_KEYS)
     initial: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
@@ -118,6 +118,9 @@ def _selected(
         "highest_rate": grid[-1],
         "diverged_rates": sum(not np.isfinite(values).all() for values in losses.values()),
         "seeds": len(losses[best]),
+        "width": curve[-1]["width"],
+        "n": curve[-1]["n"],
+        "epochs": curve[-1]["epoch"],
         "critical_learning_rate": float(np.mean(critical)) if critical else None,
         "kappa": float(np.exp(np.mean(np.log(kappas)))) if kappas and None not in kappas else None,
     }

@@ -81,6 +81,7 @@ def test_the_best_rate_by_final_loss():
     row = best({(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]})
     expected = {"learning_rate": 0.2, "criterion": "final_loss", "score": 3.0, "loss_level": 0.1}
     expected |= {"edge": "none", "rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "seeds": 1}
+    expected |= {"width": LABELS["width"], "n": LABELS["n"], "epochs": 2}
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
     expected |= dict.fromkeys(("final_loss_mean", "final_loss_min", "final_loss_max"), 3.0)
     assert row == POINT | expected
