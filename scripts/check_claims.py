@@ -15,13 +15,14 @@ from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_workflow.claims.checking import VERDICTS, check
 from ntk_workflow.claims.pages import Checked, page
-from ntk_workflow.claims.papers import ClaimError, Paper, read_paper
+from ntk_workflow.claims.papers import ClaimError, Paper, entries, read_paper
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import SCHEMAS, Layer, read_yaml, schema_errors
+from ntk_workflow.pages.rendering import mathml
 
 #: Columns of the table that are keys of a claim.
-KEYS = ("place", "kind", "table", "quantity", "comparison", "target", "tolerance", "statistic")
-KEYS += ("figure",)
+KEYS = ["place", "kind", "table", "quantity", "comparison", "target", "tolerance", "statistic"]
+KEYS += ["figure"]
 
 log = logger(__file__)
 
@@ -38,11 +39,12 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
 
     papers = [load_paper(path) for path in args.papers]
+    written = [entries(path.read_text(encoding="utf-8")) for path in args.papers]
     needed = {table for paper in papers for table in paper.tables}
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
     results, rows = [], []
-    for paper in papers:
-        checked = [Checked(claim, check(claim, frames)) for claim in paper.claims]
+    for paper, where in zip(papers, written, strict=True):
+        checked = [Checked(each, check(each, frames), where[each.name]) for each in paper.claims]
         results.append((paper, checked))
         counts = Counter(each.finding.verdict for each in checked)
         log.info("%s: %s", paper.name, ", ".join(f"{counts[name]} {name}" for name in VERDICTS))
@@ -62,16 +64,23 @@ def load_paper(path: Path) -> Paper:
 
     Raises:
         MissingFileError: if there is no such file.
-        ClaimError: if it is not as schemas/papers.schema.yaml says.
+        ClaimError: if it is not as schemas/papers.schema.yaml says, or a formula is no LaTeX.
     """
     require_file(path)
     content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
     if problems := schema_errors(content, schema, [Layer(str(path), {})]):
         raise ClaimError("; ".join(problems))
     try:
-        return read_paper(path.stem, content)
+        paper = read_paper(path.stem, content)
+        for claim in paper.claims:
+            for key, latex in (claim.formula or {}).items():
+                try:
+                    mathml(latex)
+                except ValueError as error:
+                    raise ClaimError(f"claim {claim.name}: formula.{key}: {error}") from None
     except ClaimError as error:
         raise ClaimError(f"{path}: {error}") from None
+    return paper
 
 
 def frame(path: Path) -> pd.DataFrame:

@@ -32,7 +32,7 @@ _WHOLE = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
 )
 _Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_WHOLE)
 # libyaml's, where PyYAML was built with it: papers' claims are thousands of lines.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: str | Path) -> Any:
@@ -42,7 +42,7 @@ def read_yaml(path: str | Path) -> Any:
         UserError: one line with the file and the position, if it cannot be read.
     """
     try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_LOADER)
+        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=LOADER)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -60,6 +60,10 @@ CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Some
 CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", "target": 1}
 
 
+def formula(printed: str) -> dict[str, dict[str, str]]:
+    return {"formula": {"printed": printed, "corrected": "x"}}
+
+
 def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
     for changes, message in (
         ([{"kind": "guess"}], "paper.yaml: claims[0].kind: 'guess' is not one of"),
@@ -68,6 +72,11 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
         ([{"where": ["at <"]}], "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
         ([{}, {}], "paper.yaml: claims named twice: a"),
+        ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),
+        ([formula(r"\foo")], r"paper.yaml: claim a: formula.printed: '\\foo': \foo is not known"),
+        ([formula(r"\frac{1}")], "an argument is missing"),
+        ([formula("x^{2")], "braces do not match"),
+        ([formula(r"\text{<script>alert(1)</script>}")], "only mathematics is allowed"),
     ):
         paper = tmp_path / "paper.yaml"
         content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
@@ -76,7 +85,10 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
     for statements, message in (
         ({"Theorem 1": "vague"}, "Theorem 1 is tested by a, and not: vague"),
         ({"Theorem 1": None, "Eq. (1)": None}, "Eq. (1) has no claim"),
-        ({"Theorem 1.1": "by hand", "Eq. (1)": "by hand"}, "claim a: its place, Theorem 1, is no statement"),
+        (
+            {"Theorem 1.1": "by hand", "Eq. (1)": "by hand"},
+            "claim a: its place, Theorem 1, is no statement",
+        ),
     ):
         content = {"title": "t", "citation": "c", "claims": [CLAIM], "statements": statements}
         paper.write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Comparing a claim with the tables of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,8 +17,9 @@ HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
 UNDECIDED = "undecided"
 FAILS = "fails"
+OTHER_SIZE = "not tested at the paper's size"
 NOT_TESTED = "not tested in this run"
-VERDICTS = (HOLDS, UNDER_A_CONDITION, UNDECIDED, FAILS, NOT_TESTED)
+VERDICTS = (HOLDS, UNDER_A_CONDITION, UNDECIDED, FAILS, OTHER_SIZE, NOT_TESTED)
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -44,6 +45,7 @@ class Finding:
     """A verdict on a claim, with the numbers; the fields are columns of the table `claims`."""
 
     verdict: str
+    at_this_size: str | None = None
     measured: float | None = None
     worst: str | None = None
     interval_low: float | None = None
@@ -57,6 +59,7 @@ class Finding:
     undecided: int = 0
     condition: str | None = None
     condition_cases: int | None = None
+    procedure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,25 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     that condition if half of the cases meet it, or if the condition is derived and the claim holds
     in none of the others; else it fails.
 
+    If the claim says which cases have the paper's size, they alone are compared. Without any the
+    verdict is `OTHER_SIZE`, and what all cases say is the one ``at_this_size``.
+
     Raises:
         ClaimError: if an expression does not fit the tables.
     """
     rows = _rows(claim, tables)
     if rows.empty:
         return Finding(NOT_TESTED)
+    if claim.paper_size:
+        of_the_papers = _evaluated(claim, rows, claim.paper_size).astype(bool)
+        if not of_the_papers.any():
+            finding = _compared(claim, rows)
+            return replace(finding, verdict=OTHER_SIZE, at_this_size=finding.verdict)
+        rows = rows[of_the_papers]
+    return _compared(claim, rows)
+
+
+def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     value, target = (_evaluated(claim, rows, each) for each in (claim.quantity, claim.target))
     with np.errstate(invalid="ignore"):
         gap = np.where(value == target, 0.0, value - target)
@@ -146,6 +162,7 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
         undecided=int((~decided).sum()),
         condition=condition,
         condition_cases=meeting,
+        procedure=" ".join(rows["procedure"].unique()) if "procedure" in rows else None,
     )
 
 
@@ -180,7 +197,8 @@ def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
 def _interval(values: Array) -> Array:
     """Return the ends of the bootstrap interval of a mean."""
     means = values[_draws(len(values))].mean(axis=1)
-    return np.quantile(means, QUANTILES, method="inverted_cdf")
+    ends: Array = np.quantile(means, QUANTILES, method="inverted_cdf")
+    return ends
 
 
 @cache

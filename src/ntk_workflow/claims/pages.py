@@ -1,18 +1,23 @@
 """The page of claims, as Markdown and as one HTML file: what a referee needs."""
 
+import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ntk_conditioning.tables.registry import TABLES
+from ntk_workflow.claims import wording
 from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,
     NOT_TESTED,
+    OTHER_SIZE,
     UNDECIDED,
     UNDER_A_CONDITION,
     Finding,
 )
-from ntk_workflow.claims.papers import Claim, Paper
+from ntk_workflow.claims.papers import Claim, Entry, Paper
 from ntk_workflow.pages.rendering import render, shown
 
 KINDS = {
@@ -28,8 +33,8 @@ KINDS = {
     ),
     "erratum": (
         "Misprints",
-        "Formulas as they are printed, where the paper contradicts itself or errs. A verdict "
-        "“fails” says that it is a misprint; the corrected formula is a claim of its own above.",
+        "Formulas as they are printed, where the paper contradicts itself or errs. The corrected "
+        "formula is a claim of its own.",
     ),
     "limit": (
         "Where the statements end",
@@ -37,16 +42,21 @@ KINDS = {
     ),
 }
 SIGNS = {"==": "=", "<=": "≤", ">=": "≥"}
-#: Of every verdict, in the order in which they are counted: a sign and a class of the page's style.
-MARKS = {
-    HOLDS: ("✓", "holds"),
-    UNDER_A_CONDITION: ("◐", "condition"),
-    UNDECIDED: ("?", "undecided"),
-    FAILS: ("✗", "fails"),
-    NOT_TESTED: ("–", "untested"),
-}
+MISPRINT, NO_MISPRINT = "misprint confirmed", "right as printed"
 #: What a verdict on a formula as printed says of the formula.
-ERRATA = {FAILS: "misprint confirmed", HOLDS: "right as printed"}
+ERRATA = {FAILS: MISPRINT, UNDER_A_CONDITION: MISPRINT, HOLDS: NO_MISPRINT}
+#: Of every outcome, in the order in which they are counted: a sign, a class of the page's style and
+#: the words after a number.
+MARKS = {
+    HOLDS: ("✓", "holds", "hold"),
+    UNDER_A_CONDITION: ("◐", "condition", "hold under a condition"),
+    UNDECIDED: ("?", "undecided", "undecided"),
+    FAILS: ("✗", "fails", "fail"),
+    MISPRINT: ("≠", "misprint", "misprints confirmed"),
+    NO_MISPRINT: ("✓", "holds", "right as printed"),
+    OTHER_SIZE: ("○", "untested", "not tested at the paper's size"),
+    NOT_TESTED: ("–", "untested", "not tested in this run"),
+}
 
 
 @dataclass(frozen=True)
@@ -55,28 +65,50 @@ class Checked:
 
     claim: Claim
     finding: Finding
+    entry: Entry
 
     @property
-    def verdict(self) -> str:
+    def outcome(self) -> str:
+        """The verdict, which of a formula as printed says whether it is a misprint."""
         verdict = self.finding.verdict
-        if self.claim.kind == "erratum":
-            return ERRATA.get(verdict, verdict)
-        return f"holds {self.finding.condition}" if verdict == UNDER_A_CONDITION else verdict
+        return ERRATA.get(verdict, verdict) if self.claim.kind == "erratum" else verdict
 
     @property
     def mark(self) -> tuple[str, str]:
-        """A sign for the verdict, and its class in the style of the HTML page."""
-        return MARKS[self.finding.verdict]
+        """A sign for the outcome, and its class in the style of the HTML page."""
+        return MARKS[self.outcome][:2]
+
+    @property
+    def verdict(self) -> str:
+        finding, outcome = self.finding, self.outcome
+        if finding.verdict == UNDER_A_CONDITION:
+            head = f"{MISPRINT}; right" if outcome == MISPRINT else "holds"
+            return f"{head} {finding.condition}"
+        return f"{outcome} (here: {finding.at_this_size})" if finding.at_this_size else outcome
+
+    @property
+    def quantity(self) -> str:
+        """What is compared, in words or symbols."""
+        return wording.in_words(self.claim.quantity, self._columns)
 
     @property
     def target(self) -> str:
         """How the quantity was to compare with what."""
-        return f"{SIGNS.get(self.claim.comparison, self.claim.comparison)} {self.claim.target}"
+        claim = self.claim
+        sign = SIGNS.get(claim.comparison, claim.comparison)
+        room = {"==": "±", "<": "+", "<=": "+"}.get(claim.comparison, "−")
+        text = f"{sign} {wording.in_words(claim.target, self._columns)}"
+        return f"{text} {room} {_number(claim.tolerance)}" if claim.tolerance else text
 
     @property
-    def comparison(self) -> str:
-        miss = f" ± {self.claim.tolerance:g}" if self.claim.tolerance else ""
-        return f"{self.claim.quantity} {self.target}{miss}"
+    def _columns(self) -> dict[str, str]:
+        """Words for the columns of numerical experiments, which only their names tell apart."""
+        claim = self.claim
+        measured = _measured(claim.where)
+        words = {"value": measured, "corrected": "correct value", "printed": "printed value"}
+        for join in claim.joins:
+            words[f"{join.prefix}_value"] = f"{join.prefix} {_measured(join.where) or measured}"
+        return words if measured else {}
 
     @property
     def slice(self) -> str:
@@ -88,27 +120,77 @@ class Checked:
         return "; ".join(parts)
 
     @property
-    def numbers(self) -> str:
-        """The numbers in a sentence or two."""
+    def rows(self) -> str:
+        """The same in words, where it says more than the quantity does."""
+        parts = [_all_in_words(_others(self.claim.where))]
+        for join in self.claim.joins:
+            rows = _all_in_words(_others(join.where)) or ", ".join(map(wording.name, join.on))
+            previous = f"the next smaller {wording.name(join.previous or '')}"
+            parts.append(f"{join.prefix}: {previous if join.previous else rows}")
+        return "; ".join(filter(None, parts))
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Where the numbers come from: the experiment in a sentence, or the table of the run."""
+        if self.finding.procedure:
+            return "Experiment", self.finding.procedure
+        table = TABLES.get(self.claim.table)
+        described = f": {table.description.partition('. ')[0].rstrip('.')}" if table else ""
+        return "Table", f"{self.claim.table}{described}."
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What the columns in the quantity mean, from their table's declaration."""
+        table, names = TABLES.get(self.claim.table), re.findall(r"\w+", self.claim.quantity)
+        if self._columns or not table:
+            return {}
+        columns = [each for each in table.columns if each.name in names]
+        return {wording.name(it.name): it.metadata[b"description"].decode() for it in columns}
+
+    @property
+    def measured(self) -> str:
+        """The quantity with its number, and what it was to be."""
         finding = self.finding
         if finding.measured is None:
-            reason = "no case can be decided" if finding.undecided else "no row of this run"
-            return f"Not tested: {reason}."
-        text = f"Measured {shown(finding.measured)}"
-        if finding.interval_low != finding.interval_high:
-            ends = f"{shown(finding.interval_low)} to {shown(finding.interval_high)}"
-            of = "their mean" if self.claim.statistic == "mean" else "another network"
-            text += f" ({ends} for {of})"
-        if finding.cases > 1:
-            text += f" in the worst of {finding.cases} cases ({finding.worst}); range "
-            text += f"{shown(finding.low)} to {shown(finding.high)}, median {shown(finding.median)}"
-        text += f". Holds in {finding.holding} of {finding.cases}."
+            return "no case can be decided" if finding.undecided else "no row of this run"
+        return f"{self.quantity} = {_number(finding.measured)}; claimed {self.target}"
+
+    @property
+    def interval(self) -> str:
+        """The interval of the number over networks."""
+        low, high = self.finding.interval_low, self.finding.interval_high
+        of = "the mean" if self.claim.statistic == "mean" else "another network"
+        return "" if low == high else f"{_number(low)} to {_number(high)} for {of}"
+
+    @property
+    def support(self) -> str:
+        """In how many cases, of how many networks."""
+        finding = self.finding
+        holds = "Right as printed" if self.claim.kind == "erratum" else "Holds"
+        text = f"{holds} in {finding.holding} of {finding.cases} cases."
         if finding.networks:
             text += f" Networks: {finding.networks}."
         if finding.condition:
             share = f"{finding.condition_cases} of {finding.cases}"
-            text += f" It holds {finding.condition}: {share} cases."
-        return f"{text} Without a number: {finding.undecided}." if finding.undecided else text
+            text += f" {holds} {finding.condition}: {share} cases."
+        if finding.undecided:
+            text += f" Without a number: {finding.undecided}."
+        if finding.cases > 1:
+            text += f" Range {_number(finding.low)} to {_number(finding.high)}, "
+            text += f"median {_number(finding.median)}."
+        return text
+
+    @property
+    def worst(self) -> str:
+        return wording.name(self.finding.worst or "")
+
+    @property
+    def paper_size(self) -> str:
+        return wording.in_words(self.claim.paper_size) if self.claim.paper_size else ""
+
+
+#: The names in a selection of numerical experiments.
+_STATEMENTS = re.compile(r"statement(?: ==| in|\.str\.\w+)[ ([]*((?:'[^']+'(?:,\s*)?)+)")
 
 
 def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
@@ -118,9 +200,44 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         sections = []
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
-                verdicts = Counter(each.finding.verdict for each in group)
-                counts = ", ".join(f"{verdicts[key]} {key}" for key in MARKS if verdicts[key])
-                section = {"kind": kind, "heading": heading, "words": words, "counts": counts}
-                sections.append(section | {"checked": group})
-        values.append((paper, checked, sections))
-    return render(template, title=f"Claims: run {run}", papers=values)
+                section = {"kind": kind, "heading": heading, "words": words}
+                sections.append(section | {"checked": group, "counts": _counts(group)})
+        by_name = {each.claim.name: each for each in checked}
+        coverage = [
+            (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
+            for statement, claims in paper.coverage.items()
+        ]
+        values.append((paper, checked, sections, coverage))
+    outcomes = _counts(each for _, checked in papers for each in checked)
+    texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
+    return render(template, papers=values, **texts)
+
+
+def _counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
+    """Return how often every outcome is there, and the words for it."""
+    counts = Counter(each.outcome for each in checked)
+    words = {key: key if counts[key] == 1 else MARKS[key][2] for key in MARKS}
+    return {key: (counts[key], words[key]) for key in MARKS if counts[key]}
+
+
+def _measured(where: Sequence[str]) -> str:
+    """Return in words which measurements of numerical experiments are selected."""
+    texts = [text for part in where for text in _STATEMENTS.findall(part)]
+    names = [name for text in texts for name in re.findall(r"'([^']+)'", text)]
+    alike = os.path.commonprefix([f"{name}_" for name in names])  # noqa: RUF071, these are no paths
+    alike = alike.rpartition("_")[0]
+    return wording.name(alike) if alike else " or ".join(map(wording.name, names))
+
+
+def _others(where: Sequence[str]) -> list[str]:
+    """Return what else selects rows than the one statement that the quantity names."""
+    pattern = r"statement(?: == |\.str\.\w+\()'[^']+'\)?(?: and )?"
+    return [rest for part in where if (rest := re.sub(pattern, "", part))]
+
+
+def _number(value: float | None) -> str:
+    return shown(value).replace("-", "−")
+
+
+def _all_in_words(where: Sequence[str]) -> str:
+    return ", ".join(map(wording.in_words, where))

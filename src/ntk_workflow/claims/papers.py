@@ -1,15 +1,18 @@
 """What a paper claims, as it is written down in papers/{paper}.yaml."""
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ntk_conditioning.errors import UserError
 from ntk_workflow.claims.expressions import ExpressionError, parse
-from ntk_workflow.config import read_yaml
+from ntk_workflow.config import LOADER, read_yaml
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
@@ -55,7 +58,8 @@ class Claim:
     `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
     columns in which a missing value means larger than any number, as that of a kappa does. The
     ``statistic`` over networks is ``every``, ``mean`` where the statement is about means, or
-    ``bound`` where it is proven for each. The ``formula`` of a misprint is LaTeX, ``printed`` and
+    ``bound`` where it is proven for each. ``paper_size`` selects the rows of networks as large, and
+    trained as long, as the paper's. The ``formula`` of a misprint is LaTeX, ``printed`` and
     ``corrected``.
     """
 
@@ -73,6 +77,7 @@ class Claim:
     unresolved: Sequence[str] = ()
     conditions: Sequence[Condition] = ()
     statistic: str = "every"
+    paper_size: str | None = None
     formula: Mapping[str, str] | None = None
     figure: str | None = None
     note: str | None = None
@@ -120,12 +125,15 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
         expressions += [("where", part) for part in claim.where]
         expressions += [("joins.where", part) for join in claim.joins for part in join.where]
         expressions += [("conditions.where", condition.where) for condition in claim.conditions]
+        expressions += [("paper_size", claim.paper_size)] if claim.paper_size else []
         for key, text in expressions:
             try:
                 parse(str(text))  # a number is the schema's to refuse
             except ExpressionError as error:
                 raise ClaimError(f"claim {claim.name}: {key}: {error}") from None
-    paper = Paper(name, content["title"], content["citation"], claims, content.get("statements", {}))
+    paper = Paper(
+        name, content["title"], content["citation"], claims, content.get("statements", {})
+    )
     for statement, found in paper.coverage.items():
         if bool(found) == bool(reason := paper.statements[statement]):
             what = f"is tested by {found[0].name}, and not: {reason}" if reason else "has no claim"
@@ -163,6 +171,30 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
     if problems:
         raise ValueError("\n".join(problems))
     return papers
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a claim is written down: the first line in its paper's file, and the text."""
+
+    line: int
+    text: str
+
+
+def entries(text: str) -> dict[str, Entry]:
+    """Return the entries of a paper's file, which fits the schema, by the claims' names."""
+    root = yaml.compose(text, Loader=LOADER)
+    (claims,) = (value for key, value in root.value if key.value == "claims")
+    lines = text.splitlines()
+    found = {}
+    for node in claims.value:
+        (name,) = (value.value for key, value in node.value if key.value == "name")
+        start, end = node.start_mark.line, node.end_mark.line
+        while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+            end -= 1  # comments before the next claim
+        entry = textwrap.dedent("\n".join(lines[start:end]))
+        found[name] = Entry(start + 1, entry)
+    return found
 
 
 def tables(papers: Mapping[str, Paper]) -> list[str]:

@@ -11,13 +11,14 @@ from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,
     NOT_TESTED,
+    OTHER_SIZE,
     UNDECIDED,
     UNDER_A_CONDITION,
     Finding,
     check,
 )
 from ntk_workflow.claims.pages import Checked, page
-from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Join, Paper
+from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Entry, Join, Paper, entries
 
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
 TABLE["at"] = [1, 1, 32, 32] * 2
@@ -128,6 +129,20 @@ def test_a_condition_is_met_by_half_of_the_cases_or_is_exact(target, where, deri
     assert (finding.verdict, finding.condition) == (verdict, "there")
 
 
+#: Target, which cases have the paper's size, the verdict, the one at this size, and their number.
+SIZES = [
+    ("8", "at == 100", OTHER_SIZE, HOLDS, 4),
+    ("5", "at == 100", OTHER_SIZE, FAILS, 4),
+    ("6", "at == 1", HOLDS, None, 2),  # the others are not compared
+]
+
+
+@pytest.mark.parametrize(("target", "size", "verdict", "here", "cases"), SIZES)
+def test_cases_of_the_papers_size_decide(target, size, verdict, here, cases):
+    finding = checked(target=target, paper_size=size)
+    assert (finding.verdict, finding.at_this_size, finding.cases) == (verdict, here, cases)
+
+
 def test_wheres_select_step_by_step():
     largest = "kappa == kappa.max()"
     assert checked(where=("at == 1", largest), target="11").cases == 2  # the two linear ones
@@ -158,24 +173,49 @@ def test_mistakes_name_the_claim(values, message):
         checked(**values)
 
 
+ENTRIES = """\
+title: t
+claims:
+  # --- a part
+  - name: a
+    place: p
+
+  # --- another
+  - place: q
+    name: b
+"""
+
+
+def test_entries_are_found_where_they_are_written_down():
+    expected = {"a": Entry(4, "- name: a\n  place: p"), "b": Entry(8, "- place: q\n  name: b")}
+    assert entries(ENTRIES) == expected
+
+
 def test_pages_name_verdict_quantity_number_and_case():
+    formula = {"printed": r"\frac{1}{m}", "corrected": r"\frac{1}{m^2}"}
     claims = [
         claim(name="a", statement="1 < 2 | all"),
         claim(name="b", where=("activation == 'none'",)),
-        claim(name="c", kind="erratum", target="1", figure="p/fig1", note="Why."),
+        claim(name="c", kind="erratum", target="1", figure="p/fig1", formula=formula, note="Why."),
+        claim(name="d", paper_size="at > 99"),
     ]
-    results = [Checked(each, check(each, {"t": TABLE})) for each in claims]
-    papers = [(Paper("p", "A <title>", "c", claims), results)]
+    entry = Entry(7, "- name: <x>")
+    results = [Checked(each, check(each, {"t": TABLE}), entry) for each in claims]
+    statements = {"Theorem 1": None, "Lemma 2": "is a definition"}
+    papers = [(Paper("p", "A <title>", "c", claims, statements), results)]
     text = page("claims.md.j2", "demo", papers)
-    assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | `kappa` | 7 | `< 8` |" in text
-    assert "Measured 7 in the worst of 4 cases (depth 2, at 32); range 3 to 7, median 5.5" in text
-    assert "Not tested: no row of this run." in text
+    assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | κ = 7; claimed < 8 |" in text
+    assert "Holds in 4 of 4 cases. Range 3 to 7, median 5.5. Worst case: depth 2, at 32." in text
+    assert "not tested at the paper's size (here: holds)" in text
+    assert "| Theorem 1 | ✓ `a`, – `b`, ≠ `c`, ○ `d` |" in text
     assert "(figures/p/fig1.png)" in text
     source = page("claims.html.j2", "demo", papers)
     assert "A &lt;title&gt;" in source
+    assert "<pre>- name: &lt;x&gt;</pre>" in source
+    assert source.count("<mfrac>") == 2
     shown = html.unescape(source)
-    assert "1 < 2 | all" in shown
-    assert "where <code>activation == 'relu'</code>" in shown
-    for anchor in (*"abc", "p-theory", "p-erratum"):
+    for words in ("misprint confirmed", "activation = ReLU", "papers/p.yaml:7", "is a definition"):
+        assert words in shown
+    for anchor in ("p.a", "p.b", "p.c", "p-theory", "p-erratum"):
         assert f'id="{anchor}"' in shown
         assert f'href="#{anchor}"' in shown
