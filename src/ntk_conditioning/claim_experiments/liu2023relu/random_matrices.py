@@ -12,12 +12,12 @@ from ntk_conditioning.seeds import generator
 
 SIZES = (256, 1024, 4096)
 TRIALS = 4000
-COPIES = 40  # matrices of each size for each seed
+COPIES, GRAMS = 8, 80  # matrices of each size for each seed
 
 
-def _generators(setting: Setting) -> Iterator[np.random.Generator]:
+def _generators(setting: Setting, copies: int) -> Iterator[np.random.Generator]:
     for seed in setting.seeds:
-        for copy in range(COPIES):
+        for copy in range(copies):
             yield generator(seed + 1000 * copy, "init")
 
 
@@ -31,7 +31,7 @@ def gaussian_gram(setting: Setting) -> Measurements:
     off = ~np.eye(16, dtype=bool)
     for m in SIZES:
         row = partial(Measurement, width=m, d=16)
-        samples = (rng.standard_normal((m, 16)) for rng in _generators(setting))
+        samples = (rng.standard_normal((m, 16)) for rng in _generators(setting, GRAMS))
         entries = np.array([a.T @ a / m - np.eye(16) for a in samples])
         deviations.append(rms(entries))
         yield row("gaussian_gram", deviations[-1])
@@ -59,13 +59,15 @@ def lemmas(setting: Setting) -> Measurements:
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
             draws = []
-            for rng in _generators(setting):
+            for rng in _generators(setting, COPIES):
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
                 product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
                 a = 2 / q * (u * both) @ u.T
-                draws.append((both.mean(), product, np.trace(a) / 4, rms(a[~np.eye(4, dtype=bool)])))
+                draws.append(
+                    (both.mean(), product, np.trace(a) / 4, rms(a[~np.eye(4, dtype=bool)]))
+                )
             for (name, limit), values in zip(limits.items(), np.transpose(draws), strict=True):
                 deviations[name].append(rms(values - limit))
                 yield Measurement(name, values.mean(), limit, width=q, at=degrees)
