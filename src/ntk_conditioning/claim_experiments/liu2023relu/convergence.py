@@ -21,7 +21,7 @@ N, D = 8, 16
 WIDTH = 256
 STEPS = 20
 SMALL = 1e-4  # norm of the residuals
-SIZES = (0.25, 0.5, 1.0)  # of a step, times 1 / λ_max
+SIZES = (0.5, 1.0)  # of a step, times 1 / λ_max
 
 
 def slowest_descent(setting: Setting) -> Measurements:
