@@ -17,7 +17,7 @@ PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 
 def measure(folder: Path) -> Path:
     output = folder / "claim_experiments.parquet"
-    options = "--papers liu2023relu --widths 16 32 --depths 1 --seeds 1 --threads 1"
+    options = "--papers liu2023relu --widths 64 128 256 --depths 1 2 --seeds 1 --threads 1"
     assert run_claim_experiments.main([*options.split(), f"--output={output}"]) == 0
     return output
 

@@ -19,7 +19,9 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
 from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
 from ntk_conditioning.claim_experiments.liu2023relu import (
     conditioning,
+    convergence,
     limits,
+    nonlinearities,
     pairs,
     random_matrices,
     separation,
@@ -27,7 +29,10 @@ from ntk_conditioning.claim_experiments.liu2023relu import (
 from ntk_conditioning.errors import UserError
 
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
-    "liu2023relu": (conditioning, pairs, limits, random_matrices, separation),
+    "liu2023relu": (
+        *(conditioning, pairs, limits, random_matrices, separation),
+        *(nonlinearities, convergence),
+    ),
     "agarwal2021deep": (activations, correlations, norms, descent, random_layers, interpolation),
     "liu2022transition": (assemblies, normals, hessians),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -69,34 +70,68 @@ def select_rates(
     initial: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in kernels.to_pylist():
         initial[of_point(row)].append(row)
-    rows = []
+    judged: dict[tuple[Any, ...], Judged] = {}
     for point, group in groupby(curves, key=of_point):
         name = "/".join(map(str, point))
         if point[0] not in rules:
             raise SelectionError(f"{name}: its experiment has no criterion")
         if point not in initial and not MODELS[point[2]].by_modules:
             raise SelectionError(f"{name}: the table of training kernels lacks it; make it again")
-        selected = _selected(group, *rules[point[0]], initial[point])
-        rows.append(dict(zip(POINT_KEYS, point, strict=True)) | selected)
+        judged[point] = _judged(group, *rules[point[0]])
+    rows = []
+    for point, network in judged.items():
+        depths = [other.scores for key, other in judged.items() if key[:-1] == point[:-1]]
+        selected = _selected(network, *rules[point[0]], initial[point])
+        common = {"common_rate": (rate := _common_rate(depths))}
+        common["common_loss_mean"] = None if rate is None else float(np.mean(network.losses[rate]))
+        rows.append(dict(zip(POINT_KEYS, point, strict=True)) | selected | common | network.size)
     return from_rows(LEARNING_RATES, rows)
 
 
-def _selected(
-    curves: Iterable[dict[str, Any]],
-    criterion: Criterion,
-    level: float,
-    kernels: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Judged:
+    """A network's training at every rate: of all seeds the final loss and the epochs to a loss.
+
+    ``scores`` are means over seeds of what its rates are judged by, the lower the better; ``size``
+    is that of network, samples and training.
+    """
+
+    scores: Mapping[float, float]
+    losses: Mapping[float, Sequence[float]]
+    epochs: Mapping[float, Sequence[float]]
+    size: Mapping[str, int]
+
+
+def _judged(curves: Iterable[dict[str, Any]], criterion: Criterion, level: float) -> Judged:
     losses: dict[float, list[float]] = defaultdict(list)
     scores: dict[float, list[float]] = defaultdict(list)
+    epochs: dict[float, list[float]] = defaultdict(list)
     for (_, rate), rows in groupby(curves, key=itemgetter("seed", "learning_rate")):
         curve = list(rows)
         diverged = curve[-1]["diverged"]
         losses[rate].append(math.inf if diverged else curve[-1]["train_loss"])
         scores[rate].append(math.inf if diverged else _score(criterion, level, curve))
+        epochs[rate].append(math.inf if diverged else _score("epochs_to_loss", level, curve))
     means = {rate: float(np.mean(values)) for rate, values in scores.items()}
+    size = {"width": curve[-1]["width"], "n": curve[-1]["n"], "epochs": curve[-1]["epoch"]}
+    return Judged(means, losses, epochs, size)
+
+
+def _common_rate(depths: Sequence[Mapping[float, float]]) -> float | None:
+    """Return the rate with the lowest mean score of all depths; None if each fails at some."""
+    rates = set.intersection(*map(set, depths))
+    means = {rate: float(np.mean([scores[rate] for scores in depths])) for rate in sorted(rates)}
+    best = min(means, key=means.__getitem__, default=None)
+    return best if best is not None and math.isfinite(means[best]) else None
+
+
+def _selected(
+    network: Judged, criterion: Criterion, level: float, kernels: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    means, losses = network.scores, network.losses
     grid = sorted(means)
     best = min(grid, key=lambda rate: means[rate])
+    epochs = float(np.mean(network.epochs[best]))
     edge = "lowest" if best == grid[0] else "highest" if best == grid[-1] else "none"
     chosen = {
         "learning_rate": best,
@@ -118,9 +153,7 @@ def _selected(
         "highest_rate": grid[-1],
         "diverged_rates": sum(not np.isfinite(values).all() for values in losses.values()),
         "seeds": len(losses[best]),
-        "width": curve[-1]["width"],
-        "n": curve[-1]["n"],
-        "epochs": curve[-1]["epoch"],
+        "epochs_to_loss": epochs if math.isfinite(epochs) else None,
         "critical_learning_rate": float(np.mean(critical)) if critical else None,
         "kappa": float(np.exp(np.mean(np.log(kappas)))) if kappas and None not in kappas else None,
     }

@@ -84,12 +84,27 @@ def test_the_best_rate_by_final_loss():
     expected |= {"width": LABELS["width"], "n": LABELS["n"], "epochs": 2}
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
     expected |= dict.fromkeys(("final_loss_mean", "final_loss_min", "final_loss_max"), 3.0)
+    expected |= {"epochs_to_loss": None, "common_rate": 0.2, "common_loss_mean": 3.0}
     assert row == POINT | expected
     # by epochs to a loss it may end higher
     row = best({(1, 0.1): [1, 0.5, 0.01], (1, 0.2): [1, 0.01, 0.09], (1, 0.4): [1, 2, 3]}, TO_LOSS)
     expected = {"learning_rate": 0.2, "criterion": "epochs_to_loss", "score": pytest.approx(0.5)}
     assert expected.items() <= row.items()
     assert row["final_loss_mean"] == 0.09
+    assert row["epochs_to_loss"] == pytest.approx(0.5)
+
+
+def test_the_common_rate_is_the_best_of_all_depths_together():
+    shallow = {(1, 0.1): [9, 4], (1, 0.2): [9, 2], (1, 0.4): [9, 1], (1, 0.8): [9, 0]}
+    deep = {(1, 0.1): [9, 1], (1, 0.2): [9, 2], (1, 0.4): [9, 4], (1, 0.8): [9, NAN]}
+    table = pa.concat_tables([training(shallow, depth=1), training(deep, depth=2)])
+    known = pa.concat_tables([kernels(1.0, depth=depth) for depth in (1, 2)])
+    rows = select_rates(table, known, FINAL).to_pylist()
+    assert [row["learning_rate"] for row in rows] == [0.8, 0.1]
+    assert [(row["common_rate"], row["common_loss_mean"]) for row in rows] == [(0.2, 2), (0.2, 2)]
+    table = pa.concat_tables([training(shallow, depth=1), training({(1, 0.8): [9, NAN]}, depth=2)])
+    rows = select_rates(table, known, FINAL).to_pylist()
+    assert [(row["common_rate"], row["common_loss_mean"]) for row in rows] == [(None, None)] * 2
 
 
 @pytest.mark.parametrize(

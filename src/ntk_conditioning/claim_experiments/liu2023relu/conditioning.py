@@ -12,7 +12,7 @@ from ntk_conditioning.claim_experiments import Array, Measurement, Measurements,
 from ntk_conditioning.claim_experiments.numerics import exponent
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
-from ntk_conditioning.networks.mlp import init_mlp, linear_factor
+from ntk_conditioning.networks.mlp import MLP, init_mlp, linear_factor
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
@@ -23,11 +23,11 @@ from ntk_conditioning.spectra.conditioning import (
 from ntk_conditioning.theory import liu2023relu as theory
 
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
+SCALES = (0.1, 1.0, 10.0)
 N = 32
-#: Numbers of samples on the sphere, and dimensions over samples: from far fewer dimensions than
-#: samples to nearly orthogonal inputs.
+#: Numbers of samples on the sphere, and dimensions over samples: the Gram matrix has full rank.
 NUMBERS = (32, 128, 512)
-RATIOS = np.array([0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 16.0])
+RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
 SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
 
 
@@ -45,9 +45,32 @@ def close_rows(setting: Setting) -> Measurements:
             bound = theory.lambda_min_bound(norms[0], norms[1], angle)
             yield row("close_rows_lambda_min_over_bound", low / bound)
             yield row("close_rows_kappa_over_bound", high / low / ((norms**2).mean() / bound))
-            yield row("close_rows_lambda_max", high, norms.max(), (norms**2).sum())
         yield common("close_rows_lambda_min_exponent", exponent(ANGLES, lows))
         yield common("close_rows_kappa_exponent", exponent(ANGLES, kappas))
+    for angle in ANGLES:  # two rows of one norm attain the bound
+        low, _ = _extremes(conditioning_from_factor(_rows(1, 2, 8, angle, norm=1.3)))
+        bound = theory.lambda_min_bound(1.3, 1.3, angle)
+        yield Measurement("close_rows_lambda_min_over_bound", low / bound, n=2, d=8, at=angle)
+
+
+def row_norms(setting: Setting) -> Measurements:
+    """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales.
+
+    Orthogonal rows of one norm attain the bound c² from below, parallel rows the sum of all squared
+    norms from above.
+    """
+    for seed, scale in itertools.product(setting.seeds, SCALES):
+        rows = scale * _rows(seed, N, 4 * N)
+        lengths = np.linalg.norm(rows, axis=1)
+        for kind, b in (
+            ("random", rows),
+            ("orthogonal", scale * np.eye(N)),
+            ("parallel", np.outer(lengths, _unit(rows)[0])),
+        ):
+            high, norms = np.linalg.norm(b, 2) ** 2, np.linalg.norm(b, axis=1)
+            row = partial(Measurement, n=N, d=b.shape[1], seed=seed, at=scale)
+            yield row(f"rows_{kind}_lambda_max_above", high, norms.max(), (norms**2).sum())
+            yield row(f"rows_{kind}_lambda_max_below", high, norms.min(), (norms**2).min())
 
 
 def shallow(setting: Setting) -> Measurements:
@@ -78,8 +101,9 @@ def shallow(setting: Setting) -> Measurements:
 
 def inputs(setting: Setting) -> Measurements:
     """Measure what the inputs' dimension, norms and number do to kappa."""
-    for seed in setting.seeds:
+    for seed in setting.seeds[:3]:  # of many samples, and alike
         yield from _dimensions(setting, seed)
+    for seed in setting.seeds:
         yield from _linear(setting, seed)
         yield from _norms(setting, seed)
         yield _rank(seed)
@@ -97,23 +121,21 @@ def _dimensions(setting: Setting, seed: int) -> Measurements:
         by_ratio = []
         for ratio in RATIOS:
             x = _unit(_rows(seed, n, int(ratio * n)))
-            gram, d = conditioning_from_factor(x).kappa, x.shape[1]
-            kappas = []
+            least, largest = _extremes(conditioning_from_factor(x))
+            gram, d, kappas = largest / least, x.shape[1], []
             for depth in setting.depths:
                 here = partial(row, depth=depth, d=d, at=ratio)
                 kernel = conditioning(infinite.ntk(x, depth=depth, activation="relu") / (depth + 1))
                 low, high = _extremes(kernel)
-                # with more samples than dimensions the Gram matrix is singular, and the ratio 0
-                kappas.append(high / low / gram if gram is not None else 0.0)
+                kappas.append(high / low / gram)
                 yield here("sphere_kappa_over_gram", kappas[-1])
-                if ratio == SPIKE and gram is not None:
+                if ratio == SPIKE:
                     c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
                     yield here("sphere_spike", high, None, 1 + (n - 1) * c)
                     yield here("sphere_bulk_over_gram", _second(kernel) / low / gram)
             by_ratio.append(kappas)
         for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
-            known = values > 0
-            flip = np.exp(np.interp(0.0, np.log(values[known]), np.log(RATIOS[known])))
+            flip = np.exp(np.interp(0.0, np.log(values), np.log(RATIOS)))
             yield row("sphere_flip", flip, depth=depth)
 
 
@@ -123,22 +145,27 @@ def _linear(setting: Setting, seed: int) -> Measurements:
     Their kernels' law depends on the samples through the Gram matrix alone, as Gaussian weights
     look the same from all directions: here it is the identity, whatever d.
     """
-    for ratio in (1, 16):
-        excess = defaultdict(dict)
-        for n, width, depth in itertools.product((8, N), setting.widths, setting.depths):
-            d, init = ratio * n, generator(seed, "init")
-            x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
-            mlp = init_mlp(d, depth=depth, width=width, activation="linear", generator=init)
-            factor = linear_factor(mlp, torch.from_numpy(x.T.copy())).numpy()
+    logs: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for ratio, n, width in itertools.product((1, 16), (8, N), setting.widths):
+        d, init = ratio * n, generator(seed, "init")
+        x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
+        samples = torch.from_numpy(x.T.copy())
+        # networks share their weights
+        deepest = init_mlp(
+            d, depth=max(setting.depths), width=width, activation="linear", generator=init
+        )
+        for depth in setting.depths:
+            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), deepest.activation)
+            factor = linear_factor(mlp, samples).numpy()
             if (kappa := conditioning_from_factor(factor).kappa) is not None:
-                row = partial(Measurement, activation="linear", depth=depth, seed=seed, at=ratio)
-                yield row("linear_kappa_over_gram", kappa, width=width, n=n, d=d)
+                row = partial(Measurement, depth=depth, width=width, n=n, d=d, seed=seed)
+                yield row("linear_kappa_over_gram", kappa, at=ratio)
                 if width >= 8 * n * depth:
-                    excess[depth][n / width] = kappa - 1
-        for depth, values in excess.items():
-            if len(values) > 2:
-                power = exponent(list(values), list(values.values()))
-                yield Measurement("linear_excess_exponent", power, depth=depth, seed=seed, at=ratio)
+                    logs[depth].append((n / width, math.log(kappa)))
+    for depth, values in logs.items():
+        if len(values) > 2:
+            power = exponent(*zip(*values, strict=True))
+            yield Measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
 
 
 def _norms(setting: Setting, seed: int) -> Measurements:
@@ -190,9 +217,16 @@ def _with_one_apart(x: Array, length: float) -> Array:
     return apart
 
 
-def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
-    """Return Gaussian rows (n, d), the second at an ``angle`` to the first and of another norm."""
+def _rows(
+    seed: int, n: int, d: int, angle: float | None = None, *, norm: float | None = None
+) -> Array:
+    """Return Gaussian rows (n, d), the second at an ``angle`` to the first and of norm 1.3.
+
+    With a ``norm``, the first row has that one.
+    """
     rows = generator(seed, "data").standard_normal((n, d)) / math.sqrt(d)
+    if norm is not None:
+        rows[0] *= norm / np.linalg.norm(rows[0])
     if angle is not None:
         first = rows[0] / np.linalg.norm(rows[0])
         across = rows[1] - (rows[1] @ first) * first

@@ -16,14 +16,16 @@ from ntk_conditioning.claim_experiments import Array, Measurement, Measurements,
 from ntk_conditioning.claim_experiments.numerics import exponent, rms
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP, gradient_factors, init_mlp
+from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
+PAIR = 0  # the pair whose deltas are compared
 COPIES = 2  # networks for each seed of the setting, of which a deviation is the root mean square
 DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
+NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
 
 def networks(setting: Setting) -> Measurements:
@@ -31,8 +33,8 @@ def networks(setting: Setting) -> Measurements:
 
     Printed and corrected limits: of the gradient's norm by Theorems 3.1 and 4.4 and by Eqs. (21)
     and (39) of their proofs; of the kernel by Corollary 3.2, of a ReLU network its diagonal; and of
-    <delta_1(x), delta_1(z)> of the first pair by Eq. (36), whose product runs to l' = L + 1, and
-    Eq. (37), to L - 1. The paper defines no theta^(L+1); it is taken as one more step of Eq. (9).
+    the cosine of delta_1(x) and delta_1(z) of a pair by Eq. (36), whose product runs to l' = L + 1,
+    and Eq. (37), to L - 1. The paper defines no theta^(L+1); here it is one more step of Eq. (9).
     """
     kinds = list(itertools.product(("linear", "relu"), setting.depths))
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
@@ -63,12 +65,72 @@ def networks(setting: Setting) -> Measurements:
                 yield row(f"{activation}_{name}", value, width=width)
             yield row(f"{activation}_{name}_exponent", exponent(setting.widths, deviations))
         if activation == "relu":
-            angles = [float(theory.embedding_angle(ANGLES[0], layer)) for layer in range(depth + 2)]
+            angle = ANGLES[PAIR]
+            angles = [float(theory.embedding_angle(angle, layer)) for layer in range(depth + 2)]
             factors = 1 - np.array(angles) / np.pi
             row = partial(row, printed=np.prod(factors), corrected=np.prod(factors[:depth]))
             for width in setting.widths:
-                mean = np.mean(values[activation, depth, "delta_product", width])
-                yield row("delta_product", mean, width=width, at=math.degrees(ANGLES[0]))
+                mean = np.mean(values[activation, depth, "delta_cosine", width])
+                yield row("delta_cosine", mean, width=width, at=math.degrees(angle))
+
+
+def gradients(setting: Setting) -> Measurements:
+    """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃.
+
+    The signs of α̃ decide which units pass a gradient on. Section 2 defines α̃^(l) by α^(l-1); the
+    proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1), without the activation.
+    """
+    width, depth = 32, 3
+    for seed in setting.seeds:
+        init, x = generator(seed, "init"), _pairs(seed)[:1]
+        mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
+        weights = tuple(weight.clone().requires_grad_() for weight in mlp.weights)
+        output = forward(MLP(weights, mlp.activation), torch.from_numpy(x))
+        exact = [slope.numpy() for slope in torch.autograd.grad(output.sum(), weights)]
+        row = partial(Measurement, activation="relu", depth=depth, width=width, d=D, seed=seed)
+        for name, rectified in (("gradient_formula", True), ("gradient_formula_printed", False)):
+            formula = _outer_products([weight.numpy() for weight in mlp.weights], x[0], rectified)
+            ours, right = (np.concatenate([*map(np.ravel, each)]) for each in (formula, exact))
+            yield row(name, np.linalg.norm(ours - right) / np.linalg.norm(right))
+
+
+def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Array]:
+    """Return the gradients by all weights of Eqs. (32) and (33)."""
+    scale = math.sqrt(2 / len(weights[0]))
+    alphas, before, signs = [x], x, []
+    for weight in weights[:-1]:
+        before = scale * weight @ (alphas[-1] if rectified else before)
+        signs.append(before >= 0)
+        alphas.append(np.maximum(scale * weight @ alphas[-1], 0))
+    deltas = [np.ones(1)]
+    for weight, sign in zip(weights[:0:-1], signs[::-1], strict=True):
+        deltas.append(scale * (deltas[-1] @ weight) * sign)
+    return [np.outer(delta, alpha) for delta, alpha in zip(deltas[::-1], alphas, strict=True)]
+
+
+def noise(setting: Setting) -> Measurements:
+    """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit.
+
+    In the first layer the mean is the limit. The second layer's is taken exactly, given the first
+    (Lemma D.2), so that few networks suffice.
+    """
+    first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
+    for seed in setting.seeds:
+        rng, means = generator(seed, "init"), []
+        for m in NOISY_WIDTHS:
+            w = rng.standard_normal((2, DRAWS, m))
+            a = np.maximum(w[0], 0)
+            b = np.maximum(math.cos(NOISY) * w[0] + math.sin(NOISY) * w[1], 0)
+            mixed, aa, bb = (2 / m * (u * v).sum(axis=1) for u, v in ((a, b), (a, a), (b, b)))
+            norms = np.sqrt(aa * bb)
+            theta = np.arccos(np.clip(mixed / norms, -1, 1))
+            onward = norms * np.cos(theory.embedding_angle(theta, 1))
+            row = partial(Measurement, width=m, n=DRAWS, d=2, seed=seed, at=NOISY)
+            means.append(m * (onward.mean() - second))
+            yield row("noise_mean", m * (mixed.mean() - first), depth=1)
+            yield row("noise_mean", means[-1], depth=2)
+        power = exponent(NOISY_WIDTHS, np.abs(means) / NOISY_WIDTHS)
+        yield Measurement("noise_mean_exponent", power, depth=2, seed=seed, at=NOISY)
 
 
 def _measured(mlp: MLP, x: Array) -> dict[str, float]:
@@ -90,8 +152,9 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     if linear:
         return quantities | {"kernel": float(np.linalg.norm(k) / np.linalg.norm(x @ x.T))}
     first = factors.deltas[0].numpy()
-    product = float((first[0] * first[1]).sum())
-    return quantities | {"kernel": rms(np.diag(k) / norms**2), "delta_product": product}
+    one, other = first[2 * PAIR], first[2 * PAIR + 1]
+    cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+    return quantities | {"kernel": rms(np.diag(k) / norms**2), "delta_cosine": cosine}
 
 
 def _pairs(seed: int) -> Array:

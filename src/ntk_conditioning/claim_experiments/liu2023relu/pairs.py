@@ -79,7 +79,11 @@ def _up_to(low: int, high: int) -> float:
 
 
 def gradient_expansion(setting: Setting) -> Measurements:
-    """Measure the coefficient of theta in Theorem 4.5; the last line of its proof prints L/2."""
+    """Measure the coefficients of theta and theta² in cos φ / cos θ, of the proof of Theorem 4.5.
+
+    Its last line prints L/2 for that of theta. Its step (c) expands in theta^(l') and means
+    theta^(0), as the next line has it.
+    """
     for depth, theta in itertools.product(setting.depths, (1e-3, 1e-5, 1e-7)):
         phi = float(theory.gradient_angle(theta, depth))
         # cos theta - cos phi without cancellation
@@ -87,6 +91,12 @@ def gradient_expansion(setting: Setting) -> Measurements:
         coefficient = difference / (theta * math.cos(theta))
         row = partial(Measurement, depth=depth, at=theta)
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
+        second = (depth / (2 * math.pi) - coefficient) / theta
+        layers = np.arange(depth + 1)
+        factors = depth - layers
+        step = factors * ((depth + layers - 1) / 3 + (factors - 1) / 2)
+        line = factors * (2 * depth - layers - 2) / 3
+        yield row("gradient_cosine_second", second, *(np.mean([step, line], axis=1) / math.pi**2))
 
 
 def infinite_depth(setting: Setting) -> Measurements:

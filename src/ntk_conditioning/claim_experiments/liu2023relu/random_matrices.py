@@ -12,12 +12,13 @@ from ntk_conditioning.seeds import generator
 
 SIZES = (256, 1024, 4096)
 TRIALS = 4000
-COPIES = 40  # matrices of each size for each seed
+COPIES, GRAMS = 8, 100  # matrices of each size for each seed
+HEIGHTS, COLUMNS = (128, 512, 2048), 32  # of Gaussian matrices
 
 
-def _generators(setting: Setting) -> Iterator[np.random.Generator]:
+def _generators(setting: Setting, copies: int) -> Iterator[np.random.Generator]:
     for seed in setting.seeds:
-        for copy in range(COPIES):
+        for copy in range(copies):
             yield generator(seed + 1000 * copy, "init")
 
 
@@ -28,16 +29,17 @@ def gaussian_gram(setting: Setting) -> Measurements:
     inequality divides the variance by eps², Eq. (47) by eps.
     """
     deviations = []
-    off = ~np.eye(16, dtype=bool)
-    for m in SIZES:
-        row = partial(Measurement, width=m, d=16)
-        samples = (rng.standard_normal((m, 16)) for rng in _generators(setting))
-        entries = np.array([a.T @ a / m - np.eye(16) for a in samples])
+    identity = np.eye(COLUMNS)
+    off = identity == 0
+    for m in HEIGHTS:
+        row = partial(Measurement, width=m, d=COLUMNS)
+        samples = (rng.standard_normal((m, COLUMNS)) for rng in _generators(setting, GRAMS))
+        entries = np.array([a.T @ a / m - identity for a in samples])
         deviations.append(rms(entries))
         yield row("gaussian_gram", deviations[-1])
         yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
         yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
-    yield Measurement("gaussian_gram_exponent", exponent(SIZES, deviations), d=16)
+    yield Measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
     m = 256
     variance, eps = 2 / m, math.sqrt(2 / m)
     ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
@@ -59,13 +61,15 @@ def lemmas(setting: Setting) -> Measurements:
         deviations: dict[str, list[float]] = {name: [] for name in limits}
         for q in SIZES:
             draws = []
-            for rng in _generators(setting):
+            for rng in _generators(setting, COPIES):
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2
                 both = (z1 >= 0) & (z2 >= 0)
                 product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
                 a = 2 / q * (u * both) @ u.T
-                draws.append((both.mean(), product, np.trace(a) / 4, rms(a[~np.eye(4, dtype=bool)])))
+                draws.append(
+                    (both.mean(), product, np.trace(a) / 4, rms(a[~np.eye(4, dtype=bool)]))
+                )
             for (name, limit), values in zip(limits.items(), np.transpose(draws), strict=True):
                 deviations[name].append(rms(values - limit))
                 yield Measurement(name, values.mean(), limit, width=q, at=degrees)

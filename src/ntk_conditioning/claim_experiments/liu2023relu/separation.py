@@ -22,7 +22,7 @@ from ntk_conditioning.spectra.conditioning import conditioning, conditioning_fro
 from ntk_conditioning.theory import liu2023relu as theory
 
 N, D = 16, 32
-ANGLES = [float(at) for at in np.geomspace(1e-7, 1.0, 22)]
+ANGLES = [float(at) for at in np.geomspace(1e-7, 1.0, 15)]
 
 
 def close_pairs(setting: Setting) -> Measurements:
@@ -45,11 +45,15 @@ def close_pairs(setting: Setting) -> Measurements:
             row = partial(row, width=width)
             init = generator(seed, "init")
             mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
-            for at, rows in zip(ANGLES, map(torch.from_numpy, samples), strict=True):
-                phi = float(pair_angle(mlp, rows[:1], rows[1:2]))
+            # the second sample alone moves
+            rest, moving = np.delete(samples[0], 1, axis=0), np.array([rows[1] for rows in samples])
+            kernel = ntk(mlp, torch.from_numpy(np.concatenate([rest, moving]))).numpy()
+            for number, (at, rows) in enumerate(zip(ANGLES, samples, strict=True)):
+                phi = float(pair_angle(mlp, *map(torch.from_numpy, (rows[:1], rows[1:2]))))
                 printed = float(theory.gradient_angle(at, depth)) / at
                 yield row("separation", phi / at, printed, at=at)
-                kappas[at] = conditioning(ntk(mlp, rows).numpy()).kappa
+                chosen = [*range(N - 1), N - 1 + number]
+                kappas[at] = conditioning(kernel[np.ix_(chosen, chosen)]).kappa
             yield from _resolved(kappas, row, largest=0.05 / (width * depth))
 
 
