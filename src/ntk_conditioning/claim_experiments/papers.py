@@ -15,7 +15,12 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     norms,
     random_layers,
 )
-from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
+from ntk_conditioning.claim_experiments.liu2022transition import (
+    assemblies,
+    hessians,
+    jacobians,
+    normals,
+)
 from ntk_conditioning.claim_experiments.liu2023relu import (
     conditioning,
     limits,
@@ -28,7 +33,7 @@ from ntk_conditioning.errors import UserError
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
     "liu2023relu": (conditioning, pairs, limits, random_matrices, separation),
     "agarwal2021deep": (activations, correlations, norms, descent, random_layers, interpolation),
-    "liu2022transition": (assemblies, normals, hessians),
+    "liu2022transition": (assemblies, normals, jacobians, hessians),
 }
 
 
