@@ -13,7 +13,12 @@ import numpy as np
 import torch
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, second_slopes
+from ntk_conditioning.claim_experiments.numerics import (
+    exponent,
+    on_sphere,
+    rms,
+    second_slopes,
+)
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
@@ -162,6 +167,16 @@ def rate(setting: Setting) -> Measurements:
         row = partial(Measurement, activation="tanh", width=width, seed=seed)
         yield row("log_rate", value / math.log(width))
         yield row("root_log_rate", value / theory.largest_gaussian_mean(width))
+
+
+def scaling(setting: Setting) -> Measurements:
+    """Measure with which power of m an assembly of weights ±1 goes, s(m) = sqrt(m): its RMS."""
+    for seed in setting.seeds:
+        rng, sizes = generator(seed, "init"), []
+        for m in MANY[:4]:
+            neurons = np.tanh(rng.standard_normal(m))
+            sizes.append(rms(rng.choice([-1.0, 1.0], (TRIALS // 10, m)) @ neurons / math.sqrt(m)))
+        yield Measurement("scaling", exponent(MANY[:4], sizes), activation="tanh", seed=seed)
 
 
 def remark_1(setting: Setting) -> Measurements:

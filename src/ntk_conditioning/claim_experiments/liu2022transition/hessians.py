@@ -37,7 +37,7 @@ def level_sets(setting: Setting) -> Measurements:
     """
     for name, depth, seed in itertools.product(MILD, (2, 3), setting.seeds):
         row, bends, rests = partial(Measurement, activation=name, depth=depth, seed=seed), [], []
-        for width in WIDTHS:
+        for width in WIDTHS[:3]:
             net, x = network((*(width,) * (depth - 1), 1), name, seed, d=D)
             last = torch.ones_like(net.weights[-1])  # of one input: the output is the neuron
             neuron = Expansion(net.with_weights([*net.weights[:-1], last]), x, last_fixed=True)
@@ -48,8 +48,8 @@ def level_sets(setting: Setting) -> Measurements:
             *_, products = gradient_products(net, x)
             beta = theory.slope_bounds(net.activation)[1] * float(products)
             yield row("hessian_slope", c / beta, width=width)
-        yield row("level_set_exponent", exponent(WIDTHS, bends))
-        yield row("hessian_rest_exponent", exponent(WIDTHS, rests))
+        yield row("level_set_exponent", exponent(WIDTHS[:3], bends))
+        yield row("hessian_rest_exponent", exponent(WIDTHS[:3], rests))
 
 
 def _bend(neuron: Expansion, normal: Tensor) -> float:
