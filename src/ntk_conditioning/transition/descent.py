@@ -38,28 +38,28 @@ def descend(
     """
     weights = [weight.clone() for weight in net.weights]
     trained = net.with_weights(weights)
-    kernels, losses = [], []
+    kernels: list[Tensor] = []
+    losses: list[float] = []
     for number in range(steps + 1):
         inputs, deltas, f = tangents(trained, x)
         error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
-        kernels, losses = [*kernels[:1], ntk], [*losses[:1], float(error @ error) / 2]
+        kernels.append(ntk)
+        losses.append(float(error @ error) / 2)
         if not math.isfinite(losses[-1]) or not bool(torch.isfinite(ntk).all()):
             raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         if number < steps:
             step = step_size / float(torch.linalg.eigvalsh(ntk)[-1])
-            for layer, (weight, c, delta) in enumerate(
-                zip(weights, inputs, deltas, strict=True), 1
-            ):
+            parts = zip(weights, inputs, deltas, strict=True)
+            for layer, (weight, c, delta) in enumerate(parts, start=1):
                 weight.addmm_((error[:, None] * delta).T, c, alpha=-step * net.scale(layer))
-    first, last = kernels[0], kernels[-1]
     moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
     return Descent(
         trained,
         losses[0],
         losses[-1],
-        kernel_change=_norm(last - first) / _norm(first),
+        kernel_change=_norm(kernels[-1] - kernels[0]) / _norm(kernels[0]),
         distance=float(torch.linalg.vector_norm(torch.cat(moved))),
     )
 

@@ -61,9 +61,12 @@ def _bend(neuron: Expansion, normal: Tensor) -> float:
     def flat(v: Tensor) -> Tensor:
         return v - normal * (normal @ v)
 
+    def above(distance: float) -> float:
+        return float(neuron.value(tangent + distance * normal) - level)
+
     _, vectors = lanczos(lambda v: flat(neuron.hessian_product(flat(v))), normal, **LANCZOS)
     tangent, level = NEAR * flat(torch.from_numpy(vectors[:, 0])), neuron.value(neuron.origin)
-    return abs(brentq(lambda s: float(neuron.value(tangent + s * normal) - level), -NEAR, NEAR))
+    return abs(float(brentq(above, -NEAR, NEAR)))
 
 
 def _rest(neuron: Expansion, normal: Tensor, c: float) -> float:

@@ -150,7 +150,8 @@ def equation_28(setting: Setting) -> Measurements:
 
 def _norms(rng: np.random.Generator, draws: int, rows: int, columns: int) -> Array:
     """Return the norms (draws,) of standard normal matrices."""
-    return np.linalg.norm(rng.standard_normal((draws, rows, columns)), ord=2, axis=(1, 2))
+    matrices = rng.standard_normal((draws, rows, columns))
+    return np.asarray(np.linalg.norm(matrices, ord=2, axis=(1, 2)))
 
 
 def lengths(setting: Setting) -> Measurements:
