@@ -76,7 +76,7 @@ def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple
         beta = theory.slope_bounds(sigma)[1] * c**2
     sizes = np.abs(sigma.values(w @ x))
     bound = theory.assembly_bound(beta, radius, math.sqrt(m))
-    return abs(term) / bound, float(np.median(sizes) / sizes.max())
+    return abs(term) / bound, float(np.median(sizes) / (sizes.max() or 1.0))  # gelu underflows
 
 
 def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) -> float:
