@@ -29,10 +29,7 @@ MISS: Mapping[str, Callable[[Array], Array]] = {
     "==": np.abs,
 }
 #: Columns that tell networks apart.
-NETWORK = (
-    *("dataset", "model", "architecture", "activation", "depth", "width", "n", "d"),
-    "seed",
-)
+NETWORK = ("dataset", "model", "architecture", "activation", "depth", "width", "n", "d", "seed")
 #: Columns that tell cases apart, in the order in which a case is named.
 KEYS = (
     *("statement", "experiment", "kernel", "dataset", "model", "architecture", "activation"),
