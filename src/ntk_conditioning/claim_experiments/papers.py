@@ -16,7 +16,12 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     norms,
     random_layers,
 )
-from ntk_conditioning.claim_experiments.liu2022transition import assemblies, hessians, normals
+from ntk_conditioning.claim_experiments.liu2022transition import (
+    assemblies,
+    hessians,
+    jacobians,
+    normals,
+)
 from ntk_conditioning.claim_experiments.liu2023relu import (
     conditioning,
     convergence,
@@ -34,7 +39,7 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
         *(nonlinearities, convergence),
     ),
     "agarwal2021deep": (activations, correlations, norms, descent, random_layers, interpolation),
-    "liu2022transition": (assemblies, normals, hessians),
+    "liu2022transition": (assemblies, normals, jacobians, hessians),
 }
 
 

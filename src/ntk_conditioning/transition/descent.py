@@ -1,12 +1,13 @@
 """Full-batch gradient descent, and how far it takes the network and its kernel."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, outputs
+from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel_of_tangents, tangents
 
 
 @dataclass(frozen=True)
@@ -29,38 +30,36 @@ def descend(
 ) -> Descent:
     """Return the network after ``steps`` steps on the loss 1/2 sum (f(x_i) - y_i)².
 
-    ``x`` is (n, d), ``y`` (n,). The step is ``step_size`` / lambda_max of the NTK at the start: a
-    linear network descends with step sizes below 2.
+    ``x`` is (n, d), ``y`` (n,). A step is ``step_size`` / lambda_max of the NTK at the weights
+    before it, which grows many times over where a network learns features. A linear network
+    descends with step sizes below 2.
 
     Raises `UserError` if the loss overflows.
     """
-    before = kernel(net, x)
-    step = step_size / float(torch.linalg.eigvalsh(before)[-1])
-    weights = [weight.clone().requires_grad_() for weight in net.weights]
+    weights = [weight.clone() for weight in net.weights]
     trained = net.with_weights(weights)
-
-    def loss() -> Tensor:
-        error = outputs(trained, x) - y
-        return error @ error / 2
-
-    last = loss()
-    loss_before = float(last.detach())
-    for number in range(steps):
-        if not torch.isfinite(last):
+    kernels: list[Tensor] = []
+    losses: list[float] = []
+    for number in range(steps + 1):
+        inputs, deltas, f = tangents(trained, x)
+        error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
+        kernels.append(ntk)
+        losses.append(float(error @ error) / 2)
+        if not math.isfinite(losses[-1]) or not bool(torch.isfinite(ntk).all()):
             raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
-        with torch.no_grad():
-            for weight, gradient in zip(weights, torch.autograd.grad(last, weights), strict=True):
-                weight.sub_(gradient, alpha=step)
-        last = loss()
-    trained = net.with_weights([weight.detach() for weight in weights])
-    moved = [(a - b).flatten() for a, b in zip(trained.weights, net.weights, strict=True)]
+        if number < steps:
+            step = step_size / float(torch.linalg.eigvalsh(ntk)[-1])
+            parts = zip(weights, inputs, deltas, strict=True)
+            for layer, (weight, c, delta) in enumerate(parts, start=1):
+                weight.addmm_((error[:, None] * delta).T, c, alpha=-step * net.scale(layer))
+    moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
     return Descent(
         trained,
-        loss_before,
-        float(last.detach()),
-        kernel_change=_norm(kernel(trained, x) - before) / _norm(before),
+        losses[0],
+        losses[-1],
+        kernel_change=_norm(kernels[-1] - kernels[0]) / _norm(kernels[0]),
         distance=float(torch.linalg.vector_norm(torch.cat(moved))),
     )
 

@@ -115,15 +115,27 @@ def outputs(net: FeedforwardNet, x: Tensor) -> Tensor:
     return layers(net, x)[1][-1].squeeze(1)
 
 
-def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
-    """Return the NTK (n, n) of the rows of ``x`` (n, d), over all weights.
+def tangents(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """Return, for ``x`` (n, d), c_(l-1) (n, ·) and df/dz_l (n, m_l) of all layers, and f (n,).
 
-    K = sum over l of (C C^T)/m * (D D^T), C the inputs (n, m) of layer l and D its deltas df/dz_l.
+    The gradient of f at a sample by W_l is their outer product, times the layer's scale.
     """
     with torch.enable_grad():
         inputs, sums = layers(net, x.detach().requires_grad_())
         deltas = torch.autograd.grad(sums[-1].sum(), sums)
-    total = x.new_zeros(len(x), len(x))
+    return [c.detach() for c in inputs], list(deltas), sums[-1].detach().squeeze(1)
+
+
+def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
+    """Return the NTK (n, n) of the rows of ``x`` (n, d), over all weights."""
+    return kernel_of_tangents(net, *tangents(net, x)[:2])
+
+
+def kernel_of_tangents(
+    net: FeedforwardNet, inputs: Sequence[Tensor], deltas: Sequence[Tensor]
+) -> Tensor:
+    """Return the NTK (n, n) of `tangents`: the sum over l of (C C^T)/m * (D D^T)."""
+    total = inputs[0].new_zeros(len(inputs[0]), len(inputs[0]))
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
-        total += net.scale(layer) ** 2 * (c.detach() @ c.detach().T) * (delta @ delta.T)
+        total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
     return total

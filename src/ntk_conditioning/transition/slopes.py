@@ -15,7 +15,10 @@ BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
 #: The columns that are fitted, by study.
 QUANTITIES = {
     "orthogonality": ("cos_mean", "cos_rms", "cos_norm", "jacobian_norm"),
-    "linearity": ("hessian_norm", "hessian_norm_fixed", "kernel_change", *BY_RADIUS),
+    "linearity": (
+        *("hessian_norm", "hessian_norm_fixed", "kernel_change", "distance"),
+        *BY_RADIUS,
+    ),
 }
 _NETWORK = ["dataset", "architecture", "activation", "layer", "label_scale", "radius", "seed"]
 

@@ -30,11 +30,12 @@ MISS: Mapping[str, Callable[[Array], Array]] = {
     "==": np.abs,
 }
 #: Columns that tell networks apart.
-NETWORK = ("dataset", "model", "activation", "depth", "width", "n", "d", "seed")
+NETWORK = ("dataset", "model", "architecture", "activation", "depth", "width", "n", "d", "seed")
 #: Columns that tell cases apart, in the order in which a case is named.
 KEYS = (
-    *("statement", "experiment", "kernel", "dataset", "model", "activation", "depth", "width"),
-    *("learning_rate", "n", "d", "at", "seed", "block", "epoch"),
+    *("statement", "experiment", "kernel", "dataset", "model", "architecture", "activation"),
+    *("depth", "width", "layer", "label_scale", "radius", "learning_rate", "n", "d", "at", "seed"),
+    *("block", "epoch"),
 )
 #: How many times networks are drawn again for the interval of their mean, and its quantiles.
 BOOTSTRAP, QUANTILES = 2000, (0.025, 0.975)

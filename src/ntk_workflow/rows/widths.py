@@ -53,7 +53,7 @@ def study_parser(description: str | None) -> Parser:
     add("--widths", type=positive_integer, nargs="+", required=True, help="values of m")
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
     add("--steps", type=seed, default=100, help="steps of gradient descent")
-    help = "step of gradient descent, in units of 1 / lambda_max of the NTK at initialisation"
+    help = "step of gradient descent, in units of 1 / lambda_max of the NTK before it"
     add("--step-size", type=positive_number, default=0.5, help=help)
     device_argument(parser)
     return parser

@@ -161,6 +161,22 @@ def test_the_largest_term_is_found_whatever_its_sign():
     assert results[0].ascent > 1.1 * max(results[0].random, results[0].gradient)
 
 
+@every_architecture
+def test_a_step_is_along_the_gradient_by_the_largest_eigenvalue_there(architecture):
+    """Both steps are those of automatic derivatives; the second has the second kernel's size."""
+    model, x, y = network(architecture), samples(3), torch.tensor([30.0, -30.0, 30.0])
+    weights = [weight.clone().requires_grad_() for weight in model.weights]
+    for _ in range(2):
+        here = model.with_weights(weights)
+        step = 0.5 / torch.linalg.eigvalsh(kernel(here, x))[-1]
+        slopes = torch.autograd.grad((outputs(here, x) - y).square().sum() / 2, weights)
+        pairs = zip(weights, slopes, strict=True)
+        weights = [(w - step * slope).detach().requires_grad_() for w, slope in pairs]
+    result = descend(model, x, y, steps=2, step_size=0.5)
+    for weight, expected in zip(result.trained.weights, weights, strict=True):
+        torch.testing.assert_close(weight, expected.detach())
+
+
 def test_descent_lowers_the_loss_and_tells_how_far_it_went():
     model, x = network("deep"), samples(4)
     y = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)

@@ -13,7 +13,12 @@ import numpy as np
 import torch
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, second_slopes
+from ntk_conditioning.claim_experiments.numerics import (
+    exponent,
+    on_sphere,
+    rms,
+    second_slopes,
+)
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
@@ -29,6 +34,7 @@ GRID = np.linspace(-4, 4, 8001)
 #: Normal variables, of which the largest is taken, and trials.
 COUNTS, TRIALS = (2, 4, 8, 13, 16, 32, 128, 512), 2000
 D = 8  # dimension of a sample
+MANY = [2**k for k in range(6, 17, 2)]  # sub-models where their Hessians are known one by one
 
 
 def theorem_1(setting: Setting) -> Measurements:
@@ -70,7 +76,7 @@ def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple
         beta = theory.slope_bounds(sigma)[1] * c**2
     sizes = np.abs(sigma.values(w @ x))
     bound = theory.assembly_bound(beta, radius, math.sqrt(m))
-    return abs(term) / bound, float(np.median(sizes) / sizes.max())
+    return abs(term) / bound, float(np.median(sizes) / (sizes.max() or 1.0))  # gelu underflows
 
 
 def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) -> float:
@@ -110,14 +116,13 @@ def _block_norm(bend: Array, slope: Array) -> Array:
 
 def corollary_1(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls in two-layer networks, Eq. (7)."""
-    widths = [2**k for k in range(6, 17, 2)]
-    for name, kind in itertools.product(("tanh", "softplus"), ("signs", "normal")):
-        slopes = []
-        for seed in setting.seeds:
-            rng = generator(seed, "init")
-            norms = [two_layer_norm(activations.get(name), kind, m, rng) for m in widths]
-            slopes.append(exponent(widths, norms))
-        yield Measurement(f"corollary_1_{kind}", np.mean(slopes), -0.5, activation=name)
+    for name, kind, seed in itertools.product(
+        ("tanh", "softplus"), ("signs", "normal"), setting.seeds
+    ):
+        sigma, rng = activations.get(name), generator(seed, "init")
+        norms = [two_layer_norm(sigma, kind, m, rng) for m in MANY]
+        power = exponent(MANY, norms)
+        yield Measurement(f"corollary_1_{kind}", power, -0.5, activation=name, seed=seed)
 
 
 def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generator) -> float:
@@ -155,12 +160,29 @@ def hessian(setting: Setting) -> Measurements:
 def rate(setting: Setting) -> Measurements:
     """Measure max |v_i| |H_gi| over β log m and over β sqrt(2 log 2m), for z_i ~ N(0, 1)."""
     sigma = activations.get("tanh")
-    for width in (2**k for k in range(6, 19, 2)):
-        largest = []
-        for seed in setting.seeds:
-            v, z = generator(seed, "init").standard_normal((2, width))
-            largest.append(np.abs(v * second_slopes(sigma.slopes, z)).max())
-        value = float(np.mean(largest)) / theory.slope_bounds(sigma)[1]
-        row = partial(Measurement, activation="tanh", width=width)
+    for seed, width in itertools.product(setting.seeds, MANY):
+        v, z = generator(seed, "init").standard_normal((2, width))
+        largest = np.abs(v * second_slopes(sigma.slopes, z)).max()
+        value = float(largest) / theory.slope_bounds(sigma)[1]
+        row = partial(Measurement, activation="tanh", width=width, seed=seed)
         yield row("log_rate", value / math.log(width))
         yield row("root_log_rate", value / theory.largest_gaussian_mean(width))
+
+
+def scaling(setting: Setting) -> Measurements:
+    """Measure with which power of m an assembly of weights ±1 goes, s(m) = sqrt(m): its RMS."""
+    for seed in setting.seeds:
+        rng, sizes = generator(seed, "init"), []
+        for m in MANY[:4]:
+            neurons = np.tanh(rng.standard_normal(m))
+            sizes.append(rms(rng.choice([-1.0, 1.0], (TRIALS // 10, m)) @ neurons / math.sqrt(m)))
+        yield Measurement("scaling", exponent(MANY[:4], sizes), activation="tanh", seed=seed)
+
+
+def remark_1(setting: Setting) -> Measurements:
+    """Measure with which power of m the median of |σ(z_i)| over the largest goes, z_i normal."""
+    for name, seed in itertools.product(SMOOTH, setting.seeds):
+        rng = generator(seed, "init")
+        sizes = [np.abs(activations.get(name).values(rng.standard_normal(m))) for m in MANY]
+        power = exponent(MANY, [np.median(each) / each.max() for each in sizes])
+        yield Measurement("remark_1", power, activation=name, seed=seed)
