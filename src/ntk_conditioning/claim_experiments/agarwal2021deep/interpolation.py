@@ -2,7 +2,7 @@
 
 Samples are uniform on the sphere in D dimensions, so that covariance operators and best predictors
 follow from means over one correlation t, by Gauss and Jacobi's rule. And features of one layer of
-plain ReLUs: Theorem 56 and Lemma 57.
+plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
 """
 
 import math
@@ -12,8 +12,13 @@ import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    QUADRATIC,
+    CorrelationMap,
+)
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.duals.hermite import expansion
+from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import separating_depth
 
@@ -31,6 +36,9 @@ DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 ARC_SIZES = (4, 8, 16, 32)
 SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
+#: Activations with infinitely many Hermite coefficients of both parities, or of one; and samples.
+BOTH_PARITIES, ONE_PARITY = ("normrelu", "selu"), ("relu", "gelu", "softplus", "tanh")
+IN_PLANE = 8
 
 
 def covariance(setting: Setting) -> Measurements:
@@ -134,7 +142,8 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
         smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
         for delta, value in zip(DELTAS, smallest, strict=True):
             yield row("features_over_bound", value / (delta**1.5 / n**3), n=n, at=delta)
-        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, n=n)
+        power = 1.0 if n == 2 else 1.5
+        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
     smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
     for n, value in zip(ARC_SIZES, smallest, strict=True):
         ratio = value / ((1 - math.cos(SPACING)) ** 1.5 / n**3)
@@ -148,6 +157,24 @@ def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
     gaps = np.abs(np.subtract.outer(angles, angles))
     after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
     return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
+
+
+def one_layer_kernel(setting: Setting) -> Measurements:
+    """Measure Theorem 58: λ_min of one layer's kernel over what rounding leaves, in a plane.
+
+    And its rank, and Σ a_k² over odd k >= 3. The theorem wants infinitely many even and infinitely
+    many odd Hermite coefficients. As |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so
+    that infinitely many of any parity do.
+    """
+    angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
+    gram = np.cos(np.subtract.outer(angles, angles))
+    for sigma in map(activations.get, (*BOTH_PARITIES, *ONE_PARITY, QUADRATIC)):
+        row = partial(Measurement, activation=sigma.name, n=IN_PLANE, d=2)
+        eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(np.minimum(gram, 1.0)))
+        floor = IN_PLANE * np.finfo(np.float64).eps * eigenvalues[-1]
+        yield row("one_layer_lambda_min", eigenvalues[0] / floor)
+        yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
+        yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
 
 
 def good_event(setting: Setting) -> Measurements:
@@ -172,6 +199,8 @@ def good_event(setting: Setting) -> Measurements:
         rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))
         value = first * rest / (math.sqrt(delta) / (50 * N))
         yield Measurement("good_event_over_bound", value, n=N, d=D, seed=seed)
+        small = first / (math.sqrt(delta) / (25 * N))
+        yield Measurement("equation_27_over_bound", small, n=N, d=D, seed=seed)
     z = np.abs(generator(setting.seeds[0], "data").standard_normal(DRAWS))
     for delta in (0.5, *DELTAS):
         root = math.sqrt(delta)
