@@ -114,7 +114,8 @@ def concentration(setting: Setting) -> Measurements:
 
 def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> float:
     """Return the width that keeps layers near their limits: all of ``depth``, or most of many."""
-    layer, width = dual(activations.get("erf"), np.array([scale**2])), 32
+    layer = dual(activations.get("erf"), np.array([scale**2]))
+    width = 32 if depth else 512  # many networks for rare events, else correlations near 0
     rngs = [generator(seed, "init", number) for number in range(1, 5 if depth else 2)]
     paths = _paths("erf", width, rngs, depth or SETTLED, scale=scale, start=1 - delta)
     moved = np.abs(paths[1:] - 1 + pair_cosine_distances(layer, 1 - paths[:-1])[0])
