@@ -134,7 +134,7 @@ def narrow(setting: Setting) -> Measurements:
         for seed in setting.seeds:
             rngs = [generator(seed, "init")]
             paths = _paths("erf", WIDTHS[-1], rngs, 2 * needed, scale=3.0, start=1 - delta)
-            ratio = int(np.argmax(paths.mean(axis=1) < 0.25)) / needed
+            ratio = np.count_nonzero(paths.mean(axis=1) >= 0.25) / needed
             row = partial(Measurement, activation="erf", depth=needed, width=WIDTHS[-1], seed=seed)
             yield row("narrow_layers", ratio, at=delta)
 
