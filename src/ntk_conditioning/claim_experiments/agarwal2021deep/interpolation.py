@@ -6,6 +6,7 @@ plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
 """
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -71,48 +72,60 @@ def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
     return [float(values @ harmonic(t) / harmonic(1)) for harmonic in harmonics]
 
 
+@dataclass(frozen=True)
+class Risks:
+    """Mean squares over fresh samples, and λ_min of K̄.
+
+    ``linear`` is the excess risk of interpolating a linear function and noise. Of the function
+    alone it is ``missed``, Lemma 55's v*ᵀBv*, of the noise alone ``noise``, its εᵀCε; ``zero`` is
+    that of predicting 0.
+    """
+
+    linear: float
+    missed: float
+    noise: float
+    zero: float
+    lambda_min: float
+
+
 def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
-    Targets are a linear function of x and noise, or noise alone, whose best predictor v* is 0.
-    Printed is log(n/γ)/n · |v*|²; the proof comes to 2 ‖Σ‖ |v*|² + 8n (1 + |v*|²) ‖Σ‖ with
-    ‖Σ‖ <= 16 ln(n)/n². ``…_over_zero`` are over the excess risk of predicting 0, SIGNAL².
+    Printed is log(n/γ)/n · |v*|², which is 0 for pure noise. In less deep networks also Lemma 55
+    and Eqs. (25) and (26): v*ᵀBv* <= ‖Σ‖ |v*|² and εᵀCε <= ‖Σ‖ |ε|² / λ_min.
     """
     layer = CorrelationMap(ACTIVATION)
+    eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
     excesses = []
     for n in SIZES:
         depth = interpolation_depth(n**2, layer.mu)
-        norm = SIGNAL**2 / _operator_eigenvalues(layer, depth)[1]
-        rate = math.log(n / GAMMA) / n
         common = partial(Measurement, activation=ACTIVATION, n=n, d=D)
-        yield common("interpolation_bound_over_zero", rate * norm / SIGNAL**2, depth=depth)
-        risks = []
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, depth)[1]
+        yield common("interpolation_bound_over_zero", bound, depth=depth)
+        noises = []
         for seed in setting.seeds:
-            row = partial(common, depth=depth, seed=seed)
-            linear, noise, least, _ = _excess_risks(layer, seed, n, depth)
-            risks.append(noise)
-            yield row("interpolation_lambda_min", least)
-            for name, value, size in (("linear", linear, norm), ("noise", noise, 0.0)):
-                proven = (2 * size + 8 * n * (1 + size)) * 16 * math.log(n) / n**2
-                yield row(f"interpolation_excess_{name}", value, rate * size, proven)
-            yield row("interpolation_over_zero", linear / SIGNAL**2)
+            row = partial(common, seed=seed)
+            risks = _excess_risks(layer, seed, n, depth)
+            noises.append(risks.noise)
+            yield row("interpolation_lambda_min", risks.lambda_min, depth=depth)
+            yield row("interpolation_excess_noise", risks.noise, 0.0, depth=depth)
+            yield row("interpolation_over_zero", risks.linear / risks.zero, depth=depth)
             for less in LESS_DEEP:
-                linear, _, _, bound = _excess_risks(layer, seed, n, less)
-                yield row("less_deep_over_zero", linear / SIGNAL**2, depth=less)
-                yield row("lemma_55_over_bound", linear / bound, depth=less)
-        excesses.append(np.mean(risks))
+                risks = _excess_risks(layer, seed, n, less)
+                norm, both = max(eigenvalues[less]), risks.missed + risks.noise
+                missed = risks.missed / (norm * risks.zero / eigenvalues[less][1])
+                noise = risks.noise / (norm * n * NOISE**2 / risks.lambda_min)
+                yield row("less_deep_over_zero", risks.linear / risks.zero, depth=less)
+                yield row("lemma_55_over_bound", risks.linear / (2 * both), depth=less)
+                yield row("equation_25_over_bound", missed, depth=less)
+                yield row("equation_26_over_bound", noise, depth=less)
+        excesses.append(np.mean(noises))
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
-def _excess_risks(
-    layer: CorrelationMap, seed: int, n: int, depth: int
-) -> tuple[float, float, float, float]:
-    """Return excess risks for linear targets with noise and for noise, λ_min of K̄, and a bound.
-
-    Risks are means over fresh samples, of squared distances from the best predictors; the bound is
-    Lemma 55's on the first, 2 v*ᵀBv* of the targets without noise and 2 εᵀCε of the noise.
-    """
+def _excess_risks(layer: CorrelationMap, seed: int, n: int, depth: int) -> Risks:
+    """Return the risks of interpolating ``n`` samples at a depth."""
     rng = generator(seed, "data")
     x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
     noise = rng.choice([-NOISE, NOISE], size=n)
@@ -122,14 +135,10 @@ def _excess_risks(
     kernel = layer.iterated(gram, depth)
     weights = np.linalg.solve(kernel, np.stack([best, noise], axis=1))
     learned, spoilt = (layer.iterated(np.clip(fresh @ x.T, -1, 1), depth) @ weights).T
-    missed, alone, linear = (
-        float(np.mean(each**2))
-        for each in (learned - best_fresh, spoilt, learned + spoilt - best_fresh)
-    )
-    # the mean of best_fresh² is SIGNAL² but for the draw
-    scale = SIGNAL**2 / float(np.mean(best_fresh**2))
+    missed = learned - best_fresh
     least = float(np.linalg.eigvalsh(kernel)[0])
-    return linear * scale, alone, least, 2 * (missed + alone) * scale
+    squares = (missed + spoilt, missed, spoilt, best_fresh)
+    return Risks(*(float(np.mean(each**2)) for each in squares), lambda_min=least)
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
