@@ -17,7 +17,7 @@ from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
     QUADRATIC,
     CorrelationMap,
 )
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, rms
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
@@ -136,9 +136,13 @@ def _excess_risks(layer: CorrelationMap, seed: int, n: int, depth: int) -> Risks
     weights = np.linalg.solve(kernel, np.stack([best, noise], axis=1))
     learned, spoilt = (layer.iterated(np.clip(fresh @ x.T, -1, 1), depth) @ weights).T
     missed = learned - best_fresh
-    least = float(np.linalg.eigvalsh(kernel)[0])
-    squares = (missed + spoilt, missed, spoilt, best_fresh)
-    return Risks(*(float(np.mean(each**2)) for each in squares), lambda_min=least)
+    return Risks(
+        linear=rms(missed + spoilt) ** 2,
+        missed=rms(missed) ** 2,
+        noise=rms(spoilt) ** 2,
+        zero=rms(best_fresh) ** 2,
+        lambda_min=float(np.linalg.eigvalsh(kernel)[0]),
+    )
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
