@@ -22,7 +22,7 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.theory.agarwal2021deep import convergence_depth
+from ntk_conditioning.theory.agarwal2021deep import convergence_depth, correlation_bound
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
 NORMALIZED = (
@@ -121,6 +121,7 @@ def normalized_maps(setting: Setting) -> Measurements:
     """Measure μ, and what one layer takes from ρ and from -ρ over what Lemmas 21 and 26 promise.
 
     It takes 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), whose series in Lemma 26's proof has ρ^i for ρ^(i-1).
+    And Lemma 22: correlations after any number of layers over their bound.
     """
     for name in NORMALIZED:
         layer, row = CorrelationMap(name), partial(Measurement, activation=name)
@@ -140,6 +141,12 @@ def normalized_maps(setting: Setting) -> Measurements:
             value, a1 = float(layer.slope(rho)) / layer.slope_at_one, layer.a1**2
             printed = (a1 + rho * (value * layer.slope_at_one - a1)) / layer.slope_at_one
             yield row("slope_series", value, printed, at=rho)
+        starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
+        path = np.abs(_path(layer, starts)[1:]).max(axis=2)
+        for delta, each in zip(SEPARATIONS, path.T, strict=True):
+            bound = correlation_bound(np.arange(1, len(each) + 1), delta, mu)
+            worst = np.max((each / bound)[bound > SETTLED])
+            yield row("lemma_22_over_bound", worst, at=delta)
 
 
 def convexity(setting: Setting) -> Measurements:
@@ -228,12 +235,11 @@ def slow_convergence(setting: Setting) -> Measurements:
         path = _path(layer, np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
         for epsilon, count in zip(EPSILONS, counts, strict=True):
-            for statement, mu in (("lemma_36", layer.mu), ("lemma_36_proof", layer.mu_tilde)):
-                near = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon * mu / 2))
-                promised = max(near, math.ceil(1 / layer.a0**2))
-                yield row(f"{statement}_layers", count / promised, at=epsilon)
+            near = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon * layer.mu / 2))
+            promised = max(near, math.ceil(1 / layer.a0**2))
+            yield row("lemma_36_layers", count / promised, at=epsilon)
         power = exponent(1 / np.array(EPSILONS[2:]), counts[2:])
-        yield row("layers_to_one_exponent", power)
+        yield row("layers_to_one_exponent", power, 1.0, 0.5 if sigma.kinks else 1.0)
 
 
 def eigenvalue_bound(setting: Setting) -> Measurements:

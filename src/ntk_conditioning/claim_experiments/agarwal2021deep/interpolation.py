@@ -2,18 +2,24 @@
 
 Samples are uniform on the sphere in D dimensions, so that covariance operators and best predictors
 follow from means over one correlation t, by Gauss and Jacobi's rule. And features of one layer of
-plain ReLUs: Theorem 56 and Lemma 57.
+plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
 """
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    QUADRATIC,
+    CorrelationMap,
+)
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, rms
+from ntk_conditioning.duals.hermite import expansion
+from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import separating_depth
 
@@ -31,6 +37,9 @@ DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 ARC_SIZES = (4, 8, 16, 32)
 SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
+#: Activations with infinitely many Hermite coefficients of both parities, or of one; and samples.
+BOTH_PARITIES, ONE_PARITY = ("normrelu", "selu"), ("relu", "gelu", "softplus", "tanh")
+IN_PLANE = 8
 
 
 def covariance(setting: Setting) -> Measurements:
@@ -63,48 +72,60 @@ def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
     return [float(values @ harmonic(t) / harmonic(1)) for harmonic in harmonics]
 
 
+@dataclass(frozen=True)
+class Risks:
+    """Mean squares over fresh samples, and λ_min of K̄.
+
+    ``linear`` is the excess risk of interpolating a linear function and noise. Of the function
+    alone it is ``missed``, Lemma 55's v*ᵀBv*, of the noise alone ``noise``, its εᵀCε; ``zero`` is
+    that of predicting 0.
+    """
+
+    linear: float
+    missed: float
+    noise: float
+    zero: float
+    lambda_min: float
+
+
 def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
-    Targets are a linear function of x and noise, or noise alone, whose best predictor v* is 0.
-    Printed is log(n/γ)/n · |v*|²; the proof comes to 2 ‖Σ‖ |v*|² + 8n (1 + |v*|²) ‖Σ‖ with
-    ‖Σ‖ <= 16 ln(n)/n². ``…_over_zero`` are over the excess risk of predicting 0, SIGNAL².
+    Printed is log(n/γ)/n · |v*|², which is 0 for pure noise. In less deep networks also Lemma 55
+    and Eqs. (25) and (26): v*ᵀBv* <= ‖Σ‖ |v*|² and εᵀCε <= ‖Σ‖ |ε|² / λ_min.
     """
     layer = CorrelationMap(ACTIVATION)
+    eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
     excesses = []
     for n in SIZES:
         depth = interpolation_depth(n**2, layer.mu)
-        norm = SIGNAL**2 / _operator_eigenvalues(layer, depth)[1]
-        rate = math.log(n / GAMMA) / n
         common = partial(Measurement, activation=ACTIVATION, n=n, d=D)
-        yield common("interpolation_bound_over_zero", rate * norm / SIGNAL**2, depth=depth)
-        risks = []
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, depth)[1]
+        yield common("interpolation_bound_over_zero", bound, depth=depth)
+        noises = []
         for seed in setting.seeds:
-            row = partial(common, depth=depth, seed=seed)
-            linear, noise, least, _ = _excess_risks(layer, seed, n, depth)
-            risks.append(noise)
-            yield row("interpolation_lambda_min", least)
-            for name, value, size in (("linear", linear, norm), ("noise", noise, 0.0)):
-                proven = (2 * size + 8 * n * (1 + size)) * 16 * math.log(n) / n**2
-                yield row(f"interpolation_excess_{name}", value, rate * size, proven)
-            yield row("interpolation_over_zero", linear / SIGNAL**2)
+            row = partial(common, seed=seed)
+            risks = _excess_risks(layer, seed, n, depth)
+            noises.append(risks.noise)
+            yield row("interpolation_lambda_min", risks.lambda_min, depth=depth)
+            yield row("interpolation_excess_noise", risks.noise, 0.0, depth=depth)
+            yield row("interpolation_over_zero", risks.linear / risks.zero, depth=depth)
             for less in LESS_DEEP:
-                linear, _, _, bound = _excess_risks(layer, seed, n, less)
-                yield row("less_deep_over_zero", linear / SIGNAL**2, depth=less)
-                yield row("lemma_55_over_bound", linear / bound, depth=less)
-        excesses.append(np.mean(risks))
+                risks = _excess_risks(layer, seed, n, less)
+                norm, both = max(eigenvalues[less]), risks.missed + risks.noise
+                missed = risks.missed / (norm * risks.zero / eigenvalues[less][1])
+                noise = risks.noise / (norm * n * NOISE**2 / risks.lambda_min)
+                yield row("less_deep_over_zero", risks.linear / risks.zero, depth=less)
+                yield row("lemma_55_over_bound", risks.linear / (2 * both), depth=less)
+                yield row("equation_25_over_bound", missed, depth=less)
+                yield row("equation_26_over_bound", noise, depth=less)
+        excesses.append(np.mean(noises))
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
-def _excess_risks(
-    layer: CorrelationMap, seed: int, n: int, depth: int
-) -> tuple[float, float, float, float]:
-    """Return excess risks for linear targets with noise and for noise, λ_min of K̄, and a bound.
-
-    Risks are means over fresh samples, of squared distances from the best predictors; the bound is
-    Lemma 55's on the first, 2 v*ᵀBv* of the targets without noise and 2 εᵀCε of the noise.
-    """
+def _excess_risks(layer: CorrelationMap, seed: int, n: int, depth: int) -> Risks:
+    """Return the risks of interpolating ``n`` samples at a depth."""
     rng = generator(seed, "data")
     x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
     noise = rng.choice([-NOISE, NOISE], size=n)
@@ -114,14 +135,14 @@ def _excess_risks(
     kernel = layer.iterated(gram, depth)
     weights = np.linalg.solve(kernel, np.stack([best, noise], axis=1))
     learned, spoilt = (layer.iterated(np.clip(fresh @ x.T, -1, 1), depth) @ weights).T
-    missed, alone, linear = (
-        float(np.mean(each**2))
-        for each in (learned - best_fresh, spoilt, learned + spoilt - best_fresh)
+    missed = learned - best_fresh
+    return Risks(
+        linear=rms(missed + spoilt) ** 2,
+        missed=rms(missed) ** 2,
+        noise=rms(spoilt) ** 2,
+        zero=rms(best_fresh) ** 2,
+        lambda_min=float(np.linalg.eigvalsh(kernel)[0]),
     )
-    # the mean of best_fresh² is SIGNAL² but for the draw
-    scale = SIGNAL**2 / float(np.mean(best_fresh**2))
-    least = float(np.linalg.eigvalsh(kernel)[0])
-    return linear * scale, alone, least, 2 * (missed + alone) * scale
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
@@ -134,7 +155,8 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
         smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
         for delta, value in zip(DELTAS, smallest, strict=True):
             yield row("features_over_bound", value / (delta**1.5 / n**3), n=n, at=delta)
-        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, n=n)
+        power = 1.0 if n == 2 else 1.5
+        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
     smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
     for n, value in zip(ARC_SIZES, smallest, strict=True):
         ratio = value / ((1 - math.cos(SPACING)) ** 1.5 / n**3)
@@ -148,6 +170,24 @@ def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
     gaps = np.abs(np.subtract.outer(angles, angles))
     after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
     return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
+
+
+def one_layer_kernel(setting: Setting) -> Measurements:
+    """Measure Theorem 58: λ_min of one layer's kernel over what rounding leaves, in a plane.
+
+    And its rank, and Σ a_k² over odd k >= 3. The theorem wants infinitely many even and infinitely
+    many odd Hermite coefficients. As |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so
+    that infinitely many of any parity do.
+    """
+    angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
+    gram = np.cos(np.subtract.outer(angles, angles))
+    for sigma in map(activations.get, (*BOTH_PARITIES, *ONE_PARITY, QUADRATIC)):
+        row = partial(Measurement, activation=sigma.name, n=IN_PLANE, d=2)
+        eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(np.minimum(gram, 1.0)))
+        floor = IN_PLANE * np.finfo(np.float64).eps * eigenvalues[-1]
+        yield row("one_layer_lambda_min", eigenvalues[0] / floor)
+        yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
+        yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
 
 
 def good_event(setting: Setting) -> Measurements:
@@ -172,6 +212,8 @@ def good_event(setting: Setting) -> Measurements:
         rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))
         value = first * rest / (math.sqrt(delta) / (50 * N))
         yield Measurement("good_event_over_bound", value, n=N, d=D, seed=seed)
+        small = first / (math.sqrt(delta) / (25 * N))
+        yield Measurement("equation_27_over_bound", small, n=N, d=D, seed=seed)
     z = np.abs(generator(setting.seeds[0], "data").standard_normal(DRAWS))
     for delta in (0.5, *DELTAS):
         root = math.sqrt(delta)

@@ -1,7 +1,7 @@
 """Samples of any norms: the length map σ̂_l(γ) = E σ(√γ z)², and correlations beside it.
 
-Theorem 37, Lemma 39, Eq. (14), Appendix D.4; Lemma 41, Theorems 12 and 42 on odd activations;
-Theorem 59 on NormReLU.
+Theorem 37, Lemmas 39 and 40, Eqs. (14) and (15), Appendix D.4; Lemma 41 and Theorem 42 on odd
+activations; Theorem 59 on NormReLU.
 """
 
 import itertools
@@ -16,6 +16,7 @@ from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
     correlation_of,
 )
 from ntk_conditioning.duals.closed_forms import angle_of, dual
+from ntk_conditioning.duals.hermite import expand
 from ntk_conditioning.duals.length_map import length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
@@ -94,7 +95,8 @@ def hermite_basis(setting: Setting) -> Measurements:
     """Measure Lemma 40: E h_2^γ(z) h_2^γ'(z') of correlated variables of variances γ and γ'.
 
     The lemma gives ρ². Eq. (14) prints exp(tz - γ² t²/2), whose H_2 is z² - γ²; with γ for γ² it is
-    z² - γ. ``at`` is γ', and γ is 1/2.
+    z² - γ. Its proof prints ‖u‖ = γ for ‖u‖² = γ, in E exp(sz + tz'). Eqs. (15) and (16) sum an
+    activation's coefficients. ``at`` is γ', and γ is 1/2.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
     weights = np.outer(weights, weights) / (2 * math.pi)
@@ -106,6 +108,25 @@ def hermite_basis(setting: Setting) -> Measurements:
             h = (first**2 - gamma**power) / (gamma * math.sqrt(2))
             k = (second**2 - other**power) / (other * math.sqrt(2))
             yield Measurement(name, np.sum(weights * h * k), None, rho**2, at=other)
+        exponential = np.sum(weights * np.exp(first + second))
+        printed, right = (
+            math.exp((gamma**power + other**power) / 2 + rho * math.sqrt(gamma * other))
+            for power in (2, 1)
+        )
+        yield Measurement("generating_function", exponential, printed, right, at=other)
+        for name in ("tanh", "gelu"):
+            row, sigma = partial(Measurement, activation=name, at=other), activations.get(name)
+            q = np.array([gamma, other])
+            a, b = (sigma.gain * _coefficients(sigma, math.sqrt(each)) for each in q)
+            squares = length_map(sigma, q)
+            value = correlation_of(name, q[:1], q[1:], rho).item() * math.sqrt(squares.prod())
+            yield row("equation_15", value, None, np.polynomial.polynomial.polyval(rho, a * b))
+            yield row("equation_16", squares[1], None, np.sum(b**2))
+
+
+def _coefficients(sigma: Activation, factor: float) -> Array:
+    """Return the Hermite coefficients of σ(factor z)."""
+    return expand(lambda z: sigma.values(factor * z), kinks=sigma.kinks).coefficients
 
 
 def shifted_relu(setting: Setting) -> Measurements:
@@ -168,28 +189,26 @@ def near_norm_one(setting: Setting) -> Measurements:
 
 
 def many_layers(setting: Setting) -> Measurements:
-    """Measure Theorems 42 and 12: correlations from layer L̂ on over their bound B_{μ/2}.
+    """Measure Theorem 42: correlations from layer L̂ = log(…)/α_σ on over their bound B_{μ/2}.
 
-    L̂ is log(…)/α_σ in Theorem 42 and α_σ log(…) in Theorem 12. Also how far squared norms are from
-    1 after L̂ layers, over the μ/4 that the proof wants. ``at`` is δ.
+    Also how far squared norms are from 1 after L̂ layers, over the μ/4 that the proof wants. ``at``
+    is δ.
     """
     for name in ODD:
         alpha, layer = contraction(name), CorrelationMap(name)
         mu = layer.mu
-        logs = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu)
-        starts = {"theorem_42": logs / alpha, "theorem_12": logs * alpha}
+        first = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu) / alpha
         for delta in DELTAS:
-            last = math.ceil(starts["theorem_42"].max()) + separating_depth(delta, mu / 2) + 40
+            last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
             rho, norms = _propagated(name, layer, 1 - delta, last)
             layers = np.arange(last + 1)[:, None]
-            for statement, first in starts.items():
-                bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
-                compared = (layers >= first) & (bound > ROUNDING)
-                worst = np.where(compared, np.abs(rho) / bound, 0).max()
-                yield Measurement(f"{statement}_over_bound", worst, activation=name, at=delta)
-                if delta == DELTAS[0]:
-                    far = np.where(layers >= first, np.abs(norms - 1).max(axis=2), 0).max()
-                    yield Measurement(f"{statement}_norms", far / (mu / 4), activation=name)
+            bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
+            compared = (layers >= first) & (bound > ROUNDING)
+            worst = np.where(compared, np.abs(rho) / bound, 0).max()
+            yield Measurement("theorem_42_over_bound", worst, activation=name, at=delta)
+            if delta == DELTAS[0]:
+                far = np.where(layers >= first, np.abs(norms - 1).max(axis=2), 0).max()
+                yield Measurement("theorem_42_norms", far / (mu / 4), activation=name)
 
 
 def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tuple[Array, Array]:

@@ -4,53 +4,65 @@ Embeddings are scaled to norm 1 after every layer, by the paper's Π. A unit see
 two normal variables of their correlation: those are drawn, for many networks, in place of matrices.
 """
 
+import itertools
 import math
 from functools import partial
 
 import numpy as np
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import exponent
-from ntk_conditioning.duals.closed_forms import angle_of, dual
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.duals.hermite import Expansion, expand
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 
 START = 0.7
-WIDTHS = (32, 128, 512)
+WIDTHS = (32, 128)
 #: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
 UNITS = 2**14  # of a layer of all networks that are drawn at a time
 #: Activations, and the norm of what a layer gives the next; erf(3z) is far from linear.
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 
+#: Separations δ, scales s of erf(s z), whose μ grows with s, and depths L for Theorem 52's width.
+SEPARATIONS, SCALES, DEPTHS = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
+#: Separations from which correlations follow their limit in networks of one width.
+CLOSE = (0.1, 1e-3, 1e-6)
+
 
 def decay(setting: Setting) -> Measurements:
-    """Measure E|ρ_h|, |E ρ_h| and |E arcsin ρ_h| in deep layers, and how they fall with the width.
+    """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
 
     Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. What
-    it needs is the mean agreement of signs, E sgn u sgn v = 2/π E arcsin ρ_h.
+    it needs is the mean agreement of signs, E sgn u sgn v = 2/π E arcsin ρ_h. A layer of width m
+    gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h² tends to
+    1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
     """
     for kind, (name, scale) in KINDS.items():
-        sizes, means, limit = [], [], _limit(name, scale)
-        for width in WIDTHS:
-            row = partial(Measurement, activation=name, width=width)
-            rngs = [generator(seed, "init", number) for seed in setting.seeds for number in (1, 2)]
+        series, limit = _series(name, scale), _limit(name, scale)
+        mu = series.non_linearity
+        square = 1 / (mu * (2 - mu))
+        mean = series.coefficients[2] ** 2 / series.square / mu * square
+        for width, seed in itertools.product(WIDTHS, setting.seeds):
+            row = partial(Measurement, activation=name, width=width, seed=seed)
+            rngs = [generator(seed, "init", number) for number in (1, 2)]
             paths = _paths(name, width, rngs, scale=scale)
             deep = paths[SETTLED:]
             signs = 2 / math.pi * np.arcsin(deep)
-            each, agreeing = deep.mean(axis=0), signs.mean(axis=0)
-            sizes.append(float(np.abs(deep).mean()))
-            means.append(abs(float(each.mean())))
-            for what, values in (("mean", each), ("signs", agreeing)):
-                error = values.std() / math.sqrt(len(values))
-                yield row(f"{kind}_{what}_over_error", abs(values.mean()) / error, depth=LAYERS)
-            yield row(f"{kind}_mean", means[-1], depth=LAYERS)
-        early = np.abs(paths.mean(axis=1))
-        yield row(f"{kind}_decay", _factor(early), None, _factor(limit))
-        yield Measurement(f"{kind}_size_exponent", exponent(WIDTHS, sizes), activation=name)
-        if kind == "uneven":
-            yield Measurement(f"{kind}_mean_exponent", exponent(WIDTHS, means), activation=name)
+            yield row(f"{kind}_mean", width * deep.mean(), 0.0, mean)
+            yield row(f"{kind}_signs", width * signs.mean(), 0.0, 2 / math.pi * mean)
+            size = math.sqrt(2 / math.pi * square)
+            yield row(f"{kind}_size", math.sqrt(width) * np.abs(deep).mean(), 0.0, size)
+            if width == max(WIDTHS):
+                early = np.abs(paths.mean(axis=1))
+                yield row(f"{kind}_decay", _factor(early), None, _factor(limit))
+
+
+def _series(name: str, scale: float) -> Expansion:
+    """Return the Hermite expansion of σ(scale z)."""
+    sigma = activations.get(name)
+    return expand(lambda z: sigma.values(scale * z), kinks=sigma.kinks, count=3)
 
 
 def _factor(means: Array) -> float:
@@ -59,15 +71,13 @@ def _factor(means: Array) -> float:
     return float((means[last] / means[first]) ** (1 / (last - first)))
 
 
-def _limit(name: str, scale: float) -> Array:
+def _limit(name: str, scale: float, start: float = START, layers: int = LAYERS) -> Array:
     """Return the correlations after 0, 1, … layers of infinite width."""
     layer = dual(activations.get(name), np.array([scale**2]))
-    one, w = slice(0, 1), np.full((1, 1), 1 - START)
-    path = [w]
-    for _ in range(LAYERS):
-        w, _ = layer.cosine_distances(one, one, w, angle_of(w))
-        path.append(w)
-    return 1 - np.array(path).ravel()
+    path = [np.array(1 - start)]
+    for _ in range(layers):
+        path.append(pair_cosine_distances(layer, path[-1])[0])
+    return 1 - np.array(path)
 
 
 def scaling(setting: Setting) -> Measurements:
@@ -80,27 +90,53 @@ def scaling(setting: Setting) -> Measurements:
     for name, norm in KINDS.values():
         row = partial(Measurement, activation=name, depth=LAYERS, width=width)
         for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
-            rngs = [generator(seed, "init") for seed in setting.seeds]
-            last = _paths(name, width, rngs, scale=scale)[-1]
+            rng = generator(setting.seeds[0], "init")
+            last = _paths(name, width, [rng], scale=scale)[-1]
             yield row(f"equation_3_{statement}", np.abs(last).mean())
 
 
 def concentration(setting: Setting) -> Measurements:
-    """Measure in how many layers ρ moves as its limit does, up to the δμ/4 of Theorem 52's proof.
+    """Measure how the width that Theorem 52's proof needs depends on μ, δ and L.
 
-    With its width of L/(μ²δ²), and of Lμ²/δ², as Theorem 15 prints it.
+    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all of L layers, but for a probability of e^-L. As these
+    distances fall as 1/√m, a quantile q of them at one width m gives the width, m (4q/δμ)².
     """
-    name, delta, layers = "tanh", 0.1, 8
-    layer = CorrelationMap(name)
-    for statement, power in (("theorem_15_width", 2), ("theorem_52_width", -2)):
-        width = math.ceil(layers * layer.mu**power / delta**2)
-        within = []
-        for seed in setting.seeds[:2]:
-            paths = _paths(name, width, [generator(seed, "init")], layers, start=1 - delta)
-            moved = np.abs(paths[1:] - layer(np.clip(paths[:-1], -1, 1)))
-            within.append(np.mean(moved <= delta * layer.mu / 4))
-        row = partial(Measurement, activation=name, depth=layers, width=width)
-        yield row(statement, np.mean(within), at=delta)
+    for seed in setting.seeds:
+        row = partial(Measurement, activation="erf", seed=seed)
+        widths = [_needed(seed, 3.0, delta) for delta in SEPARATIONS]
+        yield row("width_delta_exponent", exponent(SEPARATIONS, widths), None, -2.0)
+        mus = [_series("erf", scale).non_linearity for scale in SCALES]
+        widths = [_needed(seed, scale, SEPARATIONS[-1]) for scale in SCALES]
+        yield row("width_mu_exponent", exponent(mus, widths), 2.0, -2.0)
+        widths = [_needed(seed, 3.0, 1.0, depth) for depth in DEPTHS]
+        yield row("width_depth_exponent", exponent(DEPTHS, widths), None, 1.0)
+
+
+def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> float:
+    """Return the width that keeps layers near their limits: all of ``depth``, or most of many."""
+    layer = dual(activations.get("erf"), np.array([scale**2]))
+    width = 32 if depth else 512  # many networks for rare events, else correlations near 0
+    rngs = [generator(seed, "init", number) for number in range(1, 5 if depth else 2)]
+    paths = _paths("erf", width, rngs, depth or SETTLED, scale=scale, start=1 - delta)
+    moved = np.abs(paths[1:] - 1 + pair_cosine_distances(layer, 1 - paths[:-1])[0])
+    at = np.quantile(moved.max(axis=0), 1 - math.exp(-depth)) if depth else np.quantile(moved, 0.9)
+    return float(width * (4 * at / (delta * _series("erf", scale).non_linearity)) ** 2)
+
+
+def narrow(setting: Setting) -> Measurements:
+    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width.
+
+    In networks of one width, whatever δ is; Theorem 52 asks for L/(μ²δ²). ``at`` is δ.
+    """
+    for delta in CLOSE:
+        limit = _limit("erf", 3.0, 1 - delta)
+        needed = int(np.argmax(limit < 0.25))
+        for seed in setting.seeds:
+            rngs = [generator(seed, "init")]
+            paths = _paths("erf", WIDTHS[-1], rngs, 2 * needed, scale=3.0, start=1 - delta)
+            ratio = np.count_nonzero(paths.mean(axis=1) >= 0.25) / needed
+            row = partial(Measurement, activation="erf", depth=needed, width=WIDTHS[-1], seed=seed)
+            yield row("narrow_layers", ratio, at=delta)
 
 
 def _paths(
