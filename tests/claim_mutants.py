@@ -385,10 +385,6 @@ class Measured:
     verdict: tuple[str, str | None]
     miss: checking.Array
 
-    @property
-    def fails(self) -> bool:
-        return self.verdict[0] == checking.FAILS
-
 
 def measured(claim: Claim, frames: Tables) -> Measured:
     finding, rows = checking.check(claim, frames), checking._rows(claim, frames)
@@ -438,9 +434,9 @@ class Trial:
         if after.miss.shape == self.before.miss.shape:
             change = after.miss - self.before.miss
             change = change[np.abs(change) > 1e-14 * np.abs(self.before.miss)]
-            if self.before.fails:
+            if self.before.verdict[0] == checking.FAILS:
                 change = change[change < 0]
-            elif claim.comparison != "==":
+            elif self.before.verdict[0] == checking.HOLDS and claim.comparison != "==":
                 change = change[change > 0]
             if not change.size:
                 return None
@@ -453,7 +449,8 @@ class Trial:
     @property
     def caught(self) -> bool:
         """Whether the verdict changes: of an equation that holds, with each of its numbers."""
-        if self.claim.comparison == "==" and self.restated and not self.before.fails:
+        fails = self.before.verdict[0] == checking.FAILS
+        if self.claim.comparison == "==" and self.restated and not fails:
             return all(changes for _, changes in self.restated)
         return any(changes for _, changes in self.mutants)
 
@@ -546,9 +543,9 @@ def _reworded(claim: Claim, kind: str, changes: Mapping[str, str]) -> tuple[Muta
         return mutant, replace(claim, target=changes[claim.target])
     where = tuple(map(new, claim.where))
     joins = tuple(replace(join, where=tuple(map(new, join.where))) for join in claim.joins)
-    other = replace(
-        claim, where=where, joins=joins, quantity=new(claim.quantity), target=new(claim.target)
-    )
+    keys = ("quantity", "comparison", "target")
+    texts = {key: new(getattr(claim, key)) for key in keys}
+    other = replace(claim, where=where, joins=joins, **texts)
     if other == claim:
         raise LookupError(f"no {next(iter(changes))!r} in {claim.name}")
     return mutant, other
