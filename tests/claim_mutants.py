@@ -512,10 +512,8 @@ def _by_hand(claim: Claim, known: Mapping[str, Any]) -> Iterator[tuple[Mutant, C
 
 
 def _is_exponent(claim: Claim) -> bool:
-    says = (claim.note or "").startswith("Exponent") or any(
-        "exponent" in each for each in claim.where
-    )
-    return says or claim.quantity == "slope"
+    where = re.search(r"exponent\b", " ".join(claim.where))
+    return bool(where) or (claim.note or "")[:8] == "Exponent" or claim.quantity == "slope"
 
 
 def _number(claim: Claim) -> float:
