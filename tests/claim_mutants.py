@@ -346,8 +346,11 @@ def experiments(setting: Setting, frames: Tables) -> list[Experiment]:
     """Return the papers' experiments, and the bounds beside exact kernels."""
     found = [
         Experiment(each.__name__, CLAIM_EXPERIMENTS.name, partial(_measured, paper, each, setting))
-        for paper in papers.PAPERS
-        for each in papers.experiments(paper)
+        for paper, modules in papers.PAPERS.items()
+        for module in modules
+        for name, each in vars(module).items()
+        if inspect.isfunction(each) and not name.startswith("_")
+        if list(inspect.signature(each).parameters) == ["setting"]
     ]
     if BOUNDS in frames:
         found.append(Experiment(BOUNDS, BOUNDS, partial(_bounds, frames[BOUNDS])))
@@ -483,7 +486,7 @@ def restated(
     """Yield the claim with other numbers, the misprint for its correction, or other words."""
     texts = f"{claim.quantity} {claim.target}"
     columns = [name for name in ("printed", "corrected") if re.search(rf"\b{name}\b", texts)]
-    if _is_exponent(claim):
+    if _is_exponent(claim, known):
         for change in ("+ 1", "+ 0.5", "- 0.5", "- 1"):
             yield _reworded(claim, "exponent", {claim.target: f"({claim.target}) {change}"})
     elif columns:
@@ -511,9 +514,9 @@ def _by_hand(claim: Claim, known: Mapping[str, Any]) -> Iterator[tuple[Mutant, C
             yield mutant, replace(claim, quantity=ast.unparse(tree))
 
 
-def _is_exponent(claim: Claim) -> bool:
+def _is_exponent(claim: Claim, known: Mapping[str, Any]) -> bool:
     where = re.search(r"exponent\b", " ".join(claim.where))
-    return bool(where) or (claim.note or "")[:8] == "Exponent" or claim.quantity == "slope"
+    return bool(where) or claim.quantity == "slope" or claim.name in known["exponents"]
 
 
 def _number(claim: Claim) -> float:

@@ -4,7 +4,6 @@ Modules are imported here by name, so that a digest of what a program imports co
 """
 
 import inspect
-from collections.abc import Callable
 from types import ModuleType
 
 from ntk_conditioning.claim_experiments import Measurements, Setting
@@ -33,17 +32,12 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
 }
 
 
-def experiments(paper: str) -> list[Callable[[Setting], Measurements]]:
-    """Return the experiments of a paper: its modules' functions of a setting alone."""
+def measure(paper: str, setting: Setting) -> Measurements:
+    """Yield what the experiments of a paper measure: its modules' functions of a setting alone."""
     if paper not in PAPERS:
         raise UserError(f"no experiments for the paper {paper!r}, only for {', '.join(PAPERS)}")
-    named = [each for module in PAPERS[paper] for each in vars(module).items()]
-    public = [function for name, function in named if not name.startswith("_")]
-    functions = filter(inspect.isfunction, public)
-    return [each for each in functions if list(inspect.signature(each).parameters) == ["setting"]]
-
-
-def measure(paper: str, setting: Setting) -> Measurements:
-    """Yield what the experiments of a paper measure."""
-    for experiment in experiments(paper):
-        yield from experiment(setting)
+    for module in PAPERS[paper]:
+        public = [each for name, each in vars(module).items() if not name.startswith("_")]
+        for function in filter(inspect.isfunction, public):
+            if list(inspect.signature(function).parameters) == ["setting"]:
+                yield from function(setting)
