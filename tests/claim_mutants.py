@@ -32,7 +32,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, papers
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.networks import activations
@@ -515,7 +514,7 @@ def _by_hand(claim: Claim, known: Mapping[str, Any]) -> Iterator[tuple[Mutant, C
 
 
 def _is_exponent(claim: Claim, known: Mapping[str, Any]) -> bool:
-    where = re.search(r"exponent\b", " ".join(claim.where))
+    where = re.search(r"exponent(?!ial)", " ".join(claim.where))
     return bool(where) or claim.quantity == "slope" or claim.name in known["exponents"]
 
 
@@ -651,7 +650,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for each in made:
         each.run()
     rows = [row for each in made if each.table == CLAIM_EXPERIMENTS.name for row in each.rows]
-    frames[CLAIM_EXPERIMENTS.name] = tables.from_rows(CLAIM_EXPERIMENTS, rows).to_pandas()
+    frames[CLAIM_EXPERIMENTS.name] = pd.DataFrame(rows)
     tried = trials(frames, args.claims)
     for formula in formulas():
         plant(formula, made, tried, frames)
