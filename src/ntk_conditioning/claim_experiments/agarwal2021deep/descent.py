@@ -85,7 +85,8 @@ def stochastic(setting: Setting) -> Measurements:
     ``sgd_steps`` is how many steps the mean loss of the last iterate needs to reach TARGET, whose
     exponent in n Theorem 45 puts at 0, by a λ_min of Ω(n); ``sgd_lambda_min`` is λ_min.
     """
-    needed, smallest = [], []
+    needed: list[int] = []
+    smallest: list[float] = []
     for n in MANY:
         row = partial(Measurement, activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=n)
         mlp, x, y = _problem(setting.seeds[0], n)
