@@ -112,7 +112,8 @@ def stochastic(setting: Setting) -> Measurements:
     ``sgd_steps`` is how many steps the mean loss of the last iterate needs to reach TARGET, whose
     exponent in n Theorem 45 puts at 0, by a λ_min of Ω(n); ``sgd_lambda_min`` is λ_min.
     """
-    needed = []
+    needed: list[int] = []
+    smallest: list[float] = []
     for n in MANY:
         row = partial(Measurement, activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=n)
         mlp, x, y = _problem(setting.seeds[0], n)
@@ -132,8 +133,11 @@ def stochastic(setting: Setting) -> Measurements:
         _, losses = descend(residual)
         needed.append(int(np.argmax(losses / first < TARGET)))
         yield row("sgd_steps", needed[-1], at=TARGET)
+        smallest.append(low)
         yield row("sgd_lambda_min", low, n)
     yield Measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
+    power = exponent(MANY, np.multiply(needed, smallest))
+    yield Measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
 
 
 def _problem(

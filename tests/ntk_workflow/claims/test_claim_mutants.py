@@ -1,0 +1,7 @@
+"""Where tests/claim_mutants.py perturbs formulas."""
+
+from tests import claim_mutants
+
+
+def test_every_formula_that_is_perturbed_stands_where_the_list_says():
+    assert claim_mutants.problems() == []
