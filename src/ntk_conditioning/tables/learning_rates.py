@@ -99,7 +99,7 @@ class Judged:
     scores: Mapping[float, float]
     losses: Mapping[float, Sequence[float]]
     epochs: Mapping[float, Sequence[float]]
-    size: Mapping[str, int]
+    size: dict[str, int]
 
 
 def _judged(curves: Iterable[dict[str, Any]], criterion: Criterion, level: float) -> Judged:
