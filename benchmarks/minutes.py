@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         *report.target_table(report.target_rows(targets)),
     ]
+    if {"install", "first-look", "demo", "test"} <= set(median):
+        ends = accumulate(median[name] for name in ("install", "first-look", "demo", "test"))
+        figure, figures, tests = [f"{end / 60:.1f}" for end in ends][1:]
+        lines += [
+            f"A newcomer's clock, one after the other: the first figure {figure} minutes after the",
+            f"clone, all figures after {figures}, green tests after {tests}.",
+            "",
+        ]
     every = [(STEPS[n].what, ", ".join(f"{s:g}" for s in times)) for n, times in seconds.items()]
     lines += report.table(("", "seconds"), every)
     if {"before", "after"} <= set(result):
