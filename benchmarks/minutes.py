@@ -139,7 +139,8 @@ def markdown(result: dict[str, Any]) -> str:
     if {"before", "after"} <= set(result):
         before, after = result["before"], result["after"]
         names = sorted({*before, *after}, key=lambda n: -before.get(n, after.get(n))[1])
-        lines += ["For how long the jobs of each rule of the demo held a core:", ""]
+        lines += ["For how long the jobs of each rule of the demo held a core; before the round,"]
+        lines += ["on a machine that did a little else:", ""]
         cells = [[*before.get(n, ["", ""]), *after.get(n, ["", ""])] for n in names]
         rows = [(f"`{name}`", *row) for name, row in zip(names, cells, strict=True)]
         sums = [
