@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,21 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         *report.target_table(report.target_rows(targets)),
     ]
+    if {"install", "first-look", "demo", "test"} <= set(median):
+        ends = accumulate(median[name] for name in ("install", "first-look", "demo", "test"))
+        figure, figures, tests = [f"{end / 60:.1f}" for end in ends][1:]
+        lines += [
+            f"A newcomer's clock, one after the other: the first figure {figure} minutes after the",
+            f"clone, all figures after {figures}, green tests after {tests}.",
+            "",
+        ]
     every = [(STEPS[n].what, ", ".join(f"{s:g}" for s in times)) for n, times in seconds.items()]
     lines += report.table(("", "seconds"), every)
     if {"before", "after"} <= set(result):
         before, after = result["before"], result["after"]
         names = sorted({*before, *after}, key=lambda n: -before.get(n, after.get(n))[1])
-        lines += ["For how long the jobs of each rule of the demo held a core:", ""]
+        lines += ["For how long the jobs of each rule of the demo held a core; before the round,"]
+        lines += ["on a machine that did a little else:", ""]
         cells = [[*before.get(n, ["", ""]), *after.get(n, ["", ""])] for n in names]
         rows = [(f"`{name}`", *row) for name, row in zip(names, cells, strict=True)]
         sums = [
