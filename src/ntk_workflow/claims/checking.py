@@ -1,6 +1,6 @@
 """Comparing a claim with the tables of a run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -136,7 +136,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
     rows = rows.assign(_gap=gap, _target=target)[decided]
-    networks = rows[[key for key in NETWORK if key in rows]].drop_duplicates()
+    seeded = rows[rows["seed"].notna()] if "seed" in rows else rows[:0]
     cases = _cases(claim, rows)
     verdict, condition, meeting = cases.verdict(claim), None, None
     for each in claim.conditions if verdict != HOLDS else ():
@@ -157,7 +157,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         median=float(np.median(values)),
         low=float(values.min()),
         high=float(values.max()),
-        networks=int(networks["seed"].notna().sum()) if "seed" in networks else 0,
+        networks=len(np.unique(_numbered(seeded, NETWORK))),
         cases=len(values),
         holding=int(cases.good(claim).sum()),
         undecided=int((~decided).sum()),
@@ -172,27 +172,44 @@ def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
     gap, target = (rows[name].to_numpy() for name in ("_gap", "_target"))
     mean = claim.statistic == "mean"
     inner = ("seed", "block") if mean else ("seed",)
-    keys = [rows[key] for key in KEYS if key in rows and key not in inner]
-    kind = rows.groupby(keys, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(rows))
+    kind = _numbered(rows, [key for key in KEYS if key not in inner])
     seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else kind * np.nan
-    frame = pd.DataFrame({"kind": kind, "seed": seed, "gap": gap})
+    # of each network, the first of its rows
+    network = _numbered(pd.DataFrame({"kind": kind, "seed": seed}), ["kind", "seed"])
+    _, of_network = np.unique(network, return_index=True)
+    networks = kind[of_network]
     if mean:
-        first = frame.drop_duplicates("kind").sort_values("kind").index
+        _, first = np.unique(kind, return_index=True)
         # of each network, its blocks' mean; then of the networks of a kind
-        networks = frame.groupby(["kind", "seed"], dropna=False)["gap"].mean()
-        values = [each.to_numpy() for _, each in networks.groupby(level="kind")]
+        means = np.bincount(network, gap) / np.bincount(network)
+        values = [means[networks == number] for number in range(len(first))]
         gap = np.array([each.mean() for each in values])
         low, high = np.transpose([_interval(each) for each in values])
         kinds = rows.iloc[first].drop(columns=list(inner), errors="ignore")
         return Cases(kinds, target[first], gap, low, high, np.full(len(gap), np.nan))
-    groups = frame.groupby("kind")
-    others = groups["seed"].transform("nunique").to_numpy() - 1
-    low, high = (groups["gap"].transform(end).to_numpy() for end in ("min", "max"))
+    low, high = np.full((2, len(gap)), np.nan)
+    np.fmin.at(low, kind, gap)
+    np.fmax.at(high, kind, gap)
+    low, high = low[kind], high[kind]
+    seeded = ~np.isnan(seed[of_network])
+    others = np.bincount(networks, seeded)[kind] - 1
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
     alone = (others < 1) | (claim.statistic == "bound")
     low, high = np.where(alone, gap, low - beyond), np.where(alone, gap, high + beyond)
     return Cases(rows, target, gap, low, high, np.where(alone, np.nan, seed))
+
+
+def _numbered(rows: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.intp]:
+    """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
+    numbers = np.zeros(len(rows), np.intp)
+    for key in keys:
+        if key not in rows:
+            continue
+        codes, values = pd.factorize(rows[key], use_na_sentinel=False)
+        if len(values) > 1:
+            _, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
+    return numbers
 
 
 def _interval(values: Array) -> Array:

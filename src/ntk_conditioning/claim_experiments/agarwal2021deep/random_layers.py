@@ -6,7 +6,7 @@ two normal variables of their correlation: those are drawn, for many networks, i
 
 import itertools
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -59,6 +59,7 @@ def decay(setting: Setting) -> Measurements:
                 yield row(f"{kind}_decay", _factor(early), None, _factor(limit))
 
 
+@cache
 def _series(name: str, scale: float) -> Expansion:
     """Return the Hermite expansion of σ(scale z)."""
     sigma = activations.get(name)

@@ -27,7 +27,7 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion, hessian_norm
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
-DRAWS = 40  # per seed, activation and kind of weights
+DRAWS = 20  # per seed, activation and kind of weights
 SMALL = 0.02  # a radius at which sub-models are parabolas up to a percent or so
 GRID = np.linspace(-4, 4, 8001)
 

@@ -7,12 +7,15 @@ from functools import partial
 
 import numpy as np
 import torch
+from scipy.spatial.distance import squareform
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
 from ntk_conditioning.claim_experiments.numerics import exponent
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.kernels.empirical import ntk
-from ntk_conditioning.networks.mlp import MLP, init_mlp, linear_factor
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import MLP, draw_weights, init_mlp, linear_factor
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
@@ -28,6 +31,7 @@ N = 32
 #: Numbers of samples on the sphere, and dimensions over samples: the Gram matrix has full rank.
 NUMBERS = (32, 128, 512)
 RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
+RATIO = 16  # of dimensions to samples, in linear networks
 SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
 
 
@@ -121,16 +125,16 @@ def _dimensions(setting: Setting, seed: int) -> Measurements:
         by_ratio = []
         for ratio in RATIOS:
             x = _unit(_rows(seed, n, int(ratio * n)))
-            least, largest = _extremes(conditioning_from_factor(x))
+            least, largest = _extremes(conditioning(x @ x.T))
             gram, d, kappas = largest / least, x.shape[1], []
-            for depth in setting.depths:
-                here = partial(row, depth=depth, d=d, at=ratio)
-                kernel = conditioning(infinite.ntk(x, depth=depth, activation="relu") / (depth + 1))
+            for kernels in along_depth(x, depths=setting.depths, activation="relu"):
+                kernel = conditioning(np.eye(n) + squareform(kernels.ntk.pairs))
+                here = partial(row, depth=kernels.depth, d=d, at=ratio)
                 low, high = _extremes(kernel)
                 kappas.append(high / low / gram)
                 yield here("sphere_kappa_over_gram", kappas[-1])
                 if ratio == SPIKE:
-                    c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
+                    c = math.cos(float(theory.gradient_angle(math.pi / 2, kernels.depth)))
                     yield here("sphere_spike", high, None, 1 + (n - 1) * c)
                     yield here("sphere_bulk_over_gram", _second(kernel) / low / gram)
             by_ratio.append(kappas)
@@ -146,18 +150,19 @@ def _linear(setting: Setting, seed: int) -> Measurements:
     look the same from all directions: here it is the identity, whatever d.
     """
     logs: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for ratio, n, width in itertools.product((1, 16), (8, N), setting.widths):
-        d, init = ratio * n, generator(seed, "init")
-        x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
-        samples = torch.from_numpy(x.T.copy())
+    linear = activations.get("linear")
+    for width in setting.widths:
+        init = generator(seed, "init")
         # networks share their weights
-        deepest = init_mlp(
-            d, depth=max(setting.depths), width=width, activation="linear", generator=init
+        first, *rest, last = draw_weights(
+            RATIO * N, depth=max(setting.depths), width=width, outputs=1, generator=init
         )
-        for depth in setting.depths:
-            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), deepest.activation)
-            factor = linear_factor(mlp, samples).numpy()
-            if (kappa := conditioning_from_factor(factor).kappa) is not None:
+        for ratio, n, depth in itertools.product((1, RATIO), (8, N), setting.depths):
+            d = ratio * n
+            x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
+            mlp = MLP((first[:, :d], *rest[: depth - 1], last), linear)
+            factor = linear_factor(mlp, torch.from_numpy(x.T.copy()))
+            if (kappa := conditioning((factor @ factor.T).numpy()).kappa) is not None:
                 row = partial(Measurement, depth=depth, width=width, n=n, d=d, seed=seed)
                 yield row("linear_kappa_over_gram", kappa, at=ratio)
                 if width >= 8 * n * depth:

@@ -48,8 +48,9 @@ def close_pairs(setting: Setting) -> Measurements:
             # the second sample alone moves
             rest, moving = np.delete(samples[0], 1, axis=0), np.array([rows[1] for rows in samples])
             kernel = ntk(mlp, torch.from_numpy(np.concatenate([rest, moving]))).numpy()
-            for number, (at, rows) in enumerate(zip(ANGLES, samples, strict=True)):
-                phi = float(pair_angle(mlp, *map(torch.from_numpy, (rows[:1], rows[1:2]))))
+            still = np.broadcast_to(rest[0], moving.shape).copy()
+            angles = pair_angle(mlp, torch.from_numpy(still), torch.from_numpy(moving)).tolist()
+            for number, (at, phi) in enumerate(zip(ANGLES, angles, strict=True)):
                 printed = float(theory.gradient_angle(at, depth)) / at
                 yield row("separation", phi / at, printed, at=at)
                 chosen = [*range(N - 1), N - 1 + number]
