@@ -48,6 +48,7 @@ class Finding:
     verdict: str
     at_this_size: str | None = None
     measured: float | None = None
+    expected: float | None = None
     worst: str | None = None
     interval_low: float | None = None
     interval_high: float | None = None
@@ -151,6 +152,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     return Finding(
         verdict,
         measured=float(values[worst]),
+        expected=float(cases.target[worst]),
         worst=_named(cases.rows, worst),
         interval_low=float(cases.low[worst] + cases.target[worst]),
         interval_high=float(cases.high[worst] + cases.target[worst]),

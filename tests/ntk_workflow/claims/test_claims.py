@@ -205,7 +205,9 @@ def test_pages_name_verdict_quantity_number_and_case():
     papers = [(Paper("p", "A <title>", "c", claims, statements), results)]
     text = page("claims.md.j2", "demo", papers)
     assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | κ = 7; claimed < 8 |" in text
-    assert "Holds in 4 of 4 cases. Range 3 to 7, median 5.5. Worst case: depth 2, at 32." in text
+    assert (
+        "Holds in 4 of 4 cases. Range 3 to 7, median 5.5. Worst case: depth 2, argument 32." in text
+    )
     assert "not tested at the paper's size (here: holds)" in text
     assert "| Theorem 1 | ✓ `a`, – `b`, ≠ `c`, ○ `d` |" in text
     assert "(figures/p/fig1.png)" in text
