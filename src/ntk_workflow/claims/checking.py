@@ -19,7 +19,6 @@ UNDECIDED = "undecided"
 FAILS = "fails"
 OTHER_SIZE = "not tested at the paper's size"
 NOT_TESTED = "not tested in this run"
-VERDICTS = (HOLDS, UNDER_A_CONDITION, UNDECIDED, FAILS, OTHER_SIZE, NOT_TESTED)
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -210,23 +210,23 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                sections.append(section | {"checked": group, "counts": _counts(group)})
+                sections.append(section | {"checked": group, "counts": counts(group)})
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = _counts(each for _, checked in papers for each in checked)
+    outcomes = counts(each for _, checked in papers for each in checked)
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
-def _counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
+def counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    counts = Counter(each.outcome for each in checked)
-    words = {key: key if counts[key] == 1 else MARKS[key][2] for key in MARKS}
-    return {key: (counts[key], words[key]) for key in MARKS if counts[key]}
+    found = Counter(each.outcome for each in checked)
+    words = {key: key if found[key] == 1 else MARKS[key][2] for key in MARKS}
+    return {key: (found[key], words[key]) for key in MARKS if found[key]}
 
 
 def _measured(where: Sequence[str]) -> str:
