@@ -1,6 +1,5 @@
 """Compare what papers claim with the tables of a run: a verdict on each, as table and as page."""
 
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file, write_text
 from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
-from ntk_workflow.claims.checking import VERDICTS, check
-from ntk_workflow.claims.pages import Checked, page
+from ntk_workflow.claims.checking import check
+from ntk_workflow.claims.pages import Checked, counts, page
 from ntk_workflow.claims.papers import ClaimError, Paper, entries, read_paper
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import SCHEMAS, Layer, read_yaml, schema_errors
@@ -46,8 +45,8 @@ def main(argv: Argv = None) -> None:
     for paper, where in zip(papers, written, strict=True):
         checked = [Checked(each, check(each, frames), where[each.name]) for each in paper.claims]
         results.append((paper, checked))
-        counts = Counter(each.finding.verdict for each in checked)
-        log.info("%s: %s", paper.name, ", ".join(f"{counts[name]} {name}" for name in VERDICTS))
+        outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
+        log.info("%s: %s", paper.name, outcomes)
         for each in checked:
             claim = each.claim
             row = {key: getattr(claim, key) for key in KEYS} | asdict(each.finding)

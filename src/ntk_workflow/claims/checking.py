@@ -19,7 +19,6 @@ UNDECIDED = "undecided"
 FAILS = "fails"
 OTHER_SIZE = "not tested at the paper's size"
 NOT_TESTED = "not tested in this run"
-VERDICTS = (HOLDS, UNDER_A_CONDITION, UNDECIDED, FAILS, OTHER_SIZE, NOT_TESTED)
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -48,6 +47,7 @@ class Finding:
     verdict: str
     at_this_size: str | None = None
     measured: float | None = None
+    expected: float | None = None
     worst: str | None = None
     interval_low: float | None = None
     interval_high: float | None = None
@@ -151,6 +151,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     return Finding(
         verdict,
         measured=float(values[worst]),
+        expected=float(cases.target[worst]),
         worst=_named(cases.rows, worst),
         interval_low=float(cases.low[worst] + cases.target[worst]),
         interval_high=float(cases.high[worst] + cases.target[worst]),

@@ -89,7 +89,8 @@ class Checked:
     @property
     def quantity(self) -> str:
         """What is compared, in words or symbols."""
-        return wording.in_words(self.claim.quantity, self._columns)
+        words = wording.in_words(self.claim.quantity, self._columns)
+        return f"mean of {words}" if self.claim.statistic == "mean" else words
 
     @property
     def target(self) -> str:
@@ -98,6 +99,9 @@ class Checked:
         sign = SIGNS.get(claim.comparison, claim.comparison)
         room = {"==": "±", "<": "+", "<=": "+"}.get(claim.comparison, "−")
         text = f"{sign} {wording.in_words(claim.target, self._columns)}"
+        expected = self.finding.expected
+        if expected is not None and not re.fullmatch(r"-?[\d.]+", claim.target):
+            text += f" ({_number(expected)})"
         return f"{text} {room} {_number(claim.tolerance)}" if claim.tolerance else text
 
     @property
@@ -157,19 +161,22 @@ class Checked:
 
     @property
     def interval(self) -> str:
-        """The interval of the number over networks."""
+        """The interval of the number over networks or, where there are none, draws of data."""
         low, high = self.finding.interval_low, self.finding.interval_high
-        of = "the mean" if self.claim.statistic == "mean" else "another network"
+        mean = self.claim.statistic == "mean"
+        of = "the mean (95 %, bootstrap)" if mean else "another draw"
         return "" if low == high else f"{_number(low)} to {_number(high)} for {of}"
 
     @property
     def support(self) -> str:
-        """In how many cases, of how many networks."""
+        """In how many cases, of how many networks or draws of data."""
         finding = self.finding
         holds = "Right as printed" if self.claim.kind == "erratum" else "Holds"
         text = f"{holds} in {finding.holding} of {finding.cases} cases."
         if finding.networks:
-            text += f" Networks: {finding.networks}."
+            text += f" Independent draws: {finding.networks}."
+        if finding.holding == finding.cases and finding.verdict in (UNDECIDED, UNDER_A_CONDITION):
+            text += " Intervals of some reach beyond the target."
         if finding.condition:
             share = f"{finding.condition_cases} of {finding.cases}"
             text += f" {holds} {finding.condition}: {share} cases."
@@ -190,7 +197,9 @@ class Checked:
 
 
 #: The names in a selection of numerical experiments.
-_STATEMENTS = re.compile(r"statement(?: ==| in|\.str\.\w+)[ ([]*((?:'[^']+'(?:,\s*)?)+)")
+_STATEMENTS = re.compile(
+    r"statement(?: ==| in|(?:\.str)?\.\w+)[ ([]*((?:'[^']+'(?:,\s*)?)+)[])]*(?: and )?"
+)
 
 
 def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked]]]) -> str:
@@ -201,23 +210,23 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                sections.append(section | {"checked": group, "counts": _counts(group)})
+                sections.append(section | {"checked": group, "counts": counts(group)})
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = _counts(each for _, checked in papers for each in checked)
+    outcomes = counts(each for _, checked in papers for each in checked)
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
-def _counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
+def counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    counts = Counter(each.outcome for each in checked)
-    words = {key: key if counts[key] == 1 else MARKS[key][2] for key in MARKS}
-    return {key: (counts[key], words[key]) for key in MARKS if counts[key]}
+    found = Counter(each.outcome for each in checked)
+    words = {key: key if found[key] == 1 else MARKS[key][2] for key in MARKS}
+    return {key: (found[key], words[key]) for key in MARKS if found[key]}
 
 
 def _measured(where: Sequence[str]) -> str:
@@ -230,9 +239,8 @@ def _measured(where: Sequence[str]) -> str:
 
 
 def _others(where: Sequence[str]) -> list[str]:
-    """Return what else selects rows than the one statement that the quantity names."""
-    pattern = r"statement(?: == |\.str\.\w+\()'[^']+'\)?(?: and )?"
-    return [rest for part in where if (rest := re.sub(pattern, "", part))]
+    """Return what else selects rows than the statements that the quantity names."""
+    return [rest for part in where if (rest := _STATEMENTS.sub("", part))]
 
 
 def _number(value: float | None) -> str:

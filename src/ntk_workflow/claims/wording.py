@@ -21,9 +21,13 @@ def name(text: str) -> str:
 
     >>> name("linear_kappa"), name("lambda_min_over_gram"), name("pair_.*_kappa(_unequal)?")
     ('linear κ', 'λ_min over Gram', 'pair … κ')
+    >>> name("l_0"), name("cell_error")
+    ('L_0', 'cell error')
     """
     plain = re.sub(r"\(.*\)\?", "", text).replace(".*", "…").replace("lambda_m", "λ_m")
-    words = re.sub(r"(?<!λ)_", " ", plain)
+    plain = re.sub(r"\bl_", "L_", plain)
+    plain = re.sub(r"\bat\b", "argument", plain)  # the column; `at_one` is a part of a name
+    words = re.sub(r"(?<![λL])_", " ", plain)
     return re.sub(r"[^\W\d_]+", lambda word: SYMBOLS.get(word[0], word[0]), words.strip())
 
 
@@ -32,13 +36,13 @@ def in_words(expression: str, columns: Mapping[str, str] | None = None) -> str:
 
     >>> in_words("kappa / gram_kappa <= 1e-3 and activation in ['relu', 'tanh']")
     'κ / Gram κ ≤ 0.001 and activation is ReLU or tanh'
-    >>> in_words("statement == 'chebyshev' and at == at.min()")
-    'statement = chebyshev and at = smallest at'
+    >>> in_words("statement == 'chebyshev' and width == width.max()")
+    'statement = chebyshev and largest width'
     """
     text = ast.unparse(_Words(columns or {}).visit(ast.parse(expression.strip(), mode="eval")))
     for sign, shown in SIGNS.items():
         text = text.replace(sign, shown)
-    return text
+    return re.sub(r"([^=]+) = ((smallest|largest) \1)", r"\2", text)
 
 
 class _Words(ast.NodeTransformer):

@@ -198,6 +198,7 @@ def test_pages_name_verdict_quantity_number_and_case():
         claim(name="b", where=("activation == 'none'",)),
         claim(name="c", kind="erratum", target="1", figure="p/fig1", formula=formula, note="Why."),
         claim(name="d", paper_size="at > 99"),
+        claim(name="e", statistic="mean", target="2 * depth + 9"),
     ]
     entry = Entry(7, "- name: <x>")
     results = [Checked(each, check(each, {"t": TABLE}), entry) for each in claims]
@@ -205,9 +206,12 @@ def test_pages_name_verdict_quantity_number_and_case():
     papers = [(Paper("p", "A <title>", "c", claims, statements), results)]
     text = page("claims.md.j2", "demo", papers)
     assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | κ = 7; claimed < 8 |" in text
-    assert "Holds in 4 of 4 cases. Range 3 to 7, median 5.5. Worst case: depth 2, at 32." in text
+    assert (
+        "Holds in 4 of 4 cases. Range 3 to 7, median 5.5. Worst case: depth 2, argument 32." in text
+    )
     assert "not tested at the paper's size (here: holds)" in text
-    assert "| Theorem 1 | ✓ `a`, – `b`, ≠ `c`, ○ `d` |" in text
+    assert "| Theorem 1 | ✓ `a`, – `b`, ≠ `c`, ○ `d`, ✓ `e` |" in text
+    assert "Measured: mean of κ = 6; claimed < 2 · depth + 9 (11)." in text
     assert "(figures/p/fig1.png)" in text
     source = page("claims.html.j2", "demo", papers)
     assert "A &lt;title&gt;" in source
