@@ -107,7 +107,6 @@ def excess_risk(setting: Setting) -> Measurements:
             row = partial(common, seed=seed)
             risks = _excess_risks(layer, seed, n, depth)
             noises.append(risks.noise)
-            yield row("interpolation_lambda_min", risks.lambda_min, depth=depth)
             yield row("interpolation_excess_noise", risks.noise, 0.0, depth=depth)
             yield row("interpolation_over_zero", risks.linear / risks.zero, depth=depth)
             for less in LESS_DEEP:
