@@ -4,8 +4,9 @@
 
 The experiments run at the demo's settings, and again with every formula that is perturbed; tables
 of a finished demo give the rest. Formulas are perturbed where tests/claim_formulas.yaml says that
-they stand, in the code or in a claim, and as the number that is compared. Without names of claims
-all are listed in tests/claim_mutants.md, and their score is written into docs/claims.md.
+they stand: in a claim and as the number that is compared, then in the code until all claims have
+noticed one. Without names of claims all are listed in tests/claim_mutants.md, and their score is
+written into docs/claims.md.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import itertools
 import re
 import signal
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -50,11 +50,10 @@ END = "<!-- end of mutants -->\n"
 KINDS = ("theory", "erratum", "limit")
 BOUNDS = "bounds"
 PERCENT = 1.05
-#: Names of what counts layers or terms.
-INDICES = {"depth", "layer", "layers", "h", "k", "late"}
+#: Names of what counts layers, terms or samples.
+INDICES = {"depth", "layer", "layers", "h", "k", "late", "n"}
 PLACES = 2  # of a formula that are perturbed in one way
-#: Seconds: slower experiments run again until all claims on them are caught, or not at all.
-QUICK, LONGEST = 0.3, 3.0
+LONGEST = 30.0  # seconds, after which an experiment with a perturbed formula is stopped
 
 Tables = Mapping[str, pd.DataFrame]
 Rows = list[dict[str, Any]]
@@ -139,7 +138,8 @@ def _put(node: ast.AST, parent: ast.AST, name: str, number: int | None) -> None:
 
 
 def _is_factor(parent: ast.AST, name: str, _: int | None) -> bool:
-    return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult | ast.Div)
+    operator = parent.op if isinstance(parent, ast.BinOp | ast.UnaryOp) else None
+    return isinstance(operator, ast.Mult | ast.Div | ast.USub)
 
 
 def _changes(node: ast.expr, *, factor: bool) -> Iterator[tuple[str, ast.expr]]:
@@ -187,9 +187,15 @@ class Formula:
                 yield replace(mutant, change=f"{self.name}: {mutant.change}")
 
 
+@cache
+def known() -> Mapping[str, Any]:
+    """Return tests/claim_formulas.yaml."""
+    return read_yaml(FORMULAS)
+
+
 def formulas() -> Iterator[Formula]:
     """Yield the formulas in the code."""
-    for module, names in read_yaml(FORMULAS)["formulas"].items():
+    for module, names in known()["formulas"].items():
         for name, parts in names.items():
             for part in parts or [None]:
                 pair = next(iter(part.items())) if isinstance(part, dict) else (part, None)
@@ -198,7 +204,7 @@ def formulas() -> Iterator[Formula]:
 
 def problems() -> list[str]:
     """Return what tests/claim_formulas.yaml says and neither the code nor the papers have."""
-    found, known = [], read_yaml(FORMULAS)
+    found = []
     for formula in formulas():
         try:
             list(formula.planted())
@@ -206,14 +212,12 @@ def problems() -> list[str]:
             found.append(f"{formula.module}.{formula.name}: {error}")
     claims = {claim.name: claim for _, claim in read_claims()}
     for key in ("expressions", "rewritten", "reasons"):
-        for name, changes in known[key].items():
-            if name not in claims:
-                found.append(f"{key}: no paper has the claim {name}")
-            elif key != "reasons":
-                try:
-                    list(_by_hand(claims[name], {key: {name: changes}}))
-                except LookupError as error:
-                    found.append(f"{key}: {error}")
+        found += [f"{key}: no paper has the claim {name}" for name in known()[key].keys() - claims]
+    for claim in claims.values():
+        try:
+            list(_by_hand(claim))
+        except LookupError as error:
+            found.append(str(error))
     return found
 
 
@@ -293,7 +297,6 @@ class Experiment:
     function: Callable[[], Rows]
     rows: Rows = field(default_factory=list)
     codes: set[Code] = field(default_factory=set)
-    seconds: float = 0.0
 
     def run(self) -> None:
         """Run, and note the code that runs."""
@@ -301,13 +304,11 @@ class Experiment:
         def note(frame: Any, *_: Any) -> None:
             self.codes.add(_key(frame.f_code))
 
-        start = time.process_time()
         sys.settrace(note)
         try:
             self.rows = self.function()
         finally:
             sys.settrace(None)
-        self.seconds = time.process_time() - start
 
     def uses(self, formula: Formula) -> bool:
         module = importlib.import_module(f"ntk_conditioning.{formula.module}")
@@ -318,10 +319,9 @@ class Experiment:
         )
 
     def wanted(self, found: "Sequence[Trial]") -> bool:
-        """Whether to run again: if that is quick, or a claim on it has not been caught yet."""
+        """Whether to run again."""
         statements = {row["statement"] for row in self.rows}
-        about = [trial for trial in found if trial.statements & statements]
-        return any(self.seconds < QUICK or not trial.caught for trial in about)
+        return any(trial.statements & statements and trial.open for trial in found)
 
     def again(self) -> Rows:
         """Return the rows with a formula perturbed, or as they are if they cannot be computed."""
@@ -357,7 +357,7 @@ def experiments(setting: Setting, frames: Tables) -> list[Experiment]:
 
 
 def _measured(paper: str, function: Any, setting: Setting) -> Rows:
-    return [{"paper": paper, **asdict(row)} for row in function(setting)]
+    return [{"paper": paper, **asdict(row), "procedure": ""} for row in function(setting)]
 
 
 def _bounds(frame: pd.DataFrame) -> Rows:
@@ -445,6 +445,11 @@ class Trial:
         return after.verdict != self.before.verdict
 
     @property
+    def open(self) -> bool:
+        """Whether to go on: if it is neither caught nor known not to be."""
+        return not self.caught and self.claim.name not in known()["reasons"]
+
+    @property
     def mutants(self) -> list[tuple[Mutant, bool]]:
         return self.restated + self.planted
 
@@ -459,33 +464,30 @@ class Trial:
 
 def read_claims() -> list[tuple[str, Claim]]:
     """Return all claims that are no experiments, each with its paper."""
-    known = [check_claims.load_paper(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
-    pairs = [(paper.name, claim) for paper in known for claim in paper.claims]
-    return [pair for pair in pairs if pair[1].kind in KINDS]
+    every = [check_claims.load_paper(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
+    return [(paper.name, each) for paper in every for each in paper.claims if each.kind in KINDS]
 
 
 def trials(frames: Tables, names: Collection[str]) -> list[Trial]:
     """Return the claims that a run tests, with the mutants of their own expressions."""
-    known, found = read_yaml(FORMULAS), []
+    found = []
     for paper, claim in read_claims():
         before, rows = measured(claim, frames), checking._rows(claim, frames)
         if before.verdict[0] == checking.NOT_TESTED or (names and claim.name not in names):
             continue
         columns = [each for each in rows if each.endswith("statement")]
         trial = Trial(paper, claim, before, frozenset(rows[columns].to_numpy().ravel()))
-        for mutant, other in restated(claim, rows, known):
+        for mutant, other in restated(claim, rows):
             trial.restate(mutant, other, frames)
         found.append(trial)
     return found
 
 
-def restated(
-    claim: Claim, rows: pd.DataFrame, known: Mapping[str, Any]
-) -> Iterator[tuple[Mutant, Claim]]:
+def restated(claim: Claim, rows: pd.DataFrame) -> Iterator[tuple[Mutant, Claim]]:
     """Yield the claim with other numbers, the misprint for its correction, or other words."""
     texts = f"{claim.quantity} {claim.target}"
     columns = [name for name in ("printed", "corrected") if re.search(rf"\b{name}\b", texts)]
-    if _is_exponent(claim, known):
+    if _is_exponent(claim):
         for change in ("+ 1", "+ 0.5", "- 0.5", "- 1"):
             yield _reworded(claim, "exponent", {claim.target: f"({claim.target}) {change}"})
     elif columns:
@@ -496,26 +498,26 @@ def restated(
             yield _reworded(claim, "constant", {claim.target: f"{number * factor:.6g}"})
     if "printed" in rows and (rows["printed"] != rows["corrected"]).all():
         pair = {"printed": "corrected", "corrected": "printed"}
-        known_both = rows[list(pair)].notna().all(axis=None)
-        if known_both and len(columns) == 1:
+        has_both = rows[list(pair)].notna().all(axis=None)
+        if has_both and len(columns) == 1:
             yield _reworded(claim, "misprint", {columns[0]: pair[columns[0]]})
-        elif known_both and not columns and claim.comparison == "==":
+        elif has_both and not columns and claim.comparison == "==":
             yield _reworded(claim, "misprint", {claim.target: "corrected"})
-    yield from _by_hand(claim, known)
+    yield from _by_hand(claim)
 
 
-def _by_hand(claim: Claim, known: Mapping[str, Any]) -> Iterator[tuple[Mutant, Claim]]:
-    if changes := known.get("rewritten", {}).get(claim.name):
+def _by_hand(claim: Claim) -> Iterator[tuple[Mutant, Claim]]:
+    if changes := known()["rewritten"].get(claim.name):
         yield _reworded(claim, "misprint" if claim.kind == "erratum" else "statement", changes)
-    for part in known.get("expressions", {}).get(claim.name, ()):
+    for part in known()["expressions"].get(claim.name, ()):
         tree = ast.parse(claim.quantity, mode="eval")
         for mutant in perturbed(tree, part):
             yield mutant, replace(claim, quantity=ast.unparse(tree))
 
 
-def _is_exponent(claim: Claim, known: Mapping[str, Any]) -> bool:
+def _is_exponent(claim: Claim) -> bool:
     where = re.search(r"exponent(?!ial)", " ".join(claim.where))
-    return bool(where) or claim.quantity == "slope" or claim.name in known["exponents"]
+    return bool(where) or claim.quantity == "slope" or claim.name in known()["exponents"]
 
 
 def _number(claim: Claim) -> float:
@@ -555,7 +557,7 @@ def plant(
     formula: Formula, made: Sequence[Experiment], found: Sequence[Trial], frames: Tables
 ) -> None:
     """Plant a formula's mutants one at a time, and note which verdicts change."""
-    used = [each for each in made if each.uses(formula) and each.seconds < LONGEST]
+    used = [each for each in made if each.uses(formula)]
     for mutant in formula.planted():
         after, changed = dict(frames), set()
         for each in used:
@@ -617,7 +619,7 @@ def summary(found: Sequence[Trial]) -> str:
         caught = sum(trial.caught for trial in touched)
         score = f"{caught / len(touched):.0%}" if touched else ""
         lines.append(f"| {kind} | {len(some)} | {len(touched)} | {caught} | {score} |")
-    reasons = read_yaml(FORMULAS)["reasons"]
+    reasons = known()["reasons"]
     for heading, trials in (
         ("No formula is perturbed of:", [trial for trial in found if not trial.mutants]),
         (

@@ -1,7 +1,7 @@
 """One layer of infinite width as a map σ̂ of correlations ρ, and many layers.
 
 Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Lemma 23, Schoenberg's
-theorem and Eq. (7).
+theorem, Eq. (7) and Corollaries 6 and 10.
 """
 
 import itertools
@@ -22,7 +22,14 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.theory.agarwal2021deep import convergence_depth, correlation_bound
+from ntk_conditioning.theory.agarwal2021deep import (
+    convergence_depth,
+    correlation_bound,
+    excess_bound,
+    excess_bound_b,
+    first_depth,
+    separating_depth,
+)
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
 NORMALIZED = (
@@ -50,6 +57,9 @@ N = 24  # samples of a kernel
 RATIOS = (1.0, 2.0, 8.0)  # dimension over samples
 KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
 TERMS = 9  # terms of a power series that are looked at
+#: Equally correlated samples: activations, numbers of samples, and 1 less the correlation.
+EQUAL_ACTIVATIONS = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
+EQUAL_SIZES, EQUAL_SEPARATION = (2, 4), 0.25
 
 
 class CorrelationMap:
@@ -286,6 +296,61 @@ def neural_tangent(setting: Setting) -> Measurements:
                 yield row("ntk", kernel[0, 1], printed, right, at=rho)
             geometric = sum(layer.slope_at_one**k for k in range(depth + 1))
             yield row("ntk_diagonal", kernel[0, 0], geometric)
+
+
+def equal_correlations(setting: Setting) -> Measurements:
+    """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
+
+    By Corollary 6, as printed and by its proof, at depths L_2 and 5/2 L_2: as printed it falls from
+    2 L_2 on. And by Corollary 10 at 4 L_0 and 8 L_0. Correlations are 1 - δ, so that δ is the
+    separation of both Assumptions A and B. With r = Θ_12/Θ_11 kappa - 1 is n r/(1 - r), which keeps
+    its digits where the eigenvalues of Θ are equal up to rounding.
+    """
+    delta = EQUAL_SEPARATION
+    for name in EQUAL_ACTIVATIONS:
+        layer = CorrelationMap(name)
+        mu = layer.mu
+        for n in EQUAL_SIZES:
+            row = partial(Measurement, activation=name, n=n, at=delta)
+            first = first_depth(n, delta, mu, ntk=True)
+            r = _ntk_correlations(layer, 1 - delta, 5 * first // 2)
+            for depth in (first, 5 * first // 2):
+                excess = n * r[depth] / (1 - r[depth])
+                for statement, proof in (("ntk_excess_a", False), ("ntk_excess_a_proof", True)):
+                    bound = excess_bound(depth, n, delta, mu, ntk=True, proof=proof)
+                    yield row(statement, excess / bound, depth=depth)
+            for depth in np.array([4, 8]) * separating_depth(delta, mu):
+                bound = excess_bound_b(depth, n, delta, mu, ntk=True)
+                excess = n * r[depth] / (1 - r[depth])
+                yield row("ntk_excess_b", excess / bound, depth=int(depth))
+
+
+def assumptions(setting: Setting) -> Measurements:
+    """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
+    for seed in setting.seeds:
+        x = on_sphere(generator(seed, "data"), N, 2 * N)
+        yield Measurement("assumption_b", _assumption_b(x @ x.T), n=N, d=2 * N, seed=seed)
+    for n in EQUAL_SIZES:
+        gram = np.full((n, n), 1 - EQUAL_SEPARATION) + EQUAL_SEPARATION * np.eye(n)
+        yield Measurement("assumption_b", _assumption_b(gram), n=n, at=EQUAL_SEPARATION)
+
+
+def _assumption_b(gram: Array) -> float:
+    """Return the smallest eigenvalue over 1 less the largest correlation."""
+    apart = 1 - np.abs(gram - np.eye(len(gram))).max()
+    return float(np.linalg.eigvalsh(gram)[0] / apart)
+
+
+def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
+    """Return Θ_12/Θ_11 of two samples with correlation ``rho``, after 0, 1, … layers."""
+    w, across, along = 1 - rho, rho, 1.0
+    correlations = [rho]
+    for _ in range(depth):
+        w, falls = map(float, layer.cosine_distances(w))
+        across = 1 - w + layer.slope_at_one * (1 - falls) * across
+        along = 1 + layer.slope_at_one * along
+        correlations.append(across / along)
+    return np.array(correlations)
 
 
 def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:

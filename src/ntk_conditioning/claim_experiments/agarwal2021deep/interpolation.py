@@ -106,7 +106,6 @@ def excess_risk(setting: Setting) -> Measurements:
         at_depth = _excess_risks(layer, setting.seeds, n, depth)
         for seed, risks in zip(setting.seeds, at_depth, strict=True):
             row = partial(common, depth=depth, seed=seed)
-            yield row("interpolation_lambda_min", risks.lambda_min)
             yield row("interpolation_excess_noise", risks.noise, 0.0)
             yield row("interpolation_over_zero", risks.linear / risks.zero)
         excesses.append(np.mean([risks.noise for risks in at_depth]))
