@@ -7,7 +7,9 @@
 #        where the trainings of all depths begin
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
-# The kernel is a job of its own, so that an edit of its code trains nothing again.
+# The kernel is a job of its own, so that an edit of its code trains only networks whose learning
+# rates are multiples of the critical one. Its table is not `ancient`: Snakemake does not look at the
+# parameters of a job whose input is made again, and would keep trainings of other settings.
 
 
 rule compute_training_kernel:
@@ -42,7 +44,7 @@ rule train_network:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
-        kernel=ancient(plan.training_kernel),
+        kernel=plan.training_kernel,
     output:
         "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
     log:
@@ -58,7 +60,7 @@ rule train_network:
         settings=plan.training_options,
         plugins=plan.activation,
         checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
-        code=plan.training_code,
+        code=plan.code("scripts/train_network.py"),
     shell:
         "python scripts/train_network.py --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"

@@ -94,6 +94,14 @@ def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
     assert {p[1] for p in places if p[0] in ("datasets", "datasheets")} == {"digits"}
     assert {p[2] for p in places if p[0] in ("spectra", "angles")} == {"digits"}
     assert ["tables", "activation_study.parquet"] not in places
+    rerun.edit(
+        "config/ci.yaml",
+        "depths: [1], width: 32, seeds: [1, 32]",
+        "depths: [1], width: 32, seeds: [1]",
+    )
+    trained = {name for name in rerun.planned_outputs(*CI) if "/gradient_descent/" in name}
+    trained = {name.split("/")[2] for name in trained}
+    assert trained == {"training_kernels", "training"}
 
 
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):

@@ -51,15 +51,6 @@ class Trainings(Datasets):
         needed = self.training_settings(w).relative_rates
         return [self.path("training_kernels", *row)] if needed else []
 
-    def training_code(self, w: Any) -> str:
-        """Return the digest of a training's code, with that of the critical rates if it needs them.
-
-        Their table is no reason to train again: that of one more depth has other bytes.
-        """
-        programs = ["scripts/train_network.py"]
-        programs += ["scripts/compute_training_kernel.py"] if self.training_kernel(w) else []
-        return self.code(*programs)(w)
-
     def test_samples(self, w: Any, extension: str = "npz") -> list[str]:
         """Return the test samples of a training, if the dataset has any."""
         name = self.path("datasets", w.dataset, f"test.{extension}")
