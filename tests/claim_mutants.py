@@ -617,7 +617,7 @@ def summary(found: Sequence[Trial]) -> str:
         some = [trial for trial in found if trial.claim.kind == kind]
         touched = [trial for trial in some if trial.mutants]
         caught = sum(trial.caught for trial in touched)
-        score = f"{caught / len(touched):.0%}" if touched else ""
+        score = f"{100 * caught // len(touched)}%" if touched else ""
         lines.append(f"| {kind} | {len(some)} | {len(touched)} | {caught} | {score} |")
     reasons = known()["reasons"]
     for heading, trials in (
