@@ -31,7 +31,6 @@ N = 32
 #: Numbers of samples on the sphere, and dimensions over samples: the Gram matrix has full rank.
 NUMBERS = (32, 128, 512)
 RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
-RATIO = 16  # of dimensions to samples, in linear networks
 SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
 
 
@@ -151,16 +150,15 @@ def _linear(setting: Setting, seed: int) -> Measurements:
     """
     logs: dict[int, list[tuple[float, float]]] = defaultdict(list)
     linear = activations.get("linear")
-    for width in setting.widths:
-        init = generator(seed, "init")
+    for ratio, n, width in itertools.product((1, 16), (8, N), setting.widths):
+        d, init = ratio * n, generator(seed, "init")
+        x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
         # networks share their weights
-        first, *rest, last = draw_weights(
-            RATIO * N, depth=max(setting.depths), width=width, outputs=1, generator=init
+        *hidden, last = draw_weights(
+            d, depth=max(setting.depths), width=width, outputs=1, generator=init
         )
-        for ratio, n, depth in itertools.product((1, RATIO), (8, N), setting.depths):
-            d = ratio * n
-            x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
-            mlp = MLP((first[:, :d], *rest[: depth - 1], last), linear)
+        for depth in setting.depths:
+            mlp = MLP((*hidden[:depth], last), linear)
             factor = linear_factor(mlp, torch.from_numpy(x.T.copy()))
             if (kappa := conditioning((factor @ factor.T).numpy()).kappa) is not None:
                 row = partial(Measurement, depth=depth, width=width, n=n, d=d, seed=seed)
