@@ -1,11 +1,14 @@
-"""What several experiments use: power laws, means and samples."""
+"""What several experiments use: power laws, means, samples and gradient descent."""
 
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array
+from ntk_conditioning.networks.mlp import MLP, forward
 
 
 def exponent(x: ArrayLike, y: ArrayLike) -> float:
@@ -32,3 +35,20 @@ def on_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
 def second_slopes(slopes: Callable[[Array], Array], z: Array, step: float = 1e-4) -> Array:
     """Return σ''(z) as difference quotients of σ'."""
     return (slopes(z + step) - slopes(z - step)) / (2 * step)
+
+
+def descent_losses(mlp: MLP, x: Tensor, y: Tensor, *, step: float, steps: int) -> Array:
+    """Return |f - y|²/2 before and along gradient descent on it (steps + 1,), of all weights.
+
+    ``x`` is (n, d) and ``y`` (n,).
+    """
+    weights = [weight.clone().requires_grad_() for weight in mlp.weights]
+    losses = []
+    for _ in range(steps + 1):
+        loss = (forward(MLP(tuple(weights), mlp.activation), x) - y).square().sum() / 2
+        losses.append(loss.item())
+        gradients = torch.autograd.grad(loss, weights)
+        with torch.no_grad():
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight -= step * gradient
+    return np.array(losses)

@@ -38,14 +38,13 @@ def descend(
     """
     weights = [weight.clone() for weight in net.weights]
     trained = net.with_weights(weights)
-    kernels: list[Tensor] = []
-    losses: list[float] = []
     for number in range(steps + 1):
         inputs, deltas, f = tangents(trained, x)
         error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
-        kernels.append(ntk)
-        losses.append(float(error @ error) / 2)
-        if not math.isfinite(losses[-1]) or not bool(torch.isfinite(ntk).all()):
+        loss = float(error @ error) / 2
+        if number == 0:
+            first_ntk, first_loss = ntk, loss
+        if not math.isfinite(loss) or not bool(torch.isfinite(ntk).all()):
             raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
@@ -57,9 +56,9 @@ def descend(
     moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
     return Descent(
         trained,
-        losses[0],
-        losses[-1],
-        kernel_change=_norm(kernels[-1] - kernels[0]) / _norm(kernels[0]),
+        first_loss,
+        loss,
+        kernel_change=_norm(ntk - first_ntk) / _norm(first_ntk),
         distance=float(torch.linalg.vector_norm(torch.cat(moved))),
     )
 

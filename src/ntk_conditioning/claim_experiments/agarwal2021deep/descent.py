@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, on_sphere
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
 from ntk_conditioning.seeds import generator
@@ -80,7 +80,9 @@ def all_layers(setting: Setting) -> Measurements:
             y = forward(mlp, x) + torch.from_numpy(noise) / 10  # near the start, as the width asks
             low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
             for name, step in (("printed", 2 / (low + high)), ("scaled", n / (low + high))):
-                decays[name].append(_least_decay(_trained(mlp, x, y, step)) * high / low)
+                # of (1/n) Σ, where the same step is 2/n as long
+                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=STEPS)
+                decays[name].append(_least_decay(losses) * high / low)
             yield row("all_layers_scaled_step", decays["scaled"][-1], n=n)
         for name, values in decays.items():
             yield row(f"all_layers_{name}_step_exponent", exponent(FEW, values))
@@ -156,20 +158,6 @@ def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
         residual = phi @ v - y
         losses.append(np.mean(residual**2))
         v = v - step * 2 / len(y) * (phi.T @ residual)
-    return np.array(losses)
-
-
-def _trained(mlp: MLP, x: Tensor, y: Tensor, step: float) -> Array:
-    """Return the losses of gradient descent on all weights, gradients by torch."""
-    weights = [weight.clone().requires_grad_() for weight in mlp.weights]
-    losses = []
-    for _ in range(STEPS + 1):
-        loss = (forward(MLP(tuple(weights), mlp.activation), x) - y).square().mean()
-        losses.append(float(loss.detach()))
-        gradients = torch.autograd.grad(loss, weights)
-        with torch.no_grad():
-            for weight, gradient in zip(weights, gradients, strict=True):
-                weight -= step * gradient
     return np.array(losses)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.numerics import on_sphere
+from ntk_conditioning.claim_experiments.numerics import descent_losses, on_sphere
 from ntk_conditioning.kernels.empirical import ntk
-from ntk_conditioning.networks.mlp import MLP, forward, init_mlp
+from ntk_conditioning.networks.mlp import forward, init_mlp
 from ntk_conditioning.seeds import generator
 
 N, D = 8, 16
@@ -37,23 +37,10 @@ def slowest_descent(setting: Setting) -> Measurements:
         y = forward(mlp, x) + SMALL * torch.from_numpy(vectors[:, 0].copy())
         for size in SIZES:
             step = size / values[-1]
-            rate = math.log(_loss_ratio(mlp, x, y, step)) / STEPS
+            losses = descent_losses(mlp, x, y, step=step, steps=STEPS)
+            rate = math.log(losses[-1] / losses[0]) / STEPS
             row = partial(Measurement, depth=depth, width=WIDTH, n=N, d=D, seed=seed, at=size)
             yield row("descent_rate", rate, math.log1p(-step * values[0] / 2))
             yield row("slowest_rate", rate, None, 2 * math.log1p(-step * values[0]))
             if size == 1.0:
                 yield row("descent_rate_kappa", rate, math.log1p(-values[0] / values[-1]))
-
-
-def _loss_ratio(mlp: MLP, x: torch.Tensor, y: torch.Tensor, step: float) -> float:
-    """Return the loss after `STEPS` steps over that of the start."""
-    weights = [weight.clone().requires_grad_() for weight in mlp.weights]
-    losses = []
-    for _ in range(STEPS + 1):
-        loss = (forward(MLP(tuple(weights), mlp.activation), x) - y).square().sum() / 2
-        losses.append(loss.item())
-        slopes = torch.autograd.grad(loss, weights)
-        with torch.no_grad():
-            for weight, slope in zip(weights, slopes, strict=True):
-                weight -= step * slope
-    return losses[-1] / losses[0]
