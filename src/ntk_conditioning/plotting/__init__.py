@@ -26,6 +26,7 @@ from ntk_conditioning.plotting.networks import (
     draw_accuracies,
     draw_metric,
     epoch_axis,
+    model_families,
     network_color,
     network_label,
     scale_handles,

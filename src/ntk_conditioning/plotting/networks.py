@@ -16,6 +16,8 @@ from ntk_conditioning.plotting.names import activation_colors, activation_label,
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
 Network: TypeAlias = tuple[str, str]  # its kind and its activation
@@ -25,6 +27,48 @@ _REMEDIES = {
     "layer_norm": ("layer norm", "#E69F00"),
     "fixup": ("Fixup", "#009E73"),
 }
+#: Kinds of networks that share a panel, how each is printed there, and its colour.
+_FAMILIES = {
+    "fully connected": {
+        "mlp": ("plain", "#0072B2"),
+        "mlp_bias": ("with biases", "#D55E00"),
+    },
+    "residual": {
+        "residual_mlp": ("scale 1", "#0072B2"),
+        "residual_mlp_scaled": ("scale $1/\\sqrt{L}$", "#D55E00"),
+    },
+    "convolutional": {
+        "conv": ("flattened", "#0072B2"),
+        "conv_pool": ("pooled", "#D55E00"),
+    },
+    "ResNet": {
+        "resnet": ("plain", "#0072B2"),
+        "resnet_batch_norm": ("batch norm", "#D55E00"),
+        "resnet_layer_norm": ("layer norm", "#009E73"),
+        "resnet_fixup": ("Fixup", "#CC79A7"),
+    },
+    "transformer": {"vit": ("attention", "#0072B2")},
+}
+_OTHERS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def model_families(models: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return models by the panel that they share, with the label and the colour of each.
+
+    >>> model_families(["mine", "conv"])
+    {'convolutional': {'conv': ('flattened', '#0072B2')}, 'other': {'mine': ('mine', '#0072B2')}}
+    """
+    models = list(models)
+    families = {
+        family: {name: look for name, look in members.items() if name in models}
+        for family, members in _FAMILIES.items()
+    }
+    known = {name for members in _FAMILIES.values() for name in members}
+    others = [name for name in models if name not in known]
+    families["other"] = {
+        name: (name.replace("_", " "), _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(others)
+    }
+    return {family: members for family, members in families.items() if members}
 
 
 def network_label(network: Network) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.claims import CLAIMS
@@ -21,7 +22,7 @@ from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
 _KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS)
-_STUDIES = (ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
+_STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
 _TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES)
 _OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
 

@@ -15,6 +15,7 @@ AXES = {
     "angles": ("kernels", "datasets", "activations"),
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
+    "architectures": ("datasets", "activations"),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),
 }

@@ -18,6 +18,7 @@ from ntk_workflow.settings import words
 STUDY_OF = {
     "activation_study": "activation_study",
     "bounds": "bounds_study",
+    "architectures": "architectures_study",
     "orthogonality": "orthogonality_study",
     "linearity": "linearity_study",
     "precision": "precision_study",
