@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks.activations import Activation
@@ -155,26 +154,29 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
 
 
 def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
-    """Return the sizes of a network of the user's own, which is built and tried on a sample.
+    """Return the sizes of a network of the user's own, about, which is built and tried on a sample.
 
-    ``size`` is that of `make_own_network`, without the type. Hidden units are those of its
-    innermost modules.
+    ``size`` is that of `make_own_network`, without the type. Matrices count once for each place
+    where their module has outputs: an attention's products of tokens are left out.
     """
-    rng, units = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     network = make_own_network(model, rng, **size, dtype=torch.float32).eval()
+    layers: list[tuple[int, int]] = []  # multiply-adds and units
 
-    def count(module: nn.Module, inputs: Any, output: Any) -> None:
-        units.append(output.numel() if isinstance(output, Tensor) else 0)
+    def count(module: nn.Module, _: Any, output: Any) -> None:
+        out = output[0] if isinstance(output, tuple) else output
+        places = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
+        own = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
+        inner = any(True for _ in module.children())
+        layers.append((sum(each.numel() for each in own) * places, 0 if inner else out.numel()))
 
     for module in network.body.modules():
-        if not any(True for _ in module.children()):
-            module.register_forward_hook(count)
-    counter: Any = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
+        module.register_forward_hook(count)
+    with torch.no_grad():
         network(torch.zeros(1, *_shape(size["d"], size["image"])))
     weights = sum(parameter.numel() for parameter in network.parameters())
-    products = max(weights, counter.get_total_flops() // 2)
-    return Sizes(weights, products, first=0, units=sum(units))
+    products, units = (sum(each) for each in zip(*layers, strict=True))
+    return Sizes(weights, max(weights, products), first=0, units=units)
 
 
 def _shape(d: int, image: tuple[int, int, int] | None) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, blocks, sizes
@@ -45,22 +44,22 @@ def test_sizes_are_those_of_the_networks(name):
     image, family = (9, 7, 2), MODELS[name].family
     for depth in (3, 14) if family == "resnet" else (3,):
         model = network(name, depth, 4, image=image, outputs=5)
-        counts = []  # weights and units of a layer
+        counts = []  # weights, multiply-adds and units of a layer
 
         def count(layer, _, out, counts=counts):
-            counts.append((layer.weight.numel(), out[0].numel()))
+            weights, units = layer.weight.numel(), out[0].numel()
+            counts.append((weights, weights * units // len(layer.weight), units))
 
         for layer in (m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)):
             layer.register_forward_hook(count)
-        counter = FlopCounterMode(display=False)
-        with torch.no_grad(), counter:
-            model.eval()(images(1, image))
+        model.eval()(images(2, image))
         expected = sizes(name, d=9 * 7 * 2, width=4, depth=depth, outputs=5, image=image)
-        weights, units = map(sum, zip(*counts, strict=True))
-        assert (expected.weights, expected.units) == (weights, units - 5)
-        assert 2 * expected.products == counter.get_total_flops()
-        channels = next(m for m in model.modules() if hasattr(m, "weight")).weight.shape[0]
-        assert expected.first == counts[0][0] * counts[0][1] // channels
+        weights, products, units = map(sum, zip(*counts, strict=True))
+        if family == "vit":
+            products += depth * 2 * (5 * 4) ** 2 * 4  # queries with keys, and their shares of values
+        sizes_here = (expected.weights, expected.products, expected.units)
+        assert sizes_here == (weights, products, units - 5)
+        assert expected.first == counts[0][1]
         assert len(counts) == (LAYERS.get(family, 4) if depth == 3 else depth)
 
 
