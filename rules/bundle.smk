@@ -43,7 +43,7 @@ rule bundle_run:
         "../envs/environment.yaml"
     params:
         workflow=plan.source_files,
-        own=plan.own_files("catalogues"),
+        own=plan.own_files(plan.config["catalogues"]),
         # the source is not an input: to touch it must do nothing, to change it must count
         source=plan.source_content,
         catalogues=plan.catalogues,

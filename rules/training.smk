@@ -29,7 +29,7 @@ rule compute_training_kernel:
         **sizes("compute_training_kernel"),
     params:
         settings=plan.kernel_options,
-        plugins=plan.activation,
+        plugins=plan.own_options,
         code=plan.code("scripts/compute_training_kernel.py"),
     shell:
         "python scripts/compute_training_kernel.py --data {input.data:q}"
@@ -58,7 +58,7 @@ rule train_network:
         device="cpu",
     params:
         settings=plan.training_options,
-        plugins=plan.activation,
+        plugins=plan.own_options,
         checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
         code=plan.code("scripts/train_network.py"),
     shell:

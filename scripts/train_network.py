@@ -16,6 +16,7 @@ from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
 from ntk_workflow.cli import Argv, limit_threads, run_main
 from ntk_workflow.cli_activations import load_activation_files
+from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import add_arguments, from_mapping
 from ntk_workflow.trainings import networks
@@ -30,6 +31,7 @@ def main(argv: Argv = None) -> int:
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
     load_activation_files(args)
+    own = load_own_network(args)
     given = vars(args)
     point, saving = from_mapping(Point, given), from_mapping(CheckpointSettings, given)
     settings = from_mapping(TrainingSettings, given)
@@ -37,16 +39,20 @@ def main(argv: Argv = None) -> int:
     samples = labelled_samples(args.data, args.test, point.dataset, settings)
     products = args.products or ("together" if device.type == "cuda" else "separate")
     options = {"device": device.type, "products": products} | asdict(point)
+    options |= {"model_function": own.function} if own else {}
+    plugins = [*args.activation_file, *([own.file] if own else [])]
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     rows: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
-    in_turn = networks.turns(point, settings, samples)
+    in_turn = networks.turns(point, settings, samples, own)
     for turn in in_turn:
-        ensemble = networks.make_ensemble(point, turn, samples, device=device, products=products)
+        ensemble = networks.make_ensemble(
+            point, turn, samples, device=device, products=products, own=own
+        )
         checkpoints = None
         if folder := saving.checkpoints:
             folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
-            depends_on = origin(__file__, args.activation_file, options | asdict(turn))
+            depends_on = origin(__file__, plugins, options | asdict(turn))
             checkpoints = TrainingCheckpoints(folder, saving, depends_on | {"files": files})
             finished.append(checkpoints)
         stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)

@@ -5,16 +5,22 @@ checked here stands in the way of its own study alone: a figure without data is 
 blocks of the main grid are.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import MODELS, depth_problem
+from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_workflow.catalogue import SPEECH, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
+
+if TYPE_CHECKING:
+    from ntk_conditioning.networks.own import OwnModel
 
 #: The study of kernels and angles whose keys stand at the top of the config.
 GRID = "grid"
@@ -24,6 +30,9 @@ WIDTH_STUDIES = ("orthogonality_study", "linearity_study")
 
 #: What an experiment's exception for a model can be of.
 MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
+
+#: Classes with which a network of the user's own is tried: the files tell how many there are.
+ANY_CLASSES = 3
 
 Config = Mapping[str, Any]
 Place = Sequence[str | int]
@@ -40,15 +49,17 @@ def used_datasets(values: Config) -> list[str]:
 class Checks:
     """A config, and what the names in it may refer to.
 
-    ``samples`` has the number of samples of each dataset, None where only its files tell;
-    ``images`` the datasets whose samples are images; ``plain`` an experiment's defaults.
+    ``shapes`` has the samples and features of each dataset that is used, None where only its files
+    tell; ``images`` the height, width and colours of samples, None where they are no images;
+    ``models`` the networks of the user's own; ``plain`` an experiment's defaults.
     """
 
     config: Config
     layers: Sequence[Layer]
     catalogue: Mapping[str, Any]
-    samples: Mapping[str, int | None]
-    images: Collection[str]
+    shapes: Mapping[str, tuple[int | None, int | None]]
+    images: Mapping[str, tuple[int, int, int] | None]
+    models: Mapping[str, OwnModel]
     plain: Config
 
     def problems(self) -> dict[str, list[str]]:
@@ -98,9 +109,13 @@ class Checks:
             yield from path_errors(name, self.catalogue[name])
         yield from self._activations((*place, "activations"))
 
+    def _available(self, name: str) -> int | None:
+        """Return the samples of a dataset, None where only its files tell."""
+        return self.shapes.get(name, (None, None))[0]
+
     def _enough(self, samples: Any, name: str, *place: str) -> Iterator[str]:
         """Yield a line if a dataset has not so many samples."""
-        available = self.samples.get(name)
+        available = self._available(name)
         if samples != "all" and available is not None and samples > available:
             excess = f"{samples} is more than the {available} samples of {name}"
             yield f"{self.at(*place)}: {excess}; take at most {available}"
@@ -137,7 +152,7 @@ class Checks:
             return (*place, key) if key in nested else (key,)
 
         samples, size, blocks = values["samples"], values["kernel_size"], values["blocks"]
-        available = self.samples.get(name)
+        available = self._available(name)
         n = available if samples == "all" else samples
         if values["balanced"] and samples == "all":
             at = self.at(*where("balanced"))
@@ -189,12 +204,12 @@ class Checks:
         # Not only those of the experiment: an overlay cannot take an exception back.
         for name, exception in overrides.items():
             where = self.at(*place, "overrides", name)
-            if name in MODELS:
+            if name in MODELS or name in self.models:
                 for key in sorted(set(exception) - set(MODEL_EXCEPTIONS)):
                     allowed = ", ".join(MODEL_EXCEPTIONS)
                     yield f"{where}.{key}: {key} is a dataset's; those of a model are {allowed}"
             elif name not in self.catalogue:
-                advice = did_you_mean(name, [*self.catalogue, *MODELS])
+                advice = did_you_mean(name, [*self.catalogue, *MODELS, *self.models])
                 yield f"{where}: unknown dataset {name!r}; {advice}"
         for name in values["datasets"]:
             own = "samples" in overrides.get(name, {})
@@ -205,17 +220,23 @@ class Checks:
             where = self.at(*place, "mixed_precision")
             yield f"{where}: needs dtype float32, not {values['dtype']}"
         for index, name in enumerate(values["models"]):
-            check = self._modules if MODELS[name].by_modules else self._plain
+            if name not in MODELS and name not in self.models:
+                advice = did_you_mean(name, [*MODELS, *self.models])
+                yield f"{self.at(*place, 'models', index)}: unknown network {name!r}; {advice}"
+                continue
+            check = self._modules if kind_of(name).by_modules else self._plain
             yield from check(place, index, name, values)
+            if name in self.models:
+                yield from self._own_network(place, index, name, values)
         augmented = values["augmentation"] != "none"
-        images = augmented or any(MODELS[name].needs_images for name in values["models"])
+        seeing = [name for name in values["models"] if kind_of(name).needs_images]
         for index, name in enumerate(values["datasets"]):
             if name not in self.catalogue:
                 continue
-            if images and name not in self.images:
-                need = "augmentation needs" if augmented else "resnets need"
+            if (seeing or augmented) and self.images[name] is None:
+                need = "augmentation" if augmented else seeing[0]
                 yield (
-                    f"{self.at(*place, 'datasets', index)}: {need} images, and {name} has none; "
+                    f"{self.at(*place, 'datasets', index)}: {need} needs images, {name} has none; "
                     "give its catalogue entry image: [height, width, colours]"
                 )
             tested = "test_x" in self.catalogue[name].get("files", {}) or values["test_share"] > 0
@@ -245,3 +266,26 @@ class Checks:
             for depth in overrides.get(dataset, {}).get("depths", values["depths"]):
                 if problem := depth_problem(name, depth):
                     yield f"{where}: {problem}, not {depth}; correct depths"
+        if problem := width_problem(name, values["width"]):
+            yield f"{where}: {problem}, not {values['width']}; correct width"
+
+    def _own_network(self, place: Place, index: int, name: str, values: Config) -> Iterator[str]:
+        """Yield a line if a network of the user's own cannot be built and trained as it is used."""
+        known = [sigma for sigma in values["activations"] if activations.is_known(sigma)]
+        for dataset in values["datasets"]:
+            d, image = self.shapes.get(dataset, (None, None))[1], self.images.get(dataset)
+            if d is None or not known:
+                continue
+            for depth in values["overrides"].get(dataset, {}).get("depths", values["depths"]):
+                from ntk_conditioning.networks import own  # torch takes seconds
+
+                size = {"d": d, "image": image, "depth": depth, "width": values["width"]}
+                outputs = ANY_CLASSES if values["outputs"] == "classes" else 1
+                try:
+                    sigma = activations.get(known[0])
+                    own.require_trainable(
+                        self.models[name], **size, activation=sigma, outputs=outputs
+                    )
+                except UserError as error:
+                    yield f"{self.at(*place, 'models', index)}: {name} on {dataset}: {error}"
+                    return

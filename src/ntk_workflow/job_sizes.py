@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from ntk_conditioning.kernels import EMPIRICAL
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.architectures import Sizes, sizes
 from ntk_workflow import resources
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
+from ntk_workflow.trainings.settings import TrainingSettings
 
 #: Samples and features of a dataset of which nothing is known before its files are read.
 UNKNOWN = (50_000, 1000)
@@ -60,7 +63,8 @@ class JobSizes:
                 return resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
                 settings, depth = self.plan.training_settings(w), int(w.depth)
-                return resources.training(w.model, settings, depth, loaded=loaded, d=d)
+                size = self._own_network(w, settings, d) if w.model in self.plan.models else None
+                return resources.training(w.model, settings, depth, loaded=loaded, d=d, size=size)
             case "compute_training_kernel":
                 settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
                 return resources.training_kernel(w.activation, settings, depths, loaded=loaded, d=d)
@@ -83,3 +87,16 @@ class JobSizes:
                 return resources.min_angle(w.activation, row)
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
+
+    def _own_network(self, w: Any, settings: TrainingSettings, d: int) -> Sizes:
+        """Return the sizes of a network of the user's own."""
+        from ntk_conditioning.networks import own  # torch takes seconds
+
+        outputs = 1 if settings.outputs == "scalar" else resources.CLASSES
+        size = {"d": d, "depth": int(w.depth), "width": settings.width, "outputs": outputs}
+        if self.plan.shape(w.dataset)[1] is None:  # it could not be tried
+            return sizes("fc", **size, image=None)
+        image, activation = settings.image, activations.get(w.activation)
+        return own.measure_sizes(
+            self.plan.models[w.model], **size, image=image, activation=activation
+        )

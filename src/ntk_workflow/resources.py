@@ -345,7 +345,14 @@ def feedforward_study(
 
 
 def training(
-    model: str, settings: TrainingSettings, depth: int, *, loaded: int, d: int, classes: int = 0
+    model: str,
+    settings: TrainingSettings,
+    depth: int,
+    *,
+    loaded: int,
+    d: int,
+    classes: int = 0,
+    size: architectures.Sizes | None = None,
 ) -> ResourceEstimate:
     """Estimate train_network: networks of one ``model`` for all seeds and learning rates.
 
@@ -353,6 +360,8 @@ def training(
     as many. A sample takes 6 operations per weight in training, 4 of the first layer, which passes
     no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is the
     most.
+
+    ``size`` is that of a network of the user's own.
 
     Models of torch's modules spend more besides products: on hidden units, on weights that a step
     moves, and on starting each layer's operations. Their seeds take turns, see
@@ -366,7 +375,7 @@ def training(
     networks, evaluations = seeds * rates, epochs // settings.evaluate_every + 1
     draws = seeds if n < loaded else 1
     kept = TORCH + 8 * d * 2 * (loaded + n_test)
-    if not architectures.MODELS[model].by_modules:
+    if not architectures.kind_of(model).by_modules:
         weights = _parameters(d, width, depth, classes)
         first = d * (width if depth else classes)
         products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
@@ -374,9 +383,11 @@ def training(
         hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
         held = itemsize * weights * (3 * networks + 2)
         return ResourceEstimate(networks * products * itemsize / 8, kept + placed + hidden + held)
-    image = settings.image
-    size = architectures.sizes(model, d=d, width=width, depth=depth, outputs=classes, image=image)
-    product = _CONVOLUTION if architectures.MODELS[model].needs_images else 1
+    image, kind = settings.image, architectures.kind_of(model)
+    shape: dict[str, Any] = {"d": d, "width": width, "depth": depth, "outputs": classes}
+    size = size or architectures.sizes(model, **shape, image=image)
+    convolutions = kind.family in ("conv", "resnet") or (kind.family == "own" and image)
+    product = _CONVOLUTION if convolutions else 1
     trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
     evaluated = (n + n_test) * evaluations * (2 * product * size.products + _UNIT / 3 * size.units)
     moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + _STARTED * depth)

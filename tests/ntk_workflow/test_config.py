@@ -58,7 +58,11 @@ training: {fig3: {learning_rates: {critical: [0]}}}
 training: {fig3: {momentum: 0.9}}
   -> training.fig3.momentum: mlp has plain gradient descent; leave it at 0, or give mlp its own
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
-  -> training.resnet.datasets[0]: resnets need images, and librispeech_sample has none; give its
+  -> training.resnet.datasets[0]: resnet needs images, librispeech_sample has none; give its
+training: {deep_fc: {models: [vit], width: 6}}
+  -> training.deep_fc.models[0]: vit has 4 heads, which share its width evenly, not 6; correct width
+training: {deep_fc: {models: [fc, convv]}}
+  -> training.deep_fc.models[1]: unknown network 'convv'; did you mean 'conv'?
 training: {deep_fc: {test_share: 1}}
   -> training.deep_fc.test_share: 1 is too large; it must be below 1
 training: {deep_fc: {overrides: {fc: {samples: 100}}}}
@@ -109,8 +113,8 @@ activation_files: [absent.py] -> activation_files: absent.py
 
 # The same where the key that is to be changed stands in config.yaml.
 BELOW = """\
-training: {resnet: {depths: [8, 12]}}
-  -> training.resnet.models[0]: resnet has depths 6 n + 2, such as 8, 14, 20, 32, 110, not 12;
+training: {resnet: {depths: [8, 1]}}
+  -> training.resnet.models[0]: resnet has two layers or more, not 1; correct depths
 training: {deep_fc: {learning_rates: auto}}
   -> training.deep_fc.models[0]: critical learning rates are known of mlp only; give fc a list of
 training: {deep_fc: {test_share: 0}}

@@ -247,7 +247,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"test": "five.npz"}, "5 features"),
         ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
         ({"epoch": 3}, "unrecognized arguments: --epoch"),
-        (RESNET | {"depth": 9}, "--depth 9: resnet_batch_norm has depths 6 n + 2, such as 8, 14"),
+        (RESNET | {"depth": 1}, "--depth 1: resnet_batch_norm has two layers or more"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
         (RESNET | {"model": "mlp"}, "mlp is trained by plain gradient descent; leave momentum"),

@@ -10,7 +10,6 @@ Nothing here imports torch: functions call methods of the tensors they are given
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import math
 import re
 from collections.abc import Callable
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.plugins import PluginError, run_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -319,16 +319,13 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    spec = importlib.util.spec_from_file_location(key.stem, key) if key.is_file() else None
-    if spec is None or spec.loader is None:
-        raise ActivationError(f"{path}: no such Python file; give one (.py) that calls register()")
     before = dict(_REGISTRY)
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    except Exception as error:
+        run_file(path)
+    except PluginError as error:
         _REGISTRY.clear()
         _REGISTRY.update(before)
-        raise ActivationError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
+        raise ActivationError(str(error)) from error
     if _REGISTRY.keys() == before.keys():
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)

@@ -1,4 +1,4 @@
-"""Kinds of networks that are trained: their names, the depths that they have, and their sizes.
+"""Kinds of networks by name: the depths and widths that they have, and their sizes.
 
 Nothing here imports torch: a workflow asks before it starts anything. See `networks.modules`.
 """
@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Family = Literal["mlp", "fc", "resnet"]
+Family = Literal["mlp", "mlp_bias", "residual_mlp", "conv", "vit", "fc", "resnet", "own"]
 Normalization = Literal["none", "batch", "layer"]
+Layer = tuple[int, int, int]  # weights, and per sample multiply-adds and units
 
 #: Stages of a resnet, each of which has twice the channels of the one before.
 STAGES = 3
+
+#: Heads of a transformer's attention, and the most patches that it cuts an image into.
+HEADS, PATCHES = 4, 64
 
 
 @dataclass(frozen=True)
@@ -19,27 +23,37 @@ class Model:
     """A kind of network.
 
     ``normalization`` stands before every activation, or after it if ``after_activation``. ``fixup``
-    has the initialisation, scalar biases and multipliers of Zhang, Dauphin & Ma (2019).
+    has the initialisation, scalar biases and multipliers of Zhang, Dauphin & Ma (2019). ``scaled``
+    multiplies each of L residual branches by 1/√L. ``pool`` averages over an image's pixels before
+    the outputs.
     """
 
     family: Family
     normalization: Normalization = "none"
     after_activation: bool = False
     fixup: bool = False
+    scaled: bool = False
+    pool: bool = False
 
     @property
     def by_modules(self) -> bool:
-        """Whether torch's modules are trained, in the standard parameterisation."""
+        """Whether torch's modules are trained, by automatic differentiation."""
         return self.family != "mlp"
 
     @property
     def needs_images(self) -> bool:
-        return self.family == "resnet"
+        return self.family in ("conv", "vit", "resnet")
 
 
 #: By the names in tables.
 MODELS = {
     "mlp": Model("mlp"),
+    "mlp_bias": Model("mlp_bias"),
+    "residual_mlp": Model("residual_mlp"),
+    "residual_mlp_scaled": Model("residual_mlp", scaled=True),
+    "conv": Model("conv"),
+    "conv_pool": Model("conv", pool=True),
+    "vit": Model("vit", "layer"),
     "fc": Model("fc"),
     "fc_batch_norm": Model("fc", "batch"),
     "fc_layer_norm": Model("fc", "layer"),
@@ -50,31 +64,77 @@ MODELS = {
     "resnet_fixup": Model("resnet", fixup=True),
 }
 
+_OWN = Model("own")
+
+
+def kind_of(name: str) -> Model:
+    """Return the kind of network of a name; one that is not built in is the user's own.
+
+    >>> kind_of("resnet_fixup").fixup, kind_of("mine").family
+    (True, 'own')
+    """
+    return MODELS.get(name, _OWN)
+
 
 def depth_problem(name: str, depth: int) -> str | None:
-    """Return why a kind of network cannot have a depth, with the depths that it has; or None.
+    """Return why a kind of network cannot have a depth; or None.
 
-    >>> depth_problem("resnet", 10)
-    'resnet has depths 6 n + 2, such as 8, 14, 20, 32, 110'
+    >>> depth_problem("resnet", 1)
+    'resnet has two layers or more'
     """
-    family = MODELS[name].family
-    if family == "fc" and depth < 1:
+    family = kind_of(name).family
+    if family == "resnet" and depth < 2:
+        return f"{name} has two layers or more"
+    if family not in ("mlp", "own", "resnet") and depth < 1:
         return f"{name} has a hidden layer or more"
-    if family == "resnet" and (depth <= 2 or (depth - 2) % (2 * STAGES)):
-        return f"{name} has depths 6 n + 2, such as 8, 14, 20, 32, 110"
     return None
 
 
-def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the channels into and out of every residual block, and its stride.
+def width_problem(name: str, width: int) -> str | None:
+    """Return why a kind of network cannot have a width; or None.
 
-    There are three stages of n blocks of two layers; the depth is 6 n + 2.
+    >>> width_problem("vit", 10)
+    'vit has 4 heads, which share its width evenly'
     """
-    inputs = width
+    if kind_of(name).family == "vit" and width % HEADS:
+        return f"{name} has {HEADS} heads, which share its width evenly"
+    return None
+
+
+def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the channels into and out of every residual block, its stride and its layers.
+
+    A resnet of depth D has D - 2 layers in blocks of two, beside the first and the classifier; an
+    odd depth leaves a single one for the last block. The three stages have equally many blocks, or
+    the earlier ones one more: depth 6 n + 2 is He et al.'s (2016), n blocks each.
+
+    >>> [*blocks(16, 7)]
+    [(16, 16, 1, 2), (16, 32, 2, 2), (32, 64, 2, 1)]
+    """
+    layers, inputs = depth - 2, width
+    number = -(-layers // 2)
     for stage in range(STAGES):
-        for block in range((depth - 2) // (2 * STAGES)):
-            yield inputs, width << stage, 2 if stage and not block else 1
-            inputs = width << stage
+        for block in range((number + STAGES - 1 - stage) // STAGES):
+            stride = 2 if stage and not block else 1
+            yield inputs, width << stage, stride, min(2, layers)
+            inputs, layers = width << stage, layers - 2
+
+
+def patch_side(height: int, width: int) -> int:
+    """Return the side of a transformer's patches: at least 2, and at most `PATCHES` patches.
+
+    >>> patch_side(8, 8), patch_side(28, 28), patch_side(32, 32)
+    (2, 4, 4)
+    """
+    side = 2
+    while patch_count(height, width, side) > PATCHES:
+        side += 1
+    return side
+
+
+def patch_count(height: int, width: int, side: int) -> int:
+    """Return the patches of an image, of which the last ones may stand over the edges."""
+    return -(-height // side) * -(-width // side)
 
 
 @dataclass(frozen=True)
@@ -92,30 +152,60 @@ def sizes(
 ) -> Sizes:
     """Return the sizes of a network of `networks.modules`, without biases and normalisation.
 
-    ``image`` is height, width and colours of a sample of ``d`` features, for a resnet.
+    ``image`` is height, width and colours of a sample of ``d`` features, for networks of images.
 
     >>> sizes("resnet", d=3072, width=16, depth=32, outputs=10, image=(32, 32, 3)).weights
     461872
     """
-    if MODELS[name].family == "fc":
-        first = d * width
-        weights = first + (depth - 1) * width**2 + width * outputs
-        return Sizes(weights, weights, first, depth * width)
-    if image is None:
+    kind = MODELS[name]
+    if not kind.needs_images:
+        inner = depth - 1 if kind.family != "residual_mlp" else depth
+        layers, top = [_dense(d, width), *[_dense(width, width)] * inner], width
+    elif image is None:
         raise ValueError(f"{name} needs the shape of an image")
+    elif kind.family == "vit":
+        layers, top = _transformer(image, width, depth), width
+    elif kind.family == "conv":
+        height, breadth, colours = image
+        places = height * breadth
+        channels = [_convolution(width, width, places)] * (depth - 1)
+        layers = [_convolution(colours, width, places), *channels]
+        top = width if kind.pool else width * places
+    else:
+        layers, top = _resnet(image, width, depth)
+    weights, products, units = (sum(each) for each in zip(*layers, strict=True))
+    head = top * outputs
+    return Sizes(weights + head, products + head, first=layers[0][1], units=units)
+
+
+def _dense(inputs: int, units: int, places: int = 1) -> Layer:
+    return inputs * units, inputs * units * places, units * places
+
+
+def _convolution(inputs: int, channels: int, places: int) -> Layer:
+    return _dense(9 * inputs, channels, places)
+
+
+def _resnet(image: tuple[int, int, int], width: int, depth: int) -> tuple[list[Layer], int]:
+    """Return the layers of a resnet but for the classifier, and the channels that it sees."""
     height, breadth, colours = image
-    layers = [(9 * colours * width, height * breadth, width)]  # weights, places, channels out
-    for inputs, channels, stride in blocks(width, depth):
+    layers, top = [_convolution(colours, width, height * breadth)], width
+    for inputs, channels, stride, count in blocks(width, depth):
         height, breadth = -(-height // stride), -(-breadth // stride)
-        layers += ((9 * each * channels, height * breadth, channels) for each in (inputs, channels))
-    products = [weights * places for weights, places, _ in layers]
-    head = layers[-1][2] * outputs
-    return Sizes(
-        weights=sum(weights for weights, _, _ in layers) + head,
-        products=sum(products) + head,
-        first=products[0],
-        units=sum(places * channels for _, places, channels in layers),
-    )
+        for each in (inputs, channels)[:count]:
+            layers.append(_convolution(each, channels, height * breadth))
+        top = channels
+    return layers, top
+
+
+def _transformer(image: tuple[int, int, int], width: int, depth: int) -> list[Layer]:
+    """Return the layers of a transformer but for the head; attention has products alone."""
+    height, breadth, colours = image
+    side = patch_side(height, breadth)
+    tokens = patch_count(height, breadth, side)
+    block = [_dense(width, width, tokens)] * 4 + [(0, 2 * tokens**2 * width, 0)]
+    block += [_dense(width, 2 * width, tokens), _dense(2 * width, width, tokens)]
+    return [_dense(side**2 * colours, width, tokens), *block * depth]
 
 
 def seeds_in_turn(weights: float) -> int:

@@ -1,43 +1,55 @@
-"""Networks of torch's modules, by name: those of agarwal2021deep's experiments.
+"""Networks of torch's modules, by name: see `architectures.MODELS`.
 
-Each gives the representation of its input that the classifier sees, and the classifier.
-docs/agarwal2021deep.md says how what the paper leaves open is settled. Weights come from a NumPy
-generator: one seed gives one network on every device, and torch's own generator is not touched.
+Each gives the representation of its input that the outputs' layer sees, and that layer. Weights
+come from a NumPy generator: one seed gives one network on every device, and torch's own generator
+is not touched.
+
+Those of agarwal2021deep's experiments, fc and resnet, are in the standard parameterisation;
+docs/agarwal2021deep.md says how what the paper leaves open is settled. So is vit. The others have
+the NTK parameterisation of `networks.mlp`: all weights and biases are N(0, 1), and the factors
+stand in the forward pass. Depth L counts hidden layers, of a resnet all layers, of vit blocks.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.architectures import MODELS, STAGES, Model, blocks
-
-Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+from ntk_conditioning.networks.architectures import (
+    HEADS,
+    MODELS,
+    Model,
+    blocks,
+    patch_count,
+    patch_side,
+)
+from ntk_conditioning.networks.layers import (
+    Attention,
+    Bias,
+    Block,
+    Combine,
+    Conv2d,
+    Elementwise,
+    Linear,
+    Mean,
+    Patches,
+    Residual,
+    Scalar,
+    Scale,
+)
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
 SCALAR_RATE = 0.1
 
-
-class Linear(nn.Linear):
-    """A linear layer for which torch draws no weights."""
-
-    def reset_parameters(self) -> None:
-        pass
-
-
-class Conv2d(nn.Conv2d):
-    """A convolution for which torch draws no weights."""
-
-    def reset_parameters(self) -> None:
-        pass
+#: The factor β of mlp_bias's biases, and the deviation of vit's positions.
+BIAS_SCALE, POSITION_SCALE = 0.1, 0.02
 
 
 class Network(nn.Module):
@@ -47,8 +59,8 @@ class Network(nn.Module):
         super().__init__()
         self.body, self.head = nn.Sequential(*body), head
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs (n, c) and the representations (n, m)."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the outputs (n, c) and the representations (n, m), if the network has any."""
         u = self.body(x)
         return self.head(u), u
 
@@ -73,30 +85,100 @@ def make_network(
     outputs: int,
     dtype: torch.dtype,
 ) -> Network:
-    """Return a network of a kind in `architectures.MODELS`, at initialisation.
+    """Return a network of a kind in `architectures.MODELS` but mlp, at initialisation.
 
-    It takes samples (n, d), or for a resnet images (n, colours, height, width); ``image`` is their
-    height, width and colours.
+    It takes samples (n, d), or images (n, colours, height, width) if it needs them; ``image`` is
+    their height, width and colours.
     """
     builder = _Builder(MODELS[name], rng, activation, dtype)
-    if builder.model.family == "fc":
-        return builder.fully_connected([d, *[width] * depth], outputs)
+    match builder.model.family:
+        case "fc":
+            return builder.fully_connected([d, *[width] * depth], outputs)
+        case "mlp_bias":
+            return builder.mlp_bias([d, *[width] * depth], outputs)
+        case "residual_mlp":
+            return builder.residual_mlp(d, width, depth, outputs)
     if image is None:
         raise ValueError(f"{name} needs the shape of an image")
-    return builder.resnet(image[2], width, depth, outputs)
+    match builder.model.family:
+        case "conv":
+            return builder.convolutional(image, width, depth, outputs)
+        case "vit":
+            return builder.transformer(image, width, depth, outputs)
+        case "resnet":
+            return builder.resnet(image[2], width, depth, outputs)
+    raise ValueError(f"{name} is no network of torch's modules")
 
 
 @dataclass(frozen=True)
 class _Builder:
     """Makes the layers of a network, whose normal weights are drawn one layer after the other.
 
-    Biases begin at zero. A layer that is followed by a normalisation needs none.
+    Biases begin at zero in the standard parameterisation. A layer that is followed by a
+    normalisation needs none.
     """
 
     model: Model
     rng: np.random.Generator
     activation: Activation
     dtype: torch.dtype
+
+    # --- the NTK parameterisation -----------------------------------------------------------------
+
+    def mlp_bias(self, widths: list[int], outputs: int) -> Network:
+        """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.
+
+        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). The limits of many units are the
+        kernels of `kernels.infinite_residual`, without branches.
+        """
+
+        def affine(inputs: int, units: int) -> list[nn.Module]:
+            return [self._standard(Linear, inputs, units), Bias(self._normal(units), BIAS_SCALE)]
+
+        body: list[nn.Module] = [nn.Flatten()]
+        for inputs, units in pairwise(widths):
+            scale = Scale(self.activation.gain / math.sqrt(units))
+            body += [*affine(inputs, units), self._sigma(), scale]
+        return Network(body, nn.Sequential(*affine(widths[-1], outputs)))
+
+    def residual_mlp(self, d: int, width: int, depth: int, outputs: int) -> Network:
+        """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
+
+        The scale s of each of L branches is 1, or 1/√L if the model is scaled. The limits of many
+        units are the kernels of `kernels.infinite_residual`.
+        """
+        factor = self.activation.gain / math.sqrt(width * (depth if self.model.scaled else 1))
+        body: list[nn.Module] = [nn.Flatten(), self._standard(Linear, d, width)]
+        for _ in range(depth):
+            layer = self._standard(Linear, width, width)
+            body.append(Residual(self._sigma(), layer, Scale(factor)))
+        return Network([*body, Scale(1 / math.sqrt(width))], self._standard(Linear, width, outputs))
+
+    def convolutional(
+        self, image: tuple[int, int, int], width: int, depth: int, outputs: int
+    ) -> Network:
+        """Return f = w·α_L / √pixels with α_l = gain/√m σ(W_l * α_(l-1) / 3), α_0 = x.
+
+        Convolutions are of 3 × 3 pixels, with zeros around the image, to m = ``width`` channels.
+        If the model pools, f is w on the mean of α_L over pixels. Colours are not averaged, as
+        features of a vector are not.
+
+        The limits of many channels are the kernels of `kernels.infinite_convolutional`.
+        """
+        height, breadth, colours = image
+        body: list[nn.Module] = []
+        for inputs, channels in pairwise([colours, *[width] * depth]):
+            convolution = self._standard(Conv2d, inputs, channels, 3, padding=1)
+            scale = Scale(self.activation.gain / math.sqrt(channels))
+            body += [convolution, Scale(1 / 3), self._sigma(), scale]
+        if self.model.pool:
+            body, top = [*body, Mean(-2, -1)], width
+        else:
+            body = [*body, nn.Flatten(), Scale(1 / math.sqrt(height * breadth))]
+            top = width * height * breadth
+        return Network(body, self._standard(Linear, top, outputs))
+
+    # --- the standard parameterisation ------------------------------------------------------------
 
     def fully_connected(self, widths: list[int], outputs: int) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
@@ -105,16 +187,49 @@ class _Builder:
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise(widths):
             body.append(self._layer(Linear, inputs, units, variance=squared / inputs, bias=bias))
-            norm, sigma = self._normalization(units, images=False), Elementwise(self.activation)
+            norm, sigma = self._normalization(units, images=False), self._sigma()
             body += [sigma, norm] if after else [norm, sigma]
             squared = 1.0 if after else self.activation.gain**2
         last = widths[-1]
         return Network(body, self._layer(Linear, last, outputs, variance=squared / last))
 
+    def transformer(
+        self, image: tuple[int, int, int], width: int, depth: int, outputs: int
+    ) -> Network:
+        """Return a small Vision Transformer (Dosovitskiy et al. 2021) of L blocks.
+
+        Patches (`architectures.patch_side`) are embedded and get learnt positions. A block is
+        attention, then an MLP with twice the units, each a residual branch after a layer
+        normalisation. The outputs see the mean over tokens after a last normalisation: there is no
+        class token. Weights on m units are N(0, 1/m), on activations N(0, gain²/m), positions
+        N(0, 0.02²), and biases zero.
+        """
+        height, breadth, colours = image
+        side = patch_side(height, breadth)
+        tokens = patch_count(height, breadth, side)
+
+        def dense(inputs: int, units: int, squared: float = 1.0) -> nn.Linear:
+            layer: nn.Linear = self._layer(Linear, inputs, units, variance=squared / inputs)
+            return layer
+
+        def norm() -> nn.Module:
+            return self._normalization(width, images=False)
+
+        embedding = dense(side**2 * colours, width)
+        positions = Bias(POSITION_SCALE * self._normal(tokens, width))
+        body: list[nn.Module] = [Patches(side), embedding, positions]
+        for _ in range(depth):
+            attention = Attention(*(dense(width, width) for _ in range(4)), heads=HEADS)
+            inner = dense(width, 2 * width)
+            outer = dense(2 * width, width, self.activation.gain**2)
+            body += [Residual(norm(), attention), Residual(norm(), inner, self._sigma(), outer)]
+        return Network([*body, norm(), Mean(1)], dense(width, outputs))
+
     def resnet(self, colours: int, width: int, depth: int, outputs: int) -> Network:
         """Return He et al.'s (2016, section 4.2) network for CIFAR, or one without normalisation.
 
-        Weights are N(0, gain²/(9 channels out)): for normalised activations the initialisation of
+        Depths other than their 6 n + 2 are those of `architectures.blocks`. Weights are
+        N(0, gain²/(9 channels out)): for normalised activations the initialisation of
         agarwal2021deep, section 7, and for ReLU that of He et al.
 
         With Fixup (Zhang et al. 2019, section 3) the last convolution of each of the L branches and
@@ -125,16 +240,12 @@ class _Builder:
         fixup, squared = self.model.fixup, self.activation.gain**2
         plain = self.model.normalization == "none" and not fixup
         layout = [*blocks(width, depth)]
-        first, second = (1 / len(layout), 0.0) if fixup else (1.0, 1.0)  # factors of variances
 
         def scalar(combine: Combine, value: float) -> list[nn.Module]:
             return [Scalar(combine, value, self.dtype)] if fixup else []
 
         def bias() -> list[nn.Module]:
             return scalar(operator.add, 0.0)
-
-        def sigma() -> nn.Module:
-            return Elementwise(self.activation)
 
         def convolve(
             inputs: int, channels: int, stride: int = 1, factor: float = 1.0
@@ -144,15 +255,32 @@ class _Builder:
             layer = self._layer(Conv2d, inputs, channels, 3, variance=variance, **options)
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
-        body = [*convolve(colours, width), *bias(), sigma()]
-        for inputs, channels, stride in layout:
-            branch = [*bias(), *convolve(inputs, channels, stride, first), *bias(), sigma()]
-            branch += [*bias(), *convolve(channels, channels, factor=second)]
+        body, top = [*convolve(colours, width), *bias(), self._sigma()], width
+        for inputs, channels, stride, layers in layout:
+            branch, top = bias(), channels
+            if layers == 2:
+                branch += convolve(inputs, channels, stride, 1 / len(layout) if fixup else 1.0)
+                branch += [*bias(), self._sigma(), *bias()]
+            last = (channels, channels, 1) if layers == 2 else (inputs, channels, stride)
+            branch += convolve(*last, 0.0 if fixup else 1.0)
             branch += [*scalar(operator.mul, 1.0), *bias()]
-            body.append(Block(branch, sigma(), added=channels - inputs, stride=stride))
-        top = width << (STAGES - 1)
+            added = channels - inputs
+            body.append(Block(branch, self._sigma(), added=added, stride=stride))
         head = self._layer(Linear, top, outputs, variance=0.0 if fixup else squared / top)
-        return Network([*body, Pool(), *bias()], head)
+        return Network([*body, Mean(-2, -1), *bias()], head)
+
+    # --- layers -----------------------------------------------------------------------------------
+
+    def _normal(self, *shape: int) -> Tensor:
+        return torch.from_numpy(self.rng.standard_normal(shape)).to(self.dtype)
+
+    def _sigma(self) -> nn.Module:
+        return Elementwise(self.activation)
+
+    def _standard(self, kind: type[nn.Module], *shape: int, **options: Any) -> nn.Module:
+        """Return a layer without biases whose weights are N(0, 1)."""
+        layer: nn.Module = self._layer(kind, *shape, variance=1.0, bias=False, **options)
+        return layer
 
     def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
         """Return a layer whose weights have the given variance."""
@@ -179,71 +307,3 @@ class _Builder:
                 return nn.GroupNorm(1, units, dtype=self.dtype)
             return nn.LayerNorm(units, dtype=self.dtype)
         return nn.Identity()
-
-
-# --- layers ---------------------------------------------------------------------------------------
-
-
-class Pool(nn.Module):
-    """The mean over rows and columns (n, channels)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean((-2, -1))
-
-
-class Block(nn.Module):
-    """σ(shortcut(x) + branch(x)), with two convolutions in the branch (He et al. 2016).
-
-    The shortcut is the identity, or every second row and column with zeros for the channels that
-    are ``added`` (option A).
-    """
-
-    def __init__(
-        self, branch: Iterable[nn.Module], sigma: nn.Module, *, added: int, stride: int
-    ) -> None:
-        super().__init__()
-        self.branch, self.sigma = nn.Sequential(*branch), sigma
-        self._added, self._stride = added, stride
-
-    def forward(self, x: Tensor) -> Tensor:
-        shortcut = x[:, :, :: self._stride, :: self._stride]
-        if self._added:
-            shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self._added))
-        out: Tensor = self.sigma(shortcut + self.branch(x))
-        return out
-
-
-class Scalar(nn.Module):
-    """A number that is learnt, and added to everything or multiplied with it."""
-
-    def __init__(self, combine: Combine, value: float, dtype: torch.dtype) -> None:
-        super().__init__()
-        self._combine, self.value = combine, nn.Parameter(torch.full((), value, dtype=dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._combine(x, self.value)
-
-
-class Elementwise(nn.Module):
-    """An activation with its registered derivative, so that both are the kernels' own."""
-
-    def __init__(self, activation: Activation) -> None:
-        super().__init__()
-        self._activation = activation
-
-    def forward(self, z: Tensor) -> Tensor:
-        applied: Tensor = _Apply.apply(z, self._activation)  # type: ignore[no-untyped-call]
-        return applied
-
-
-class _Apply(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, z: Tensor, activation: Activation) -> Tensor:
-        context.save_for_backward(z)
-        context.activation = activation
-        return activation.function(z)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (z,) = context.saved_tensors
-        return gradients[0] * context.activation.derivative(z), None

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.tables import declared, from_rows
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING
 
@@ -75,7 +75,7 @@ def select_rates(
         name = "/".join(map(str, point))
         if point[0] not in rules:
             raise SelectionError(f"{name}: its experiment has no criterion")
-        if point not in initial and not MODELS[point[2]].by_modules:
+        if point not in initial and not kind_of(point[2]).by_modules:
             raise SelectionError(f"{name}: the table of training kernels lacks it; make it again")
         judged[point] = _judged(group, *rules[point[0]])
     rows = []

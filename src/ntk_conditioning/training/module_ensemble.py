@@ -40,7 +40,7 @@ class ModuleEnsemble(Training):
 
     Attributes:
         metrics: also the mean cosine between the last hidden representations of different test
-            samples.
+            samples, where the network tells them.
     """
 
     METRICS = (*Training.METRICS, "test_dot_product")
@@ -126,18 +126,18 @@ class ModuleEnsemble(Training):
                     change = momentum.mul_(self._descent.momentum).add_(change)
                 parameter.add_(change, alpha=-step)
 
-    def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         group.network.eval()
         f, u = self._output(group, x)
         group.network.train()
         return f, u
 
-    def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""
         mixed = self._descent.mixed_precision
         with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed):
             f, u = group.network(x)
-        return f.to(self._like), u.to(self._like)
+        return f.to(self._like), None if u is None else u.to(self._like)
 
 
 def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:

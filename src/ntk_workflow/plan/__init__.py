@@ -7,13 +7,16 @@ stops the jobs that belong to it, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_workflow import catalogue
 from ntk_workflow.checks import Checks, used_datasets
 from ntk_workflow.claims import papers as claim_files
@@ -32,6 +35,9 @@ from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import TABLES, ConfigError
 from ntk_workflow.plan.trainings import Trainings
 from ntk_workflow.provenance import digests, versions
+
+if TYPE_CHECKING:
+    from ntk_conditioning.networks.own import OwnModel
 
 #: Where files are found, which is nobody else's business and changes no result.
 PLACES = ("data_dir", "mirror")
@@ -72,6 +78,8 @@ class Plan(Rows, Trainings, Figures):
             except ValueError as error:
                 origin = source_of(["activation_files"], layers)
                 lines.append(f"{origin}: activation_files: {error}")
+        models, problems = own_networks(config["models"], layers, taken={*MODELS, *entries})
+        lines += problems
         papers: dict[str, Any] = {}
         try:
             papers = claim_files.read(config["papers"] or (), folder="papers", tables=TABLES)
@@ -85,13 +93,14 @@ class Plan(Rows, Trainings, Figures):
         lines += catalogue.file_errors({name: entries[name] for name in used})
         if lines:
             raise ConfigError("\n".join(lines))
-        plan = cls(config, entries, figures, papers, source, layers)
+        plan = cls(config, entries, figures, papers, source, layers, models=models)
         checks = Checks(
             config,
             layers,
             catalogue=entries,
-            samples={name: plan.shape(name)[0] for name in used},
-            images=[name for name, entry in entries.items() if catalogue.known_image(entry)],
+            shapes={name: plan.shape(name) for name in used},
+            images={name: catalogue.known_image(entry) for name, entry in entries.items()},
+            models=models,
             plain=with_defaults({}, schema["$defs"]["experiment"], schema),
         )
         return replace(plan, mistakes=checks.problems())
@@ -106,10 +115,10 @@ class Plan(Rows, Trainings, Figures):
         return parameters.to_words({key: self.config[key] for key in keys})
 
     def all_code(self, w: Any) -> str:
-        """Return the digest of all that computes: programs, notebooks, own activations."""
+        """Return the digest of all that computes: programs, notebooks, the user's own files."""
         programs = sorted(str(path) for path in self.source.glob("scripts/*.py"))
         notebooks = [str(self.source / f"notebooks/{figure}.ipynb") for figure in self.figures]
-        return self.digest(*programs, *notebooks, *self.config["activation_files"])
+        return self.digest(*programs, *notebooks, *self.plugin_files)
 
     def results(self, w: Any) -> list[str]:
         """Return the results that are bundled; figures come with the notebooks that drew them."""
@@ -130,16 +139,42 @@ class Plan(Rows, Trainings, Figures):
             rows += self.training_files(table, name)
         return rows
 
-    def own_files(self, key: str) -> list[str]:
-        """Return the user's own catalogues or activations that are not part of the source."""
-        files = [Path(self.source, file) for file in self.config[key]]
-        named = [f.relative_to(self.source) if self.source in f.parents else f for f in files]
+    @cached_property
+    def plugin_files(self) -> list[str]:
+        """The Python files of the user's activations and networks, each once."""
+        networks = [entry["file"] for entry in self.config["models"].values()]
+        return list(dict.fromkeys([*self.config["activation_files"], *networks]))
+
+    def own_files(self, files: Sequence[str]) -> list[str]:
+        """Return those of the user's files that are not part of the source."""
+        paths = [Path(self.source, file) for file in files]
+        named = [f.relative_to(self.source) if self.source in f.parents else f for f in paths]
         return [str(file) for file in named if file.parts[0] not in SOURCE]
 
     def source_files(self, w: Any) -> list[str]:
-        """Return the files and folders of the workflow's source, with own activations."""
-        return [*SOURCE, *self.own_files("activation_files")]
+        """Return the files and folders of the workflow's source, with the user's programs."""
+        return [*SOURCE, *self.own_files(self.plugin_files)]
 
     def source_content(self, w: Any) -> str:
         """Return a digest of the bundled source: to touch it does nothing, to change it counts."""
-        return digests.folder_digest([*self.source_files(w), *self.own_files("catalogues")])
+        catalogues = self.own_files(self.config["catalogues"])
+        return digests.folder_digest([*self.source_files(w), *catalogues])
+
+
+def own_networks(
+    given: Mapping[str, Mapping[str, str]], layers: Sequence[Layer], *, taken: Collection[str]
+) -> tuple[dict[str, OwnModel], list[str]]:
+    """Return the networks that a config has functions for, and lines for those it cannot have."""
+    models, lines = {}, []
+    for name, entry in given.items():
+        where = f"{source_of(['models', name], layers)}: models.{name}"
+        if name in taken:
+            lines.append(f"{where}: a built-in network or a dataset has this name; choose another")
+            continue
+        from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
+
+        try:
+            models[name] = own.load(entry["file"], entry["function"])
+        except UserError as error:
+            lines.append(f"{where}: {error}")
+    return models, lines

@@ -1,10 +1,12 @@
 """The base of a plan: which studies and tables a run has, where its files are, and its code."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import GRID, used_datasets
@@ -13,6 +15,9 @@ from ntk_workflow.config import Layer
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests
 from ntk_workflow.settings import words
+
+if TYPE_CHECKING:
+    from ntk_conditioning.networks.own import OwnModel
 
 #: The study that makes a table, by table; tables of the main grid are made whenever it is there.
 STUDY_OF = {
@@ -41,7 +46,7 @@ class Run:
     """A run, from its config.
 
     ``source`` is the folder of the workflow, ``mistakes`` what is wrong with each study, see
-    `checks.Checks`.
+    `checks.Checks`; ``models`` are the networks of the user's own.
     """
 
     config: Mapping[str, Any]
@@ -51,6 +56,7 @@ class Run:
     source: Path
     layers: Sequence[Layer] = ()
     mistakes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    models: Mapping[str, OwnModel] = field(default_factory=dict)
 
     def require(self, study: str) -> None:
         """Raise `ConfigError` if a study is switched off or has mistakes."""
@@ -104,6 +110,14 @@ class Run:
         """Return the files of an activation of the user's own as options."""
         return [f"--activation-file={file}" for file in self.plugins(w.activation)]
 
+    def own_options(self, w: Any) -> list[str]:
+        """Return the files of a network and an activation of the user's own as options."""
+        if w.model not in self.models:
+            return self.activation(w)
+        entry = self.config["models"][w.model]
+        options = [f"--model-file={entry['file']}", f"--model-function={entry['function']}"]
+        return [*self.activation(w), *options]
+
     def activation_options(self, w: Any) -> list[str]:
         """Return a row's activation, with the files of one of the user's own, as options."""
         return ["--activation", w.activation, *self.activation(w)]
@@ -113,15 +127,18 @@ class Run:
         return list(section if isinstance(section, list) else section["activations"])
 
     def code(self, *programs: str, study: str = "") -> Callable[[Any], str]:
-        """Return a parameter: the digest of programs, what they import, and own activations.
+        """Return a parameter: the digest of programs, what they import, and the user's own files.
 
-        Programs may contain wildcards. Activations are those of a study, or a job's.
+        Programs may contain wildcards. Activations are those of a study, or a job's, networks a
+        job's.
         """
 
         def digest(w: Any) -> str:
             names = self.activations(study) if study else [w.get("activation", "relu")]
             paths = [program.format(**dict(w)) for program in programs]
-            return self.digest(*paths, *self.plugins(*names))
+            model = self.config["models"].get(w.get("model", ""))
+            own = [*self.plugins(*names), *([model["file"]] if model else [])]
+            return self.digest(*paths, *own)
 
         return digest
 

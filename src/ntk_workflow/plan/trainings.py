@@ -5,7 +5,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options
@@ -22,7 +22,7 @@ class Trainings(Datasets):
         overrides = values.pop("overrides")
         for name in (w.dataset, w.model):  # where both have an exception, the model's is taken
             values |= overrides.get(name, {})
-        entry, by_modules = self.catalogue[w.dataset], MODELS[w.model].by_modules
+        entry, by_modules = self.catalogue[w.dataset], kind_of(w.model).by_modules
         image = catalogue.known_image(entry) if by_modules else None
         return TrainingSettings.from_config(values, image=image)
 
@@ -69,7 +69,7 @@ class Trainings(Datasets):
         self.require(f"training.{experiment}")
         values = self.experiments[experiment]
         kernels = table == "training_kernels"
-        models = [name for name in values["models"] if not (kernels and MODELS[name].by_modules)]
+        models = [name for name in values["models"] if not (kernels and kind_of(name).by_modules)]
         files = []
         for names in product(values["datasets"], models, values["activations"]):
             row = self.path(table, experiment, *names)

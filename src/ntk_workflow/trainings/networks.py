@@ -12,8 +12,20 @@ import torch
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import MODELS, depth_problem, seeds_in_turn, sizes
+from ntk_conditioning.networks.architectures import (
+    depth_problem,
+    kind_of,
+    seeds_in_turn,
+    sizes,
+    width_problem,
+)
 from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.networks.own import (
+    OwnModel,
+    make_own_network,
+    measure_sizes,
+    require_trainable,
+)
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
@@ -37,7 +49,7 @@ def with_absolute_rates(
     """
     rates = settings.learning_rates
     if settings.relative_rates:
-        if MODELS[point.model].by_modules:
+        if kind_of(point.model).by_modules:
             raise UsageError(
                 f"--relative-rates: critical rates are known of mlp, not {point.model}"
             )
@@ -52,16 +64,26 @@ def with_absolute_rates(
 
 
 def turns(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples
+    point: Point,
+    settings: TrainingSettings,
+    samples: LabelledSamples,
+    own: OwnModel | None = None,
 ) -> list[TrainingSettings]:
     """Return the settings of the ensembles that are trained one after the other.
 
-    Most trainings are one; of large networks there are several, of some seeds each.
+    Most trainings are one; of large networks there are several, of some seeds each. ``own`` is the
+    network if it is the user's own.
     """
     require_possible(point, settings, samples)
-    if not MODELS[point.model].by_modules:
+    if not kind_of(point.model).by_modules:
         return [settings]
-    weights = sizes(point.model, **_shape(point, settings, samples)).weights
+    shape = _shape(point, settings, samples)
+    if own:
+        activation = activations.get(point.activation)
+        require_trainable(own, **shape, activation=activation)
+        weights = measure_sizes(own, **shape, activation=activation).weights
+    else:
+        weights = sizes(point.model, **shape).weights
     seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.learning_rates))
     return [replace(settings, seeds=seeds[k : k + most]) for k in range(0, len(seeds), most)]
 
@@ -73,12 +95,13 @@ def make_ensemble(
     *,
     device: torch.device,
     products: str,
+    own: OwnModel | None = None,
 ) -> Training:
     """Return the networks at initialisation, with their samples on the device.
 
-    The ``products`` of mlp may be computed "together", see `Ensemble`.
+    The ``products`` of mlp may be computed "together", see `Ensemble`; ``own`` is that of `turns`.
     """
-    by_modules = MODELS[point.model].by_modules
+    by_modules = kind_of(point.model).by_modules
     together = products == "together" and not by_modules
     dtype = getattr(torch, settings.dtype)
     placed: dict[int, Part] = {}
@@ -103,7 +126,8 @@ def make_ensemble(
     ensemble: Training
     if by_modules:
         shape = _shape(point, settings, samples)
-        make = partial(make_network, point.model, **shape, activation=activation, dtype=dtype)
+        kind = partial(make_own_network, own) if own else partial(make_network, point.model)
+        make = partial(kind, **shape, activation=activation, dtype=dtype)
         ensemble = ModuleEnsemble(make, *common, descent=settings.descent)
     else:
         architecture = Architecture(point.depth, settings.width, activation)
@@ -134,13 +158,14 @@ def _shape(point: Point, settings: TrainingSettings, samples: LabelledSamples) -
 
 def image_of(point: Point, settings: TrainingSettings) -> tuple[int, int, int] | None:
     """Return the shape of samples that are images to the networks, or to what is done before."""
-    images = MODELS[point.model].needs_images or settings.augmentation != "none"
+    kind = kind_of(point.model)
+    images = kind.needs_images or kind.family == "own" or settings.augmentation != "none"
     return settings.image if images else None
 
 
 def require_possible(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> None:
     """Raise `UsageError` for networks, images or batches that do not go together."""
-    model, (n, d), image = MODELS[point.model], samples.shape, settings.image
+    model, (n, d), image = kind_of(point.model), samples.shape, settings.image
     if not model.by_modules and not settings.descent.plain:
         raise UsageError(
             f"{point.model} is trained by plain gradient descent; leave momentum, weight decay, "
@@ -148,6 +173,8 @@ def require_possible(point: Point, settings: TrainingSettings, samples: Labelled
         )
     if problem := depth_problem(point.model, point.depth):
         raise UsageError(f"--depth {point.depth}: {problem}")
+    if problem := width_problem(point.model, settings.width):
+        raise UsageError(f"--width {settings.width}: {problem}")
     if image is None and (model.needs_images or settings.augmentation != "none"):
         raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
     if image is not None and math.prod(image) != d:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
 from ntk_workflow import cli
 from ntk_workflow.cli import not_negative, positive_number, seed, share
 from ntk_workflow.cli import positive_integer as count
 from ntk_workflow.cli import positive_integer_or_all as count_or_all
 from ntk_workflow.cli_activations import activation_files_argument
+from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.settings import add_arguments, from_mapping, option
 
 
@@ -23,7 +23,7 @@ class Family:
 
     experiment: str = option("name written into the table")
     dataset: str = option("name written into the table")
-    model: str = option("kind of network", choices=[*MODELS], default="mlp")
+    model: str = option("kind of network", default="mlp")
     activation: str = option("name of the activation")
 
 
@@ -31,14 +31,16 @@ class Family:
 class Point(Family):
     """The networks of a training."""
 
-    depth: int = option("number of hidden layers; of a resnet all its layers", type=seed)
+    depth: int = option("hidden layers; of a resnet all layers, of vit blocks", type=seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings:
     """Networks at their initialisation, and the samples that they are trained on."""
 
-    width: int = option("units per layer, or a resnet's first channels", type=count, default=512)
+    width: int = option(
+        "units or channels per layer, of a resnet its first channels", type=count, default=512
+    )
     seeds: tuple[int, ...] = option(
         "seeds, a network for each", type=seed, many=True, default=(1, 32, 111, 555, 666)
     )
@@ -136,6 +138,7 @@ def training_parser(
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add_arguments(parser, networks)
     activation_files_argument(parser)
+    own_network_arguments(parser)
     add_arguments(parser, settings)
     cli.threads_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")

@@ -1,0 +1,191 @@
+"""Layers of the networks in `networks.modules`: torch's without random weights, and our own."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ntk_conditioning.networks.activations import Activation
+
+Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+# --- layers with weights --------------------------------------------------------------------------
+
+
+class Linear(nn.Linear):
+    """A linear layer for which torch draws no weights."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class Conv2d(nn.Conv2d):
+    """A convolution for which torch draws no weights."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class Bias(nn.Module):
+    """x + β b, with a learnt b of the shape of a sample or of its last axes."""
+
+    def __init__(self, b: Tensor, scale: float = 1.0) -> None:
+        super().__init__()
+        self.b, self._scale = nn.Parameter(b), scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self._scale * self.b
+
+
+class Scalar(nn.Module):
+    """A number that is learnt, and added to everything or multiplied with it."""
+
+    def __init__(self, combine: Combine, value: float, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._combine, self.value = combine, nn.Parameter(torch.full((), value, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._combine(x, self.value)
+
+
+class Attention(nn.Module):
+    """Self-attention of tokens (n, t, m), softmax(q kᵀ/√(m/heads)) v in each head.
+
+    The four layers give queries, keys, values, and the output of all heads.
+    """
+
+    def __init__(
+        self, query: nn.Linear, key: nn.Linear, value: nn.Linear, output: nn.Linear, *, heads: int
+    ) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.output = query, key, value, output
+        self._heads = heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers = (self.query, self.key, self.value)
+        q, k, v = (
+            layer(x).unflatten(-1, (self._heads, -1)).transpose(-3, -2)  # (n, heads, t, m/heads)
+            for layer in layers
+        )
+        attended = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+        out: Tensor = self.output(attended.transpose(-3, -2).flatten(-2))
+        return out
+
+
+# --- layers without weights -----------------------------------------------------------------------
+
+
+class Scale(nn.Module):
+    """A fixed factor, as those of the NTK parameterisation."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self._factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self._factor
+
+
+class Mean(nn.Module):
+    """The mean over some axes: over rows and columns of images, say."""
+
+    def __init__(self, *axes: int) -> None:
+        super().__init__()
+        self._axes = axes
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(self._axes)
+
+
+class Patches(nn.Module):
+    """Images (n, colours, height, width) as patches (n, t, colours · side²), in rows.
+
+    Zeros continue an image whose sides are no multiples of a patch's.
+    """
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self._side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        side = self._side
+        below, right = (-length % side for length in x.shape[-2:])
+        padded = functional.pad(x, (0, right, 0, below))
+        return functional.unfold(padded, side, stride=side).transpose(1, 2)
+
+
+class Residual(nn.Module):
+    """x + branch(x)."""
+
+    def __init__(self, *branch: nn.Module) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(*branch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.branch(x)
+        return out
+
+
+class Block(nn.Module):
+    """σ(shortcut(x) + branch(x)), with convolutions in the branch (He et al. 2016).
+
+    The shortcut is the identity, or every second row and column with zeros for the channels that
+    are ``added`` (option A).
+    """
+
+    def __init__(
+        self, branch: Iterable[nn.Module], sigma: nn.Module, *, added: int, stride: int
+    ) -> None:
+        super().__init__()
+        self.branch, self.sigma = nn.Sequential(*branch), sigma
+        self._added, self._stride = added, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x[:, :, :: self._stride, :: self._stride]
+        if self._added:
+            shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self._added))
+        out: Tensor = self.sigma(shortcut + self.branch(x))
+        return out
+
+
+class Elementwise(nn.Module):
+    """An activation with its registered derivative, so that both are the kernels' own.
+
+    ``gain`` is the activation's.
+    """
+
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self._activation = activation
+
+    @property
+    def gain(self) -> float:
+        return self._activation.gain
+
+    def forward(self, z: Tensor) -> Tensor:
+        applied: Tensor = _Apply.apply(z, self._activation)  # type: ignore[no-untyped-call]
+        return applied
+
+
+class _Apply(torch.autograd.Function):
+    """In the form that torch.func can transform."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z: Tensor, activation: Activation) -> Tensor:
+        return activation.function(z)
+
+    @staticmethod
+    def setup_context(context: Any, inputs: tuple[Tensor, Activation], output: Tensor) -> None:
+        z, context.activation = inputs
+        context.save_for_backward(z)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (z,) = context.saved_tensors
+        return gradients[0] * context.activation.derivative(z), None

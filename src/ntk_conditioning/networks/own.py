@@ -1,0 +1,193 @@
+"""Networks of the user's own: a function in a Python file that builds a torch module.
+
+It is called as build(depth=…, width=…, activation=…, shape=…, outputs=…, generator=…), see
+docs/own_network.md. Its activation is a module and has the scale ``gain``; ``shape`` is that of a
+sample, (d,) or (colours, height, width).
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.architectures import Sizes
+from ntk_conditioning.networks.layers import Elementwise
+from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.plugins import run_file
+
+#: What a function that builds networks is given.
+KEYWORDS = ("depth", "width", "activation", "shape", "outputs", "generator")
+
+
+class OwnNetworkError(UserError):
+    """A function of the user's does not build a network that can be trained."""
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A kind of network of the user's own: ``build``, a ``function`` of a ``file``."""
+
+    file: Path
+    function: str
+    build: Callable[..., Any]
+
+    def error(self, problem: str) -> OwnNetworkError:
+        """Return an error that begins with the function's place."""
+        return OwnNetworkError(f"{self.file}: {self.function}() {problem}")
+
+
+class OwnNetwork(Network):
+    """A module of the user's own, of whose representations nothing is known."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__([module], nn.Identity())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        return self.body(x), None
+
+
+def load(file: str | Path, function: str) -> OwnModel:
+    """Return the kind of network that a function of a Python file builds; the file is executed.
+
+    Raises `PluginError` if there is no such file or it fails, `OwnNetworkError` if it has no such
+    function or one that takes other arguments.
+    """
+    build: Any = getattr(run_file(file), function, None)
+    model = OwnModel(Path(file), function, build)
+    takes = f"write def {function}(*, {', '.join(KEYWORDS)})"
+    if not callable(build):
+        raise model.error(f"is not there; {takes}")
+    try:
+        inspect.signature(build).bind(**dict.fromkeys(KEYWORDS))
+    except TypeError as error:
+        raise model.error(f"takes other arguments ({error}); {takes}") from error
+    return model
+
+
+def make_own_network(
+    model: OwnModel,
+    rng: np.random.Generator,
+    *,
+    d: int,
+    image: tuple[int, int, int] | None,
+    depth: int,
+    width: int,
+    activation: Activation,
+    outputs: int,
+    dtype: torch.dtype,
+) -> OwnNetwork:
+    """Return a network of the user's own at initialisation, as `modules.make_network` does.
+
+    It takes samples (n, d), or images (n, colours, height, width) if ``image`` is their height,
+    width and colours. What the function draws from torch's own generator, and that it sets its
+    seed, has no effect outside.
+
+    Raises `OwnNetworkError` if the function fails or returns no module.
+    """
+    given: dict[str, Any] = {"depth": depth, "width": width, "outputs": outputs}
+    generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
+    given |= {"shape": _shape(d, image), "activation": Elementwise(activation)}
+    with torch.random.fork_rng(devices=[]):
+        # so that no network which depends on it is taken for a reproducible one
+        torch.manual_seed(np.random.SeedSequence().generate_state(1).item())
+        try:
+            module = model.build(**given, generator=generator)
+        except Exception as error:
+            problem = f"fails at depth {depth}, width {width}, shape {given['shape']}"
+            raise model.error(f"{problem}: {_describe(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise model.error(f"returns a {type(module).__name__}, and not a torch.nn.Module")
+    return OwnNetwork(module.to(dtype))
+
+
+def require_trainable(model: OwnModel, **size: Any) -> None:
+    """Check that a function builds networks which can be trained reproducibly.
+
+    ``size`` is that of `make_own_network`, without the type.
+
+    Raises `OwnNetworkError` if it fails or returns no module, the module has no weights, fails or
+    has outputs of another shape than (2, outputs) for two samples, two networks from the same
+    ``generator`` differ in their weights or, as dropout makes them, in their outputs, or those from
+    different ones do not.
+    """
+    first, again, other = (
+        make_own_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
+        for seed in (1, 1, 2)
+    )
+    if not any(parameter.requires_grad for parameter in first.parameters()):
+        raise model.error("returns a module without weights to train; give it some")
+    if not _equal(first, again):
+        raise model.error(
+            "gives other weights each time: draw all from generator, or begin with "
+            "torch.manual_seed(generator.initial_seed())"
+        )
+    if _equal(first, other):
+        raise model.error("gives the same weights for every seed: draw them from generator")
+    shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((2, *shape))).float()
+    values = []
+    for network in (first, again):
+        try:
+            f, _ = network(x)
+        except Exception as error:
+            problem = f"gives a network that fails on two samples of shape {shape}"
+            raise model.error(f"{problem}: {_describe(error)}") from error
+        values.append(f)
+    shapes = [tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__ for f in values]
+    if shapes[0] != (2, outputs):
+        raise model.error(
+            f"gives a network whose outputs for 2 samples are {shapes[0]}; with outputs={outputs} "
+            f"they must be a tensor (2, {outputs})"
+        )
+    if not torch.allclose(values[0], values[1], rtol=0, atol=0, equal_nan=True):
+        raise model.error(
+            "gives a network whose outputs differ from one call to the next, as with dropout; a "
+            "training could not go on after a stop: remove it"
+        )
+
+
+def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
+    """Return the sizes of a network of the user's own, about, which is built and tried on a sample.
+
+    ``size`` is that of `make_own_network`, without the type. Matrices count once for each place
+    where their module has outputs: an attention's products of tokens are left out.
+    """
+    rng = np.random.default_rng(0)
+    network = make_own_network(model, rng, **size, dtype=torch.float32).eval()
+    layers: list[tuple[int, int]] = []  # multiply-adds and units
+
+    def count(module: nn.Module, _: Any, output: Any) -> None:
+        out = output[0] if isinstance(output, tuple) else output
+        places = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
+        own = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
+        inner = any(True for _ in module.children())
+        layers.append((sum(each.numel() for each in own) * places, 0 if inner else out.numel()))
+
+    for module in network.body.modules():
+        module.register_forward_hook(count)
+    with torch.no_grad():
+        network(torch.zeros(1, *_shape(size["d"], size["image"])))
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    products, units = (sum(each) for each in zip(*layers, strict=True))
+    return Sizes(weights, max(weights, products), first=0, units=units)
+
+
+def _shape(d: int, image: tuple[int, int, int] | None) -> tuple[int, ...]:
+    return (d,) if image is None else (image[2], *image[:2])
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
+def _equal(one: nn.Module, other: nn.Module) -> bool:
+    """Return whether two networks have equal weights and statistics."""
+    a, b = one.state_dict(), other.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
