@@ -1,12 +1,14 @@
-# Studies with sizes of their own: bounds, networks of growing width, activations, precision.
+# Studies with sizes of their own: bounds, other architectures, networks of growing width,
+# activations, precision.
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
 # Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
+#        results/{run}/architectures/{dataset}/{activation}.parquet  kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
 #        results/{run}/tables/activations.parquet, precision.parquet
 #
-# Widths that are done are kept in results/{run}/checkpoints, as cells are in spectra.smk.
+# Networks and widths that are done are kept in results/{run}/checkpoints, as cells are in spectra.smk.
 
 
 rule compute_bounds:
@@ -31,6 +33,36 @@ rule compute_bounds:
     shell:
         "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule measure_architectures:
+    """Measure kernels of networks of many architectures at initialisation, along depth."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/architectures/{dataset}/{activation}.parquet",
+    log:
+        "logs/{run}/measure_architectures/{dataset}/{activation}.log",
+    benchmark:
+        "logs/{run}/measure_architectures/{dataset}/{activation}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("measure_architectures"),
+    params:
+        activation=plan.activation_options,
+        networks=plan.architectures,
+        settings=plan.study(
+            "architectures_study", "infinite_width", "samples", "sample_seed", "seeds"
+        ),
+        checkpoints="results/{run}/checkpoints/architectures/{dataset}",
+        code=plan.code("scripts/measure_architectures.py", study="architectures_study"),
+    shell:
+        "python scripts/measure_architectures.py --data {input.data:q}"
+        " --dataset {wildcards.dataset} {params.activation:q} {params.networks:q}"
+        " {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 
 

@@ -1,7 +1,7 @@
-"""Measure the kernels of networks of many architectures at initialisation, along depth.
+"""Measure kernels of networks of many architectures at initialisation, along depth.
 
 All on the same samples, which are scaled to one norm: 1 for networks that take vectors and, for
-those that take images, a mean square of 1 for a pixel's colours together.
+those that take images, such that a pixel's colours together have mean square 1.
 """
 
 import math
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ntk_conditioning.angles.pairs import require_directions
@@ -18,16 +17,16 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.statistics import freeze_statistics
-from ntk_conditioning.seeds import generator
+from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
+from ntk_workflow.cli import HOW_TO_PREPARE, Argv, logger, positive_integer, run_main, seed
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.cli_networks import architectures_argument, load_networks
+from ntk_workflow.cli_networks import Architecture, architectures_arguments, load_architectures
+from ntk_workflow.provenance.digests import path_digest
 from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.trainings.networks import initial_network, takes_images
 
 log = logger(__file__)
 
@@ -39,46 +38,62 @@ def main(argv: Argv = None) -> None:
     add("--data", type=Path, required=True, help="prepared dataset (.npz)")
     help = "height, width and colours of a sample, for networks of images"
     add("--image", type=positive_integer, nargs=3, help=help)
-    architectures_argument(parser)
+    architectures_arguments(parser)
     add("--infinite-width", nargs="*", default=[], help="networks that are also infinitely wide")
     add("--samples", type=positive_integer, required=True, help="samples of a kernel")
     add("--sample-seed", type=seed, default=1, help="seed that draws the samples")
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
     args = parser.parse_args(argv)
-    load_activations(args)
-    networks = load_networks(args)
+    activations, networks = load_activations(args), load_architectures(args)
     image = tuple(args.image) if args.image else None
-    data = load_prepared(args.data)
-    rows = draw(args.dataset, len(data.x), args.samples, generator=seed_stream(args.sample_seed))
-    x = on_sphere(data.x[rows])
+    data = load_prepared(args.data, hint=HOW_TO_PREPARE).x
+    rows = draw(args.dataset, len(data), args.samples, generator=seed_stream(args.sample_seed))
+    require_directions(data[rows])
+    x = data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
-        activation = activations.get(cell.activation)
-        network = networks[cell.model]
+        size = {"depth": cell.value, "activation": activations[cell.activation], "image": image}
         labels = {"dataset": args.dataset, "n": len(x), "d": x.shape[1]} | cell.coordinates
+        images = image is not None and takes_images(cell.model)
+        scaled = x * math.sqrt(math.prod(image[:2])) if image and images else x
         if cell.seed is None:
-            size = {"image": image, "depth": cell.value, "activation": activation}
-            k = infinite_models.ntk(network.name, scaled(x, network, image), **size)
-            made = {"kernel": "infinite_ntk", "width": None, "parameters": None}
-        else:
-            module, k = 0, 0
-            made = {"kernel": EMPIRICAL, "width": network.width, "parameters": 0}
-        yield labels | made | measured(k)
+            labels |= {"kernel": "infinite_ntk", "width": None, "parameters": None}
+            yield labels | measured(infinite_models.ntk(cell.model, scaled, **size))
+            return
+        one = networks[cell.model]
+        size |= {"width": one.width, "own": one.own}
+        network, samples = initial_network(cell.model, scaled, seed=cell.seed, **size)
+        weights = network.weights if isinstance(network, MLP) else network.parameters()
+        parameters = sum(weight.numel() for weight in weights)
+        labels |= {"kernel": EMPIRICAL, "width": one.width, "parameters": parameters}
+        yield labels | measured(ntk(network, samples).numpy())
 
     cells = []
+    for name, one in networks.items():
+        kinds = [(number, of_network(one)) for number in args.seeds]
+        kinds += [(None, ())] if name in args.infinite_width else []
+        for depth in one.depths:
+            for activation in args.activation:
+                place = (activation, "depth", depth)
+                cells += [Cell(*place, number, args.data, name, of) for number, of in kinds]
     write_row(args, ARCHITECTURES, cells, compute, program=__file__)
+
+
+def of_network(one: Architecture) -> tuple[Any, ...]:
+    """Return what a network depends on beside its kind, its depth and its seed."""
+    return (one.width, *((path_digest(one.own.file), one.own.function) if one.own else ()))
 
 
 def measured(k: NDArray[np.float64]) -> dict[str, Any]:
     """Return the columns of a kernel (n, n)."""
-    found, diagonal = conditioning(k), np.sqrt(np.diag(k))
-    cosines = k / np.outer(diagonal, diagonal)
+    found, norms = conditioning(k), np.sqrt(np.diag(k))
+    cosines = k / np.outer(norms, norms)
     np.fill_diagonal(cosines, -1.0)
     names = ("lambda_max", "resolution_floor", "numerical_rank", "kappa", "kappa_error")
     return {name: getattr(found, name) for name in names} | {
         "lambda_min": found.lambda_min if found.kappa else None,
-        "mean_diagonal": float(np.mean(np.diag(k))),
+        "mean_diagonal": float(np.diag(k).mean()),
         "min_angle": math.degrees(math.acos(min(1.0, cosines.max()))),
     }
 

@@ -40,7 +40,7 @@ Place = Sequence[str | int]
 
 def used_datasets(values: Config) -> list[str]:
     """Return the datasets of a run, each once."""
-    studies = ("activation_study", "bounds_study", *WIDTH_STUDIES)
+    studies = ("activation_study", "bounds_study", "architectures_study", *WIDTH_STUDIES)
     sections = [values, *(values[study] for study in studies), *(values["training"] or {}).values()]
     return list(dict.fromkeys(chain(*(section["datasets"] for section in sections if section))))
 
@@ -72,6 +72,7 @@ class Checks:
             "activation_study": self._activation_study,
             "activation_constants": lambda study: self._activations((study,)),
             "bounds_study": self._bounds_study,
+            "architectures_study": self._architectures_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }
         on = [study for study in checks if study == GRID or self.config[study]]
@@ -178,6 +179,37 @@ class Checks:
                 where = self.at(study, "datasets", index)
                 yield f"{where}: {name} is not on the unit sphere; take one with scaling unit_norm"
             yield from self._enough(self.config[study]["samples"], name, study, "samples")
+
+    def _architectures_study(self, key: str) -> Iterator[str]:
+        study = self.config[key]
+        yield from self._names((key,))
+        for name in study["datasets"]:
+            yield from self._enough(study["samples"], name, key, "samples")
+        for name in set(study["overrides"]) - {*MODELS, *self.models}:
+            advice = did_you_mean(name, study["models"])
+            yield f"{self.at(key, 'overrides', name)}: unknown network {name!r}; {advice}"
+        for index, name in enumerate(study["infinite_width"]):
+            if name not in study["models"]:
+                where = self.at(key, "infinite_width", index)
+                yield f"{where}: {name} is not among the study's models; add it there"
+        for index, name in enumerate(study["models"]):
+            where = self.at(key, "models", index)
+            if name not in MODELS and name not in self.models:
+                advice = did_you_mean(name, [*MODELS, *self.models])
+                yield f"{where}: unknown network {name!r}; {advice}"
+                continue
+            of = {**study, **study["overrides"].get(name, {})}
+            problems = [f"{problem}, not {L}" for L in of["depths"] if (problem := depth_problem(name, L))]
+            if problem := width_problem(name, of["width"]):
+                problems.append(f"{problem}, not {of['width']}")
+            for problem in problems:
+                yield f"{where}: {problem}; give overrides.{name}"
+            for dataset in study["datasets"]:
+                if kind_of(name).needs_images and not self.images.get(dataset, True):
+                    yield f"{where}: {name} needs images, {dataset} has none; remove one of them"
+            if name in self.models:
+                values = {**study, **of, "outputs": "scalar", "overrides": {}}
+                yield from self._own_network((key,), index, name, values)
 
     def _width_study(self, key: str) -> Iterator[str]:
         study, architectures = self.config[key], self.config["architectures"]

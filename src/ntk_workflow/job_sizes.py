@@ -10,6 +10,7 @@ from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes, sizes
 from ntk_workflow import resources
+from ntk_workflow.catalogue import known_image
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
 from ntk_workflow.trainings.settings import TrainingSettings
@@ -57,6 +58,10 @@ class JobSizes:
                 return resources.preparation(n=loaded, d=d)
             case "compute_bounds":
                 return resources.bounds(config["bounds_study"], loaded=loaded, d=d)
+            case "measure_architectures":
+                study, image = config["architectures_study"], known_image(self.plan.catalogue[w.dataset])
+                shape = {"image": image, "loaded": loaded, "d": d}
+                return resources.architectures_study(study, w.activation, **shape)
             case "measure_orthogonality" | "measure_linearity":
                 name, networks = rule.removeprefix("measure_"), config["architectures"]
                 study, network = config[f"{name}_study"], networks[w.architecture]

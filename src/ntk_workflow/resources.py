@@ -306,6 +306,37 @@ def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate
     return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
 
 
+def architectures_study(
+    study: Mapping[str, Any],
+    activation: str,
+    *,
+    image: tuple[int, int, int] | None,
+    loaded: int,
+    d: int,
+) -> ResourceEstimate:
+    """Estimate measure_architectures: the kernels of every network, finite and infinitely wide.
+
+    At most a product of all gradients. What the user's own networks take is not known; they count
+    as fully connected ones.
+    """
+    n, places = study["samples"], math.prod(image[:2]) if image else 1
+    layer = _CLOSED_FORM if _base(activation) in _CLOSED_FORMS else _QUADRATURE
+    flops, needed = 0.0, 0
+    for name in study["models"]:
+        of = {**study, **study["overrides"].get(name, {})}
+        known = name if name in architectures.MODELS else "fc"
+        pairs = n**2 / 2 * {"conv": places, "conv_pool": places**2}.get(name, 1)
+        for depth in of["depths"]:
+            shape = {"d": d, "width": of["width"], "depth": depth, "outputs": 1, "image": image}
+            size = architectures.sizes(known, **shape)
+            one = n * (6 * size.products + _UNIT * size.units) + n**2 * size.weights
+            one += _STARTED * (depth + 1) + _EIGENVALUES * n**3
+            infinite = pairs * (_ANGLE + depth * layer) if name in study["infinite_width"] else 0
+            flops += len(study["seeds"]) * one + infinite
+            needed = max(needed, 8 * n * (3 * size.units + size.weights) + 8 * 2 * size.weights)
+    return ResourceEstimate(flops, TORCH + 8 * loaded * d + min(needed, 10**9) + 4 * 8 * n**2)
+
+
 def feedforward_study(
     name: str, study: Mapping[str, Any], architecture: Mapping[str, Any], *, loaded: int, d: int
 ) -> ResourceEstimate:

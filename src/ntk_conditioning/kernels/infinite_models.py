@@ -1,12 +1,11 @@
 """Kernels of infinite width of networks by name: the limits of those in `networks.modules`."""
 
 import math
-
-from numpy.typing import NDArray
+from typing import Any
 
 from ntk_conditioning.kernels import infinite, infinite_convolutional, infinite_residual
 from ntk_conditioning.networks.activations import Activation, Array
-from ntk_conditioning.networks.architectures import BIAS_SCALE
+from ntk_conditioning.networks.modules import BIAS_SCALE
 
 #: Networks that have a closed recursion.
 INFINITE_MODELS = ("mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled", "conv", "conv_pool")
@@ -14,7 +13,7 @@ INFINITE_MODELS = ("mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled", "co
 
 def ntk(
     model: str,
-    x: NDArray,
+    x: Array,
     *,
     image: tuple[int, int, int] | None,
     depth: int,
@@ -24,7 +23,7 @@ def ntk(
 
     ``image`` is the height, width and colours of a sample, for the convolutional ones.
     """
-    size = {"depth": depth, "activation": activation}
+    size: Any = {"depth": depth, "activation": activation}
     match model:
         case "mlp":
             return infinite.ntk(x, **size)

@@ -10,6 +10,7 @@ import argparse
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from ntk_workflow.checkpoints.origin import origin, origin_digest
 
 #: Options that cannot change a cell, or that enter its digest by themselves.
 APART = {"activation", "activation_file", "checkpoints", "data", "depths", "memory_gb", "output"}
-APART |= {"seeds", "threads", "widths"}
+APART |= {"infinite_width", "network", "own_network", "seeds", "threads", "widths"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Cell:
     """A cell of a row: its coordinates, and the prepared dataset (.npz) that it is computed from.
 
     Cells of an activation differ in one ``axis``, the "depth" or the "width", and in the seed,
-    which is None where nothing is random.
+    which is None where nothing is random. Where there are networks of several kinds, they have a
+    ``model``, and ``of_model`` is what else that means.
 
     >>> cell = Cell("relu", "depth", 2, seed=1, data=Path("all.npz"))
     >>> cell.name, cell.place
@@ -40,11 +42,14 @@ class Cell:
     value: int
     seed: int | None
     data: Path
+    model: str = ""
+    of_model: tuple[Any, ...] = ()
 
     @property
     def coordinates(self) -> dict[str, str | int | None]:
         """The columns of the table that say which cell it is."""
-        return {"activation": self.activation, self.axis: self.value, "seed": self.seed}
+        model: dict[str, str | int | None] = {"model": self.model} if self.model else {}
+        return model | {"activation": self.activation, self.axis: self.value, "seed": self.seed}
 
     @property
     def random_seed(self) -> int:
@@ -57,13 +62,15 @@ class Cell:
     def name(self) -> str:
         """What log lines call it."""
         seed = "" if self.seed is None else f", seed {self.seed}"
-        return f"{self.activation}, {self.axis} {self.value}{seed}"
+        model = f"{self.model}, " if self.model else ""
+        return f"{model}{self.activation}, {self.axis} {self.value}{seed}"
 
     @property
     def place(self) -> str:
         """Where it is among the checkpoints, without the digest."""
         seed = "none" if self.seed is None else self.seed
-        return f"{self.activation}/{self.axis}-{self.value}/seed-{seed}"
+        model = f"{self.model}/" if self.model else ""
+        return f"{model}{self.activation}/{self.axis}-{self.value}/seed-{seed}"
 
 
 class Checkpoints:
@@ -79,6 +86,8 @@ class Checkpoints:
     def path(self, cell: Cell) -> Path:
         """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
         of_cell = {"activation": cell.activation, "data": self._digest_of(cell.data)}
+        if cell.model:
+            of_cell["model"] = repr((cell.model, *cell.of_model))
         digest = origin_digest(self._common | of_cell)
         return self._folder / f"{cell.place}-{digest}.parquet"
 

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 from ntk_conditioning.kernels import GRADIENT_KERNELS
+from ntk_workflow.catalogue import known_image
 from ntk_workflow.checks import GRID
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import STUDY_OF, options
@@ -66,6 +67,19 @@ class Rows(Datasets):
             files = [f"--activation-file={file}" for file in self.plugins(*names)]
             return [option, *names, *files]
 
+        return words
+
+    def architectures(self, w: Any) -> list[str]:
+        """Return a parameter: the networks of the study of architectures, and a sample's image."""
+        self.require("architectures_study")
+        section, image = self.config["architectures_study"], known_image(self.catalogue[w.dataset])
+        words = ["--image", *map(str, image)] if image else []
+        for name in section["models"]:
+            of = {**section, **section["overrides"].get(name, {})}
+            words += ["--network", name, *map(str, [of["width"], *of["depths"]])]
+            if name in self.models:
+                entry = self.config["models"][name]
+                words += ["--own-network", name, entry["file"], entry["function"]]
         return words
 
     def network(self, study: str) -> Callable[[Any], list[str]]:

@@ -129,16 +129,16 @@ class Run:
     def code(self, *programs: str, study: str = "") -> Callable[[Any], str]:
         """Return a parameter: the digest of programs, what they import, and the user's own files.
 
-        Programs may contain wildcards. Activations are those of a study, or a job's, networks a
-        job's.
+        Programs may contain wildcards. Activations and networks are those of a study, or a job's.
         """
 
         def digest(w: Any) -> str:
             names = self.activations(study) if study else [w.get("activation", "relu")]
             paths = [program.format(**dict(w)) for program in programs]
-            model = self.config["models"].get(w.get("model", ""))
-            own = [*self.plugins(*names), *([model["file"]] if model else [])]
-            return self.digest(*paths, *own)
+            section = self.section(study) if study else {"models": [w.get("model", "")]}
+            models = section.get("models", []) if isinstance(section, Mapping) else []
+            own = [self.config["models"][name]["file"] for name in models if name in self.models]
+            return self.digest(*paths, *self.plugins(*names), *own)
 
         return digest
 

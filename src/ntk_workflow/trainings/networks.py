@@ -7,11 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import (
     depth_problem,
     kind_of,
@@ -19,13 +23,16 @@ from ntk_conditioning.networks.architectures import (
     sizes,
     width_problem,
 )
-from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.networks.own import (
     OwnModel,
     make_own_network,
     measure_sizes,
     require_trainable,
 )
+from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
@@ -108,9 +115,7 @@ def make_ensemble(
 
     def part(labelled: PreparedSamples) -> Part:
         if id(labelled) not in placed:  # seeds may share their samples
-            x = torch.from_numpy(labelled.x).to(dtype=dtype)
-            if image := image_of(point, settings):  # rows, columns, colours; torch: colours first
-                x = x.reshape(len(x), *image).movedim(-1, 1).contiguous()
+            x = as_seen(labelled.x, image_of(point, settings)).to(dtype=dtype)
             placed[id(labelled)] = Part(x.to(device), torch.from_numpy(labelled.y).to(device))
         return placed[id(labelled)]
 
@@ -146,6 +151,43 @@ def make_ensemble(
     return ensemble
 
 
+def as_seen(x: NDArray[np.float64], image: tuple[int, int, int] | None) -> Tensor:
+    """Return samples (n, d) or, if they are images, (n, colours, height, width)."""
+    seen = torch.from_numpy(x)
+    return seen if image is None else seen.reshape(len(x), *image).movedim(-1, 1).contiguous()
+
+
+def initial_network(
+    name: str,
+    x: NDArray[np.float64],
+    *,
+    seed: int,
+    depth: int,
+    width: int,
+    activation: Activation,
+    image: tuple[int, int, int] | None,
+    own: OwnModel | None = None,
+) -> tuple[MLP | Network, Tensor]:
+    """Return a network with one output at initialisation, and samples (n, d) as it takes them.
+
+    Batch norms have the statistics of these samples, see `freeze_statistics`.
+    """
+    rng, d = generator(seed, "init"), x.shape[1]
+    size: Any = {"depth": depth, "width": width, "activation": activation}
+    if not kind_of(name).by_modules:
+        return init_mlp(d, **size, generator=rng), torch.from_numpy(x)
+    kind = partial(make_own_network, own) if own else partial(make_network, name)
+    network = kind(rng, d=d, image=image, **size, outputs=1, dtype=torch.float64)
+    seen = as_seen(x, image if takes_images(name) else None)
+    freeze_statistics(network, seen)
+    return network, seen
+
+
+def takes_images(name: str) -> bool:
+    """Return whether a network takes images where samples are such."""
+    return kind_of(name).needs_images or kind_of(name).family == "own"
+
+
 def _shape(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
     return {
         "d": samples.shape[1],
@@ -158,8 +200,7 @@ def _shape(point: Point, settings: TrainingSettings, samples: LabelledSamples) -
 
 def image_of(point: Point, settings: TrainingSettings) -> tuple[int, int, int] | None:
     """Return the shape of samples that are images to the networks, or to what is done before."""
-    kind = kind_of(point.model)
-    images = kind.needs_images or kind.family == "own" or settings.augmentation != "none"
+    images = takes_images(point.model) or settings.augmentation != "none"
     return settings.image if images else None
 
 
