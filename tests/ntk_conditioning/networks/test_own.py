@@ -38,10 +38,12 @@ def tried(path: Path, image=None) -> None:
 
 # What stands below the def, or a file of its own -> how its line goes on after the file's name.
 MISTAKES = {
-    "def other(): pass": ": build() is not there; write def build(*, depth, width, activation, shape,",
+    "def other(): pass": ": build() is not there; write def build(*, depth, width, activation,",
     "def build(depth, width): pass": ": build() takes other arguments (got an unexpected keyword",
     "raise ValueError('a\\nb') # def ": ": ValueError: a b",
-    "    return nn.Linear(shape, outputs)": ": build() fails at depth 2, width 8, shape (64,): TypeError",
+    "    return nn.Linear(shape, outputs)": (
+        ": build() fails at depth 2, width 8, shape (64,): TypeError: "
+    ),
     "    return 1": ": build() returns a int, and not a torch.nn.Module",
     "    return nn.Flatten()": ": build() returns a module without weights to train",
     "    return nn.Linear(shape[0], outputs)": ": build() gives other weights each time: draw all",
