@@ -45,6 +45,8 @@ SEEDS, RATES = (1, 5), (0.1, 0.3)
 IMAGE = (4, 3, 2)
 RESNET = {"model": "resnet_batch_norm", "depth": 8, "width": 2, "image": IMAGE}
 RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
+EXAMPLE = Path(__file__).parents[2] / "examples/own_network.py"
+OWN = RESNET | {"model": "mine", "model_file": EXAMPLE, "depth": 2, "width": 4}
 write_samples = partial(write_prepared, n=30, labels=LABELS)
 
 
@@ -173,12 +175,26 @@ def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
     assert all(row.items() >= (recorded | {"augmentation": "crop_flip"}).items() for row in table)
 
 
-@pytest.mark.parametrize("network", [{}, RESNET], ids=["mlp", "modules"])
+def test_an_own_network_is_trained_as_a_built_in_one(folder):
+    """Nothing is known of its representations; the rest is an ensemble's of the same modules."""
+    table = rows(folder, **OWN)
+    ensembles = {(row["model"], row["image"], row["width"]) for row in table}
+    assert ensembles == {("mine", "4 3 2", 4)}
+    assert len(table) == 2 * 2 * 3
+    for row in table:
+        assert row["test_dot_product"] is None
+        assert all(np.isfinite(row[name]) for name in ("train_loss", "test_accuracy"))
+    first, last = ([row["train_loss"] for row in table if row["epoch"] == e] for e in (0, 2))
+    assert np.mean(last) < np.mean(first)
+    assert first[0] == first[1] != first[2]  # of rates, and of seeds
+
+
+@pytest.mark.parametrize("network", [{}, RESNET, OWN], ids=["mlp", "modules", "own"])
 def test_two_calls_write_the_same_bytes(folder, network):
     usual = call(folder, **network)
     assert call(folder, **network, threads=2, checkpoints=folder / "kept") == usual
     assert call(folder, **network, learning_rates=RATES[::-1]) == usual
-    assert call(folder, **network | {"width": 7}) != usual
+    assert call(folder, **network | {"width": 8}) != usual
 
 
 def test_every_seed_draws_its_own_samples(folder):
@@ -248,6 +264,11 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
         ({"epoch": 3}, "unrecognized arguments: --epoch"),
         (RESNET | {"depth": 1}, "--depth 1: resnet_batch_norm has two layers or more"),
+        (RESNET | {"model": "vit"}, "--width 2: vit has 4 heads, which share its width evenly"),
+        (OWN | {"model_file": None}, "--model mine: give its --model-file; built in are mlp, "),
+        (OWN | {"model": "conv"}, "--model conv: built in; give --model-file another name"),
+        (OWN | {"model_function": "bild"}, "own_network.py: bild() is not there; write def bild"),
+        (OWN | {"image": None}, "build() gives a network that fails on two samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
         (RESNET | {"model": "mlp"}, "mlp is trained by plain gradient descent; leave momentum"),

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -235,3 +236,23 @@ def test_own_activation_as_in_the_docs(clone):
     clone.edit("examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
     rows = {name for name in clone.planned_outputs(*options, target) if "/spectra/" in name}
     assert rows == {"results/own_activation/spectra/infinite_ntk/digits/swish.parquet"}
+
+
+@pytest.mark.slow
+def test_own_network_as_in_the_docs(clone):
+    sizes = "depths: [1, 2], epochs: 1, seeds: [1], samples: 60, learning_rates: [0.1]"
+    options = ("--configfile", "examples/own_network.yaml", "--config")
+    options += (f"training={{mine: {{{sizes}}}}}", "--")
+    target = "results/own_network/tables/training/mine.parquet"
+    clone.run(*options, target)
+    table = clone.table(target)
+    assert {*zip(table.model, table.depth, strict=True)} == set(product(("mine", "conv"), (1, 2)))
+    assert table.test_accuracy.notna().all()
+    assert (table.test_dot_product.isna() == (table.model == "mine")).all()
+    # only its own jobs depend on the file, and not on its comments
+    clone.edit("examples/own_network.py", "# colours", "# of the image")
+    assert clone.planned_outputs(*options, target) == set()
+    clone.edit("examples/own_network.py", "GroupNorm(4, width)", "GroupNorm(2, width)")
+    trained = {name for name in clone.planned_outputs(*options, target) if "/depth-" in name}
+    folder = "results/own_network/training/mine/digits/mine/relu"
+    assert trained == {f"{folder}/depth-{depth}.parquet" for depth in (1, 2)}

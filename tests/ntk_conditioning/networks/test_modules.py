@@ -56,7 +56,9 @@ def test_sizes_are_those_of_the_networks(name):
         expected = sizes(name, d=9 * 7 * 2, width=4, depth=depth, outputs=5, image=image)
         weights, products, units = map(sum, zip(*counts, strict=True))
         if family == "vit":
-            products += depth * 2 * (5 * 4) ** 2 * 4  # queries with keys, and their shares of values
+            products += (
+                depth * 2 * (5 * 4) ** 2 * 4
+            )  # queries with keys, and their shares of values
         sizes_here = (expected.weights, expected.products, expected.units)
         assert sizes_here == (weights, products, units - 5)
         assert expected.first == counts[0][1]
