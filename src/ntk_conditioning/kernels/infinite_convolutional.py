@@ -1,0 +1,418 @@
+"""Kernels of convolutional networks of infinitely many channels, by recursions over pixel pairs.
+
+With weights N(0, 1), all of them trained, no biases, m channels, gain g of the activation, k × k
+taps and zeros around the image ("same" padding, stride 1), the network computes, as `infinite` does
+for vectors, for every position p of P
+
+    h^(0) = x,   u^(l)_p = 1/k · Σ_o W_o h^(l-1)_(p+o),   h^(l) = g / sqrt(m) · σ(u^(l)),
+
+and then f = Σ_p w_p · h^(L)_p / sqrt(P) without pooling, or f = w · Σ_p h^(L)_p / P with global
+average pooling. Like the features of a vector, colours are not averaged: for 1 × 1 images and k = 1
+this is the network of `infinite`. Depth L counts convolutions; depth 0 is the linear model.
+
+Let A be the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), where positions
+outside of the image count as zeros. By Arora, Du, Hu, Li, Salakhutdinov & Wang (2019, "On Exact
+Computation with an Infinitely Wide Neural Net", section 4), from Σ^(0) = x·y and T^(0) = 0,
+
+    Σ^(l) = g² E σ(u)σ(v),   T^(l) = A(Σ^(l-1) + T^(l-1)) · g² E σ'(u)σ'(v)
+
+with (u, v) ~ N(0, A Σ^(l-1)), and NNGP and NTK are means of Σ^(L) and Σ^(L) + T^(L): over equal
+positions p = q without pooling, so that only these are carried, n² P, and over all pairs of
+positions with pooling, n² P².
+
+Covariances are carried as standard deviations s and defects, s_p s_q - Σ(x_p, y_q), which are not
+negative. So is what a mean adds: with S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
+
+    S_p S_q - A Σ = S_p S_q |a_p - a_q|² / 2 + A (s s - Σ),
+
+so that angles between patches keep their digits, where a cosine would have been rounded to 1. The
+readout and T are plain sums. Against 40 digits, entries of both kernels are right to 1e-14 of the
+diagonal for leaky ReLUs and erf, up to depth 4; others add what their `duals` are off. Angles
+between gradients below about 1e-7 are lost when they are read off the kernel.
+
+A patch of zeros has σ(0) on all channels. Its variance of 0 is none of a dual's: E σ(u)σ(v) is
+σ(0) E σ(v) instead, and the slope does not matter because its gradients vanish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from ntk_conditioning.angles.pairs import require_directions, spans, upper_tiles
+from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
+from ntk_conditioning.memory import GB, NotEnoughMemoryError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation, Array, gaussian_mean, gaussian_nodes
+
+Pooling = Literal["none", "average"]
+Tile = tuple[slice, slice]
+Progress = Callable[[Sequence[Tile]], Iterable[Tile]]
+
+# Pairs of pixels in a tile, beyond which larger ones are no faster.
+PAIRS = 2**18
+# Arrays of a tile's size that are there at once, with erf's dual.
+ARRAYS = 32
+
+
+class ConvolutionError(UserError):
+    """The kernel size is even or not positive, or no pooling has this name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """Both kernels (n, n2) after ``depth`` convolutions."""
+
+    depth: int
+    nngp: Array
+    ntk: Array
+
+
+def nngp(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    pooling: Pooling = "none",
+    kernel_size: int = 3,
+) -> Array:
+    """Return the covariance (n, n2) of the outputs; see `kernels`.
+
+    >>> nngp(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
+    array([[1.]])
+    """
+    found = kernels(
+        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
+    )
+    return found[0].nngp
+
+
+def ntk(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    pooling: Pooling = "none",
+    kernel_size: int = 3,
+) -> Array:
+    """Return the neural tangent kernel (n, n2); see `kernels`.
+
+    >>> ntk(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
+    array([[3.]])
+    """
+    found = kernels(
+        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
+    )
+    return found[0].ntk
+
+
+def kernels(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depths: Iterable[int],
+    activation: Activation | str,
+    pooling: Pooling = "none",
+    kernel_size: int = 3,
+    memory: int = GB,
+    progress: Progress = iter,
+) -> list[Kernels]:
+    """Return the kernels of images at some depths, ascending, in one pass over the layers.
+
+    ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are images; without ``x2`` it is ``x``,
+    and the kernels are exactly symmetric. ``memory`` bounds the bytes that are taken beside the
+    kernels. ``progress`` wraps the tiles, as tqdm does. See the top of this module.
+
+    Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
+    that, unless the activation is homogeneous.
+
+    Raises:
+        SamplesError: if ``x`` or ``x2`` are no finite images of one shape, or a depth is negative.
+        ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
+        ZeroRowError: if an image is zero.
+        UnknownActivationError: if ``activation`` names none.
+        NotEnoughMemoryError: if one pair of images takes more than ``memory``.
+        UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64.
+
+    >>> [linear] = kernels(np.ones((1, 3, 2, 2)), depths=[0], activation="relu", pooling="average")
+    >>> linear.ntk
+    array([[3.]])
+    """
+    images = _images(x)
+    n, first = len(images), 0
+    if x2 is not None:
+        others, first = _images(x2), n
+        if others.shape[1:] != images.shape[1:]:
+            raise SamplesError(f"images of shapes {images.shape[1:]} and {others.shape[1:]} differ")
+        images = np.concatenate([images, others])
+    wanted = sorted(set(depths))
+    if wanted and wanted[0] < 0:
+        raise SamplesError(f"depth {wanted[0]} is negative; it counts convolutions")
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
+    if pooling not in ("none", "average"):
+        raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
+    side = _tile_side(images.shape[2] * images.shape[3], pooling=pooling, memory=memory)
+    network = _Network(
+        images, wanted, activations.get(activation), pooled=pooling == "average", taps=kernel_size
+    )
+    total = len(images)
+    found = [Kernels(depth, *np.empty((2, n, total - first))) for depth in wanted]
+    tiles = product(spans(n, side), spans(total, side, start=n)) if first else upper_tiles(n, side)
+    for rows, columns in progress(list(tiles)):
+        at = slice(columns.start - first, columns.stop - first)
+        for kernel, blocks in zip(found, network.blocks(rows, columns), strict=True):
+            for matrix, block in zip((kernel.nngp, kernel.ntk), blocks, strict=True):
+                if not np.isfinite(block).all():
+                    raise UnresolvedKernelError(network.out_of_range)
+                if rows == columns:  # of x with itself, as those of x2 come after
+                    block = np.triu(block) + np.triu(block, 1).T
+                matrix[rows, at] = block
+                if not first:
+                    matrix[columns, rows] = block.T
+    return found
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """A convolution and its activation, for all images and positions (n, P).
+
+    ``inputs``, ``patches`` and ``outputs`` are the standard deviations s of h^(l-1), S of u^(l) and
+    s of h^(l), ``slopes`` those of the derivative, 0 where S is. ``means`` are g E σ(u), if they
+    are needed for patches of zeros.
+    """
+
+    dual: Dual
+    inputs: Array
+    patches: Array
+    outputs: Array
+    slopes: Array
+    means: Array | None
+
+
+class _Network:
+    """The recursion over tiles of pairs of images.
+
+    Pairs of pixels are arrays (group, row, column). With pooling there is one group, in which a row
+    is a position of an image, image by image. Without, there is a group for each position, in which
+    a row is an image.
+    """
+
+    def __init__(
+        self, images: Array, depths: list[int], sigma: Activation, *, pooled: bool, taps: int
+    ) -> None:
+        n, colours, self._height, self._width = images.shape
+        self._pooled, self._taps, self._depths = pooled, taps, depths
+        self._pixels = images.reshape(n, colours, -1).transpose(0, 2, 1)
+        largest = np.abs(images).max()
+        self.out_of_range = (
+            f"{sigma.name} at depth {max(depths, default=0)}: the kernel leaves float64's range, "
+            f"for pixels as large as {largest:.3g}; scale the images"
+        )
+        with np.errstate(over="ignore"):
+            q = np.einsum("npc,npc->np", self._pixels, self._pixels)
+        in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
+        if not (in_range | ~self._pixels.any(axis=2)).all():
+            raise UnresolvedKernelError(self.out_of_range)
+        self._shape = q.shape
+        self._layers: list[_Hidden] = []
+        for _ in range(max(depths, default=0)):
+            hidden = self._hidden(q, sigma)
+            self._layers.append(hidden)
+            q = hidden.outputs**2
+
+    def _hidden(self, q: Array, sigma: Activation) -> _Hidden:
+        grid = q.reshape(-1, self._height, self._width)
+        with np.errstate(over="ignore"):
+            sums = _sum_of_patch(grid, [(1,), (2,)], self._taps)
+        variances = sums.reshape(q.shape) / self._taps**2
+        if not np.isfinite(variances).all():
+            raise UnresolvedKernelError(self.out_of_range)
+        zero = variances == 0
+        positive = np.where(zero, variances[~zero].min(), variances)  # stand-ins count nowhere
+        with np.errstate(all="ignore"):  # what is not finite is refused with the kernel
+            layer = dual(sigma, positive.ravel() if self._pooled else positive.T.ravel())
+        after, slopes = (
+            each.reshape(q.shape) if self._pooled else each.reshape(q.shape[::-1]).T
+            for each in (layer.variances, layer.slopes)
+        )
+        means, at_zero = None, 0.0
+        if zero.any():  # the closed forms do without values, and so without torch
+            at_zero = sigma.gain * float(sigma.values(np.zeros(1))[0])
+            after, slopes = np.where(zero, at_zero**2, after), np.where(zero, 0.0, slopes)
+        if at_zero:
+            z = gaussian_nodes()
+            values = (sigma.values(np.sqrt(row)[:, None] * z) for row in variances)
+            means = np.stack([sigma.gain * gaussian_mean(each) for each in values])
+        return _Hidden(
+            layer, np.sqrt(q), np.sqrt(variances), np.sqrt(after), np.sqrt(slopes), means
+        )
+
+    def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
+        """Yield NNGP and NTK of a tile of pairs of images, for each depth that is wanted."""
+        both = rows, columns
+        left, right = (self._groups(self._pixels, part) for part in both)
+        covariance, tangent, defect = left @ right.swapaxes(1, 2), np.zeros(()), np.zeros(())
+        for depth in range(max(self._depths, default=-1) + 1):
+            if depth:
+                layer = self._layers[depth - 1]
+                with np.errstate(all="ignore"):
+                    scale = self._outer(layer.patches, *both)
+                    if depth == 1:
+                        w, theta = self._angles(*both)
+                        tangent = scale * (1 - w)
+                    else:
+                        w = self._half_distances(
+                            _units(self._patches(layer.inputs[..., None])), *both
+                        )
+                        w += self._mean_over_taps(defect, *both) / np.where(scale > 0, scale, 1)
+                        tangent = scale * (1 - w) + self._mean_over_taps(tangent, *both)
+                        theta = angle_of(w)
+                    w, h = self._apply_dual(layer.dual, w, theta, *both)
+                    tangent *= self._outer(layer.slopes, *both) * (1 - h)
+                    defect = self._defect(layer, w, scale, *both)
+                    covariance = self._outer(layer.outputs, *both) - defect
+            if depth in self._depths:
+                yield self._readout(covariance), self._readout(covariance + tangent)
+
+    def _angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return 1 - cos θ and θ of the patches of images, right near 0 and near π.
+
+        A constant patch and one of the opposite sign are common, and have the angle π.
+        """
+        left, right = (
+            self._groups(_units(self._patches(self._pixels)), p) for p in (rows, columns)
+        )
+        square = _square_distances(left, right)
+        sums = np.sqrt(_square_distances(left, -right))
+        return square / 2, np.asarray(2 * np.arctan2(np.sqrt(square), sums))
+
+    def _defect(self, layer: _Hidden, w: Array, scale: Array, rows: slice, columns: slice) -> Array:
+        """Return s s - Σ of a tile after a layer."""
+        outputs = self._outer(layer.outputs, rows, columns)
+        if layer.means is None:
+            return np.asarray(outputs * w)
+        at_zero = outputs - self._outer(layer.means, rows, columns)
+        return np.where(scale > 0, outputs * w, np.maximum(at_zero, 0))
+
+    def _apply_dual(
+        self, layer: Dual, w: Array, theta: Array, rows: slice, columns: slice
+    ) -> tuple[Array, Array]:
+        """Return w' and h."""
+        n, positions = self._shape
+        step, group = (positions, 0) if self._pooled else (1, n)
+        results = [
+            layer.cosine_distances(
+                slice(p * group + rows.start * step, p * group + rows.stop * step),
+                slice(p * group + columns.start * step, p * group + columns.stop * step),
+                *pairs,
+            )
+            for p, pairs in enumerate(zip(w, theta, strict=True))
+        ]
+        after, slopes = zip(*results, strict=True)
+        return np.stack(after), np.stack(slopes)
+
+    def _groups(self, values: Array, part: slice) -> Array:
+        """Return values (n, P, ...) of some images as (group, row, ...)."""
+        chosen = values[part]
+        if self._pooled:
+            return chosen.reshape(1, -1, *chosen.shape[2:])
+        return chosen.swapaxes(0, 1)
+
+    def _outer(self, values: Array, rows: slice, columns: slice) -> Array:
+        left, right = self._groups(values, rows), self._groups(values, columns)
+        return np.asarray(left[:, :, None] * right[:, None, :])
+
+    def _half_distances(self, units: Array, rows: slice, columns: slice) -> Array:
+        """Return |a_p - a_q|² / 2 of unit vectors (n, P, size)."""
+        return _square_distances(self._groups(units, rows), self._groups(units, columns)) / 2
+
+    def _patches(self, values: Array) -> Array:
+        """Return the values (n, P, k² c) at the taps of values (n, P, c), 0 outside of images."""
+        n, positions, channels = values.shape
+        reach = self._taps // 2
+        grid = values.reshape(n, self._height, self._width, channels)
+        grid = np.pad(grid, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
+        windows = np.lib.stride_tricks.sliding_window_view(grid, (self._taps, self._taps), (1, 2))
+        return windows.reshape(n, positions, -1)
+
+    def _mean_over_taps(self, pairs: Array, rows: slice, columns: slice) -> Array:
+        """Return A of values at pairs of pixels."""
+        sides = [part.stop - part.start for part in (rows, columns)]
+        image = self._height, self._width
+        if self._pooled:
+            grid = pairs.reshape(sides[0], *image, sides[1], *image)
+            total = _sum_of_patch(grid, [(1, 4), (2, 5)], self._taps)
+        else:
+            total = _sum_of_patch(pairs.reshape(*image, *sides), [(0,), (1,)], self._taps)
+        return total.reshape(pairs.shape) / self._taps**2
+
+    def _readout(self, pairs: Array) -> Array:
+        """Return the mean (row, column) over the pairs of pixels of two images."""
+        if not self._pooled:
+            return np.asarray(pairs.mean(axis=0))
+        positions = self._shape[1]
+        blocks = pairs.reshape(-1, positions, pairs.shape[2] // positions, positions)
+        return np.asarray(blocks.mean(axis=(1, 3)))
+
+
+def _images(x: ArrayLike) -> Array:
+    images = np.asarray(x, dtype=np.float64)
+    if images.ndim != 4 or images.size == 0:
+        raise SamplesError(f"images of shape {images.shape}; give (n, colours, height, width)")
+    if not np.isfinite(images).all():
+        raise SamplesError("some pixels are infinite or not a number")
+    require_directions(images.reshape(len(images), -1))
+    return images
+
+
+def _tile_side(positions: int, *, pooling: str, memory: int) -> int:
+    """Return how many images a tile of pairs has in rows and in columns."""
+    pairs = positions**2 if pooling == "average" else positions
+    most = memory // (8 * ARRAYS)
+    if most < pairs:
+        raise NotEnoughMemoryError(
+            f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
+            f"{pooling} pooling, above {memory / GB:.2g} GB; give more memory or smaller images"
+        )
+    return max(1, math.isqrt(min(most, PAIRS) // pairs))
+
+
+def _square_distances(rows: Array, columns: Array) -> Array:
+    """Return |a - b|² (group, row, column) from the differences themselves."""
+    pairs = zip(rows, columns, strict=True)
+    return np.stack([cdist(left, right, "sqeuclidean") for left, right in pairs])
+
+
+def _units(vectors: Array) -> Array:
+    """Return vectors over their norms; zero stays."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
+
+
+def _sum_of_patch(values: Array, axes: Sequence[tuple[int, ...]], taps: int) -> Array:
+    """Return sums over ``taps`` neighbours along each group of axes, which move together.
+
+    Zeros are outside. Nothing is subtracted, so that small values keep their digits.
+    """
+    for group in axes:
+        total, size = values.copy(), values.shape[group[0]]
+        for offset in range(1, min(taps // 2, size - 1) + 1):
+            ahead, behind = [slice(None)] * values.ndim, [slice(None)] * values.ndim
+            for axis in group:
+                ahead[axis], behind[axis] = slice(offset, None), slice(None, size - offset)
+            total[tuple(behind)] += values[tuple(ahead)]
+            total[tuple(ahead)] += values[tuple(behind)]
+        values = total
+    return values

@@ -1,0 +1,195 @@
+"""Kernels of residual and of biased fully connected networks of infinite width.
+
+With weights and biases N(0, 1), all of them trained, m units per layer, gain g of the activation
+and bias scale β, the network computes
+
+    u^(0) = W_0 x + β b_0,   B_l(u) = g / sqrt(m) · V_l σ(u) + β b_l,
+
+- plain, where ``branch_scale`` is None: u^(l) = B_l(u^(l-1)), and the output is f = u^(L), the last
+  V_L having a single row. Without biases this is the network of `infinite`.
+- residual, with branch scale s: u^(l) = u^(l-1) + s B_l(u^(l-1)), f = w · u^(L) / sqrt(m) + β b.
+  Each block has one weight matrix, and its coordinates stay Gaussian, which they would not if σ
+  came after the sum.
+
+Depth L counts blocks, which are the nonlinear layers. By Jacot, Gabriel & Hongler (2018, Theorem 1)
+and because V_l is independent of what came before,
+
+    Σ_B = g² E σ(u)σ(v) + β²,   Θ_B = Σ_B + g² Θ E σ'(u)σ'(v),   (u, v) ~ N(0, Σ),
+    plain:     Σ' = Σ_B,           Θ' = Θ_B,
+    residual:  Σ' = Σ + s² Σ_B,    Θ' = Θ + s² Θ_B,   and Σ_f = Σ + β², Θ_f = Θ + Σ_f at the end,
+
+from Σ = Θ = x·x' + β². All of these are sums of kernels, and are carried as diagonals and cosine
+distances, so that they are as exact as in `infinite`: if K = Σ_k K_k and a_k² = (K_k)_ii / K_ii,
+
+    1 - K_ij / sqrt(K_ii K_jj) = Σ_k (a_k(i) - a_k(j))² / 2 + a_k(i) a_k(j) w_k
+
+adds terms none of which is negative.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.kernels.infinite import Layer
+from ntk_conditioning.networks.activations import Activation, Array
+
+
+class ScaleError(UserError):
+    """The scale of branches or biases is no finite number, or negative."""
+
+
+def nngp(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    branch_scale: float | None = None,
+    bias_scale: float = 0.0,
+) -> Array:
+    """Return the covariance Σ_f (n, n2) of the outputs; see `Network`.
+
+    >>> nngp([[3.0, 4.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
+    array([[100.]])
+    """
+    network = Network(
+        x,
+        x2,
+        depth=depth,
+        activation=activation,
+        branch_scale=branch_scale,
+        bias_scale=bias_scale,
+    )
+    return network.nngp
+
+
+def ntk(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    branch_scale: float | None = None,
+    bias_scale: float = 0.0,
+) -> Array:
+    """Return the neural tangent kernel Θ_f (n, n2); see `Network`.
+
+    For ReLU each block multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
+
+    >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
+    array([[12.]])
+    """
+    network = Network(
+        x,
+        x2,
+        depth=depth,
+        activation=activation,
+        branch_scale=branch_scale,
+        bias_scale=bias_scale,
+    )
+    return network.ntk
+
+
+class Network:
+    """The network of infinite width on samples ``x`` (n, d) and ``x2`` (n2, d), by default ``x``.
+
+    ``branch_scale`` s makes it residual; deep ones want about 1 / sqrt(L). ``bias_scale`` is β, so
+    that biases have variance β². See the top of this module.
+
+    Raises:
+        SamplesError, ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
+            `infinite.Layer`.
+        ScaleError: if a scale is no finite number, or negative.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        x2: ArrayLike | None = None,
+        *,
+        depth: int,
+        activation: Activation | str,
+        branch_scale: float | None = None,
+        bias_scale: float = 0.0,
+    ) -> None:
+        residual, scale = branch_scale is not None, 1.0 if branch_scale is None else branch_scale
+        for name, value in (("branch_scale", scale), ("bias_scale", bias_scale)):
+            if not 0 <= value < math.inf:
+                raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
+        self._start = Layer(x, x2, depth=min(0, depth), activation=activation)
+        kept, branch = float(residual), scale**2
+        bias = np.full(len(self._start.x), float(bias_scale) ** 2)
+        self._input = _Sum(np.einsum("nd,nd->n", self._start.x, self._start.x), bias)
+        q = diagonal = self._input.total
+        self._blocks: list[tuple[Dual, _Sum, _Sum]] = []
+        for _ in range(depth):
+            with np.errstate(all="ignore"):
+                layer = dual(self._start.activation, q)
+                added = branch * layer.variances, branch * bias
+                covariance = _Sum(kept * q, *added)
+                below = branch * layer.slopes * diagonal
+                tangent = _Sum(kept * diagonal, *added, below)
+            self._blocks.append((layer, covariance, tangent))
+            q, diagonal = covariance.total, tangent.total
+        self._output = _Sum(q, kept * bias), _Sum(diagonal, kept * q, kept * bias)
+
+    @cached_property
+    def nngp(self) -> Array:
+        """The covariance Σ_f (n, n2) of the outputs."""
+        return self._kernel(0)
+
+    @cached_property
+    def ntk(self) -> Array:
+        """The neural tangent kernel Θ_f (n, n2)."""
+        return self._kernel(1)
+
+    @cached_property
+    def gradient_angles(self) -> Array:
+        """The angles (n, n2) in radians between model gradients; small ones keep their digits."""
+        return self._start.matrix(lambda r, c, w, _: angle_of(self._distances(r, c, w)[1]))
+
+    def _kernel(self, which: int) -> Array:
+        norms = np.sqrt(self._output[which].total)
+
+        def entry(rows: slice, columns: slice, w: Array, _: Array) -> Array:
+            cosine = 1 - self._distances(rows, columns, w)[which]
+            return np.asarray(np.outer(norms[rows], norms[columns]) * cosine)
+
+        return self._start.matrix(entry)
+
+    def _distances(self, rows: slice, columns: slice, w: Array) -> tuple[Array, Array]:
+        """Return the cosine distances of both kernels from those of the samples, of a tile."""
+        at = rows, columns
+        with np.errstate(all="ignore"):
+            w = e = self._input.distance(*at, w, 0)
+            for layer, covariance, tangent in self._blocks:
+                after, h = layer.cosine_distances(rows, columns, w, angle_of(w))
+                e = tangent.distance(*at, e, after, 0, e + h - e * h)
+                w = covariance.distance(*at, w, after, 0)
+            covariance, tangent = self._output
+            w, e = covariance.distance(*at, w, 0), tangent.distance(*at, e, w, 0)
+        self._start.require(np.isfinite(e).all(), "the kernel is not finite in float64")
+        return w, e
+
+
+class _Sum:
+    """A sum of kernels whose diagonals (n,) are given; ``total`` is its own."""
+
+    def __init__(self, *diagonals: Array) -> None:
+        self.total = np.asarray(sum(diagonals))
+        with np.errstate(invalid="ignore"):  # what is not finite is refused with the kernel
+            self._roots = [np.sqrt(diagonal / self.total) for diagonal in diagonals]
+
+    def distance(self, rows: slice, columns: slice, *distances: Array | float) -> Array:
+        """Return the sum's cosine distances of a tile from those of its terms."""
+        result = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
+        for root, distance in zip(self._roots, distances, strict=True):
+            left, right = root[rows, None], root[columns]
+            result += (left - right) ** 2 / 2 + left * right * distance
+        return result
