@@ -262,7 +262,7 @@ class _Network:
     def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
         """Yield NNGP and NTK of a tile of pairs of images, for each depth that is wanted."""
         both = rows, columns
-        left, right = (self._groups(self._pixels, part) for part in both)
+        left, right = (self._groups(self._pixels[part]) for part in both)
         covariance, tangent, defect = left @ right.swapaxes(1, 2), np.zeros(()), np.zeros(())
         for depth in range(max(self._depths, default=-1) + 1):
             if depth:
@@ -273,9 +273,8 @@ class _Network:
                         w, theta = self._angles(*both)
                         tangent = scale * (1 - w)
                     else:
-                        w = self._half_distances(
-                            _units(self._patches(layer.inputs[..., None])), *both
-                        )
+                        patches = (self._patches(layer.inputs[part, :, None]) for part in both)
+                        w = _square_distances(*patches) / 2
                         w += self._mean_over_taps(defect, *both) / np.where(scale > 0, scale, 1)
                         tangent = scale * (1 - w) + self._mean_over_taps(tangent, *both)
                         theta = angle_of(w)
@@ -291,9 +290,7 @@ class _Network:
 
         A constant patch and one of the opposite sign are common, and have the angle π.
         """
-        left, right = (
-            self._groups(_units(self._patches(self._pixels)), p) for p in (rows, columns)
-        )
+        left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
         square = _square_distances(left, right)
         sums = np.sqrt(_square_distances(left, -right))
         return square / 2, np.asarray(2 * np.arctan2(np.sqrt(square), sums))
@@ -323,29 +320,24 @@ class _Network:
         after, slopes = zip(*results, strict=True)
         return np.stack(after), np.stack(slopes)
 
-    def _groups(self, values: Array, part: slice) -> Array:
-        """Return values (n, P, ...) of some images as (group, row, ...)."""
-        chosen = values[part]
+    def _groups(self, values: Array) -> Array:
+        """Return values (image, P, ...) as (group, row, ...)."""
         if self._pooled:
-            return chosen.reshape(1, -1, *chosen.shape[2:])
-        return chosen.swapaxes(0, 1)
+            return values.reshape(1, -1, *values.shape[2:])
+        return values.swapaxes(0, 1)
 
     def _outer(self, values: Array, rows: slice, columns: slice) -> Array:
-        left, right = self._groups(values, rows), self._groups(values, columns)
+        left, right = self._groups(values[rows]), self._groups(values[columns])
         return np.asarray(left[:, :, None] * right[:, None, :])
 
-    def _half_distances(self, units: Array, rows: slice, columns: slice) -> Array:
-        """Return |a_p - a_q|² / 2 of unit vectors (n, P, size)."""
-        return _square_distances(self._groups(units, rows), self._groups(units, columns)) / 2
-
     def _patches(self, values: Array) -> Array:
-        """Return the values (n, P, k² c) at the taps of values (n, P, c), 0 outside of images."""
-        n, positions, channels = values.shape
+        """Return patches of values (image, P, c) as unit vectors (group, row, k² c), or zero."""
+        images, positions, channels = values.shape
         reach = self._taps // 2
-        grid = values.reshape(n, self._height, self._width, channels)
+        grid = values.reshape(images, self._height, self._width, channels)
         grid = np.pad(grid, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(grid, (self._taps, self._taps), (1, 2))
-        return windows.reshape(n, positions, -1)
+        return self._groups(_units(windows.reshape(images, positions, -1)))
 
     def _mean_over_taps(self, pairs: Array, rows: slice, columns: slice) -> Array:
         """Return A of values at pairs of pixels."""
