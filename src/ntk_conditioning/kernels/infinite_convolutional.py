@@ -27,7 +27,7 @@ negative. So is what a mean adds: with S² = A s² and unit vectors a of the s_(
 
 so that angles between patches keep their digits, where a cosine would have been rounded to 1. The
 readout and T are plain sums. Against 40 digits, entries of both kernels are right to 1e-14 of the
-diagonal for leaky ReLUs and erf, up to depth 4; others add what their `duals` are off. Angles
+diagonal for ReLU and erf, up to depth 4; others add what their `duals` are off. Angles
 between gradients below about 1e-7 are lost when they are read off the kernel.
 
 A patch of zeros has σ(0) on all channels. Its variance of 0 is none of a dual's: E σ(u)σ(v) is
@@ -131,8 +131,9 @@ def kernels(
     """Return the kernels of images at some depths, ascending, in one pass over the layers.
 
     ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are images; without ``x2`` it is ``x``,
-    and the kernels are exactly symmetric. ``memory`` bounds the bytes that are taken beside the
-    kernels. ``progress`` wraps the tiles, as tqdm does. See the top of this module.
+    and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs, beside
+    kernels, images and an activation's tables. ``progress`` wraps the tiles, as tqdm does. See the
+    top of this module.
 
     Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
     that, unless the activation is homogeneous.
