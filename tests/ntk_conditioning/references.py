@@ -74,6 +74,24 @@ def erf_layer(q, q2, c, _same=False):
     return gain2 * values, gain2 * 4 / mpmath.pi / mpmath.sqrt(scale - 4 * c * c)
 
 
+def relu_layer(q, q2, c, same=False):
+    """Return E σσ and E σ'σ' of sqrt(2) max(z, 0) by Cho & Saul 2009; a variance may be 0."""
+    scale = mpmath.sqrt(q * q2)
+    if scale == 0:
+        return mpf(0), mpf(0)
+    angle = mpf(0) if same else mpmath.acos(max(mpf(-1), min(mpf(1), c / scale)))
+    slope = 1 - angle / mpmath.pi
+    return scale * (mpmath.sin(angle) / mpmath.pi + slope * mpmath.cos(angle)), slope
+
+
+def normalized_relu_layer(q, q2, c, same=False):
+    """Return E σσ and E σ'σ' of (max(z, 0) - μ) / s, where E max(√q z, 0) = sqrt(q / 2π)."""
+    mean, variance = 1 / mpmath.sqrt(2 * mpmath.pi), (1 - 1 / mpmath.pi) / 2
+    values, slope = relu_layer(q, q2, c, same)
+    centred = values / 2 - mean * mean * (mpmath.sqrt(q) + mpmath.sqrt(q2)) + mean * mean
+    return centred / variance, slope / 2 / variance
+
+
 def plain_losses(loss, f, labels, *, classes=3):
     """Return every sample's loss by torch's functions; ``loss`` is its name and the outputs."""
     name, outputs = loss

@@ -14,10 +14,11 @@ Let A be the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q
 outside of the image count as zeros. By Arora, Du, Hu, Li, Salakhutdinov & Wang (2019, "On Exact
 Computation with an Infinitely Wide Neural Net", section 4), from Σ^(0) = x·y and T^(0) = 0,
 
-    Σ^(l) = g² E σ(u)σ(v),   T^(l) = (A Σ + A T)^(l-1) · g² E σ'(u)σ'(v),   (u, v) ~ N(0, A Σ^(l-1)),
+    Σ^(l) = g² E σ(u)σ(v),   T^(l) = A(Σ^(l-1) + T^(l-1)) · g² E σ'(u)σ'(v)
 
-and NNGP and NTK are means of Σ^(L) and Σ^(L) + T^(L): over equal positions p = q without pooling,
-so that only these are carried, n² P, and over all pairs of positions with pooling, n² P².
+with (u, v) ~ N(0, A Σ^(l-1)), and NNGP and NTK are means of Σ^(L) and Σ^(L) + T^(L): over equal
+positions p = q without pooling, so that only these are carried, n² P, and over all pairs of
+positions with pooling, n² P².
 
 Covariances are carried as standard deviations s and defects, s_p s_q - Σ(x_p, y_q), which are not
 negative. So is what a mean adds: with S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
@@ -26,7 +27,7 @@ negative. So is what a mean adds: with S² = A s² and unit vectors a of the s_(
 
 so that angles between patches keep their digits, where a cosine would have been rounded to 1. The
 readout and T are plain sums. Against 40 digits, entries of both kernels are right to 1e-14 of the
-diagonal for leaky ReLUs and erf, up to depth 4; others add what their `duals` are off. Angles
+diagonal for ReLU and erf, up to depth 4; others add what their `duals` are off. Angles
 between gradients below about 1e-7 are lost when they are read off the kernel.
 
 A patch of zeros has σ(0) on all channels. Its variance of 0 is none of a dual's: E σ(u)σ(v) is
@@ -57,10 +58,10 @@ Pooling = Literal["none", "average"]
 Tile = tuple[slice, slice]
 Progress = Callable[[Sequence[Tile]], Iterable[Tile]]
 
-# Pairs of pixels in a tile: a few arrays of them fit the caches.
-PAIRS = 2**17
-# Arrays of a tile's size that are there at once.
-ARRAYS = 24
+# Pairs of pixels in a tile, beyond which larger ones are no faster.
+PAIRS = 2**18
+# Arrays of a tile's size that are there at once, with erf's dual.
+ARRAYS = 32
 
 
 class ConvolutionError(UserError):
@@ -90,8 +91,10 @@ def nngp(
     >>> nngp(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[1.]])
     """
-    options = {"activation": activation, "pooling": pooling, "kernel_size": kernel_size}
-    return kernels(x, x2, depths=[depth], **options)[0].nngp
+    found = kernels(
+        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
+    )
+    return found[0].nngp
 
 
 def ntk(
@@ -108,8 +111,10 @@ def ntk(
     >>> ntk(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[3.]])
     """
-    options = {"activation": activation, "pooling": pooling, "kernel_size": kernel_size}
-    return kernels(x, x2, depths=[depth], **options)[0].ntk
+    found = kernels(
+        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
+    )
+    return found[0].ntk
 
 
 def kernels(
@@ -126,11 +131,12 @@ def kernels(
     """Return the kernels of images at some depths, ascending, in one pass over the layers.
 
     ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are images; without ``x2`` it is ``x``,
-    and the kernels are exactly symmetric. ``memory`` bounds the bytes that are taken beside the
-    kernels. ``progress`` wraps the tiles, as tqdm does. See the top of this module.
+    and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs, beside
+    kernels, images and an activation's tables. ``progress`` wraps the tiles, as tqdm does. See the
+    top of this module.
 
-    Activations that are not homogeneous see patches of about unit mean square at 1 / k² of the sum
-    over a patch: scale the images accordingly.
+    Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
+    that, unless the activation is homogeneous.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` are no finite images of one shape, or a depth is negative.
@@ -217,6 +223,9 @@ class _Network:
         )
         with np.errstate(over="ignore"):
             q = np.einsum("npc,npc->np", self._pixels, self._pixels)
+        in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
+        if not (in_range | ~self._pixels.any(axis=2)).all():
+            raise UnresolvedKernelError(self.out_of_range)
         self._shape = q.shape
         self._layers: list[_Hidden] = []
         for _ in range(max(depths, default=0)):
@@ -226,30 +235,27 @@ class _Network:
 
     def _hidden(self, q: Array, sigma: Activation) -> _Hidden:
         grid = q.reshape(-1, self._height, self._width)
-        variances = _sum_of_patch(grid, [(1,), (2,)], self._taps).reshape(q.shape) / self._taps**2
-        zero = variances == 0
-        smallest = variances[~zero].min()
-        if not (smallest >= np.finfo(np.float64).tiny and variances.max() < math.inf):
+        with np.errstate(over="ignore"):
+            sums = _sum_of_patch(grid, [(1,), (2,)], self._taps)
+        variances = sums.reshape(q.shape) / self._taps**2
+        if not np.isfinite(variances).all():
             raise UnresolvedKernelError(self.out_of_range)
-        order = np.where(zero, smallest, variances)  # a stand-in, which counts nowhere
-        with np.errstate(all="ignore"):
-            layer = dual(sigma, (order if self._pooled else order.T).ravel())
+        zero = variances == 0
+        positive = np.where(zero, variances[~zero].min(), variances)  # stand-ins count nowhere
+        with np.errstate(all="ignore"):  # what is not finite is refused with the kernel
+            layer = dual(sigma, positive.ravel() if self._pooled else positive.T.ravel())
         after, slopes = (
             each.reshape(q.shape) if self._pooled else each.reshape(q.shape[::-1]).T
             for each in (layer.variances, layer.slopes)
         )
-        means = None
-        if zero.any():
+        means, at_zero = None, 0.0
+        if zero.any():  # the closed forms do without values, and so without torch
             at_zero = sigma.gain * float(sigma.values(np.zeros(1))[0])
-            if at_zero:
-                z = gaussian_nodes()
-                means = np.stack(
-                    [
-                        gaussian_mean(sigma.gain * sigma.values(np.sqrt(row)[:, None] * z))
-                        for row in variances
-                    ]
-                )
             after, slopes = np.where(zero, at_zero**2, after), np.where(zero, 0.0, slopes)
+        if at_zero:
+            z = gaussian_nodes()
+            values = (sigma.values(np.sqrt(row)[:, None] * z) for row in variances)
+            means = np.stack([sigma.gain * gaussian_mean(each) for each in values])
         return _Hidden(
             layer, np.sqrt(q), np.sqrt(variances), np.sqrt(after), np.sqrt(slopes), means
         )
@@ -257,7 +263,7 @@ class _Network:
     def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
         """Yield NNGP and NTK of a tile of pairs of images, for each depth that is wanted."""
         both = rows, columns
-        left, right = (self._groups(self._pixels, part) for part in both)
+        left, right = (self._groups(self._pixels[part]) for part in both)
         covariance, tangent, defect = left @ right.swapaxes(1, 2), np.zeros(()), np.zeros(())
         for depth in range(max(self._depths, default=-1) + 1):
             if depth:
@@ -268,9 +274,8 @@ class _Network:
                         w, theta = self._angles(*both)
                         tangent = scale * (1 - w)
                     else:
-                        w = self._half_distances(
-                            _units(self._patches(layer.inputs[..., None])), *both
-                        )
+                        patches = (self._patches(layer.inputs[part, :, None]) for part in both)
+                        w = _square_distances(*patches) / 2
                         w += self._mean_over_taps(defect, *both) / np.where(scale > 0, scale, 1)
                         tangent = scale * (1 - w) + self._mean_over_taps(tangent, *both)
                         theta = angle_of(w)
@@ -286,9 +291,7 @@ class _Network:
 
         A constant patch and one of the opposite sign are common, and have the angle π.
         """
-        left, right = (
-            self._groups(_units(self._patches(self._pixels)), p) for p in (rows, columns)
-        )
+        left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
         square = _square_distances(left, right)
         sums = np.sqrt(_square_distances(left, -right))
         return square / 2, np.asarray(2 * np.arctan2(np.sqrt(square), sums))
@@ -318,39 +321,34 @@ class _Network:
         after, slopes = zip(*results, strict=True)
         return np.stack(after), np.stack(slopes)
 
-    def _groups(self, values: Array, part: slice) -> Array:
-        """Return values (n, P, ...) of some images as (group, row, ...)."""
-        chosen = values[part]
+    def _groups(self, values: Array) -> Array:
+        """Return values (image, P, ...) as (group, row, ...)."""
         if self._pooled:
-            return chosen.reshape(1, -1, *chosen.shape[2:])
-        return chosen.swapaxes(0, 1)
+            return values.reshape(1, -1, *values.shape[2:])
+        return values.swapaxes(0, 1)
 
     def _outer(self, values: Array, rows: slice, columns: slice) -> Array:
-        left, right = self._groups(values, rows), self._groups(values, columns)
+        left, right = self._groups(values[rows]), self._groups(values[columns])
         return np.asarray(left[:, :, None] * right[:, None, :])
 
-    def _half_distances(self, units: Array, rows: slice, columns: slice) -> Array:
-        """Return |a_p - a_q|² / 2 of unit vectors (n, P, size)."""
-        return _square_distances(self._groups(units, rows), self._groups(units, columns)) / 2
-
     def _patches(self, values: Array) -> Array:
-        """Return the values (n, P, k² c) at the taps of values (n, P, c), 0 outside of images."""
-        n, positions, channels = values.shape
+        """Return patches of values (image, P, c) as unit vectors (group, row, k² c), or zero."""
+        images, positions, channels = values.shape
         reach = self._taps // 2
-        grid = values.reshape(n, self._height, self._width, channels)
+        grid = values.reshape(images, self._height, self._width, channels)
         grid = np.pad(grid, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(grid, (self._taps, self._taps), (1, 2))
-        return windows.reshape(n, positions, -1)
+        return self._groups(_units(windows.reshape(images, positions, -1)))
 
     def _mean_over_taps(self, pairs: Array, rows: slice, columns: slice) -> Array:
         """Return A of values at pairs of pixels."""
         sides = [part.stop - part.start for part in (rows, columns)]
         image = self._height, self._width
         if self._pooled:
-            shape, axes = (sides[0], *image, sides[1], *image), [(1, 4), (2, 5)]
+            grid = pairs.reshape(sides[0], *image, sides[1], *image)
+            total = _sum_of_patch(grid, [(1, 4), (2, 5)], self._taps)
         else:
-            shape, axes = (*image, *sides), [(0,), (1,)]
-        total = _sum_of_patch(pairs.reshape(shape), axes, self._taps)
+            total = _sum_of_patch(pairs.reshape(*image, *sides), [(0,), (1,)], self._taps)
         return total.reshape(pairs.shape) / self._taps**2
 
     def _readout(self, pairs: Array) -> Array:
@@ -393,10 +391,10 @@ def _square_distances(rows: Array, columns: Array) -> Array:
 def _units(vectors: Array) -> Array:
     """Return vectors over their norms; zero stays."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
 
 
-def _sum_of_patch(values: Array, axes: list[tuple[int, ...]], taps: int) -> Array:
+def _sum_of_patch(values: Array, axes: Sequence[tuple[int, ...]], taps: int) -> Array:
     """Return sums over ``taps`` neighbours along each group of axes, which move together.
 
     Zeros are outside. Nothing is subtracted, so that small values keep their digits.

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
@@ -20,6 +19,7 @@ from tests.ntk_conditioning.references import (
     erf_layer,
     exact_extremes,
     exact_gram,
+    normalized_relu_layer,
     theorem_4_4,
 )
 
@@ -47,17 +47,6 @@ def covariance_recursion(x: np.ndarray, depth: int, layer) -> mpmath.matrix:
             theta[i, j] = after[i, j] + theta[i, j] * slopes[i, j]
         sigma = after
     return theta
-
-
-def normalized_relu_layer(q, q2, c, same):
-    """(relu - μ)/s: E relu(√q z) = sqrt(q / 2π), and the arc-cosine kernels (Cho & Saul 2009)."""
-    mean, variance = 1 / mpmath.sqrt(2 * mpmath.pi), (1 - 1 / mpmath.pi) / 2
-    scale = mpmath.sqrt(q * q2)
-    angle = mpf(0) if same else mpmath.acos(c / scale)
-    slope = (mpmath.pi - angle) / (2 * mpmath.pi)
-    product = scale * (mpmath.sin(angle) / (2 * mpmath.pi) + slope * mpmath.cos(angle))
-    centred = product - mean * mean * (mpmath.sqrt(q) + mpmath.sqrt(q2)) + mean * mean
-    return centred / variance, slope / variance
 
 
 @pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])

@@ -1,0 +1,198 @@
+"""Convolutional kernels of infinite width against 40 digits, finite networks and exact limits."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from mpmath import mpf
+from torch.nn import functional
+
+from ntk_conditioning.angles.pairs import ZeroRowError
+from ntk_conditioning.kernels import infinite, infinite_convolutional
+from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels, nngp, ntk
+from ntk_conditioning.memory import NotEnoughMemoryError
+from ntk_conditioning.networks import activations
+from tests.ntk_conditioning.references import erf_layer, normalized_relu_layer, relu_layer
+
+POOLINGS = ("none", "average")
+LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_relu_layer}
+
+
+def images(n: int, *shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, *shape))
+
+
+def slow_kernels(x: np.ndarray, depth: int, layer, *, pooling: str, taps: int) -> list[np.ndarray]:
+    """Return NNGP and NTK by loops over pairs of pixels, in mpmath's digits.
+
+    ``layer`` maps variances and covariance (Σ_pp, Σ_qq, Σ_pq) to g² E σσ and g² E σ'σ'.
+    """
+    n, _, *size = x.shape
+    pixels = list(itertools.product(range(n), *map(range, size)))
+    offsets = list(itertools.product(range(-(taps // 2), taps // 2 + 1), repeat=2))
+    colours = {p: [mpf(float(each)) for each in x[p[0], :, p[1], p[2]]] for p in pixels}
+    sigma = {(p, q): mpmath.fdot(colours[p], colours[q]) for p in pixels for q in pixels}
+    tangent = dict.fromkeys(sigma, mpf(0))
+
+    def mean(values, p, q):
+        neighbours = (((p[0], p[1] + a, p[2] + b), (q[0], q[1] + a, q[2] + b)) for a, b in offsets)
+        return mpmath.fsum(values.get(pair, 0) for pair in neighbours) / taps**2
+
+    for _ in range(depth):
+        before = {pair: mean(sigma, *pair) for pair in sigma}
+        below = {pair: before[pair] + mean(tangent, *pair) for pair in sigma}
+        for p, q in before:
+            pair = p, q
+            sigma[pair], slope = layer(before[p, p], before[q, q], before[pair], p == q)
+            tangent[pair] = below[pair] * slope
+    results = np.zeros((2, n, n))
+    for i, j in itertools.product(range(n), repeat=2):
+        pairs = [pair for pair in sigma if (pair[0][0], pair[1][0]) == (i, j)]
+        if pooling == "none":
+            pairs = [(p, q) for p, q in pairs if p[1:] == q[1:]]
+        covariance, gradients = (mpmath.fsum(k[p] for p in pairs) for k in (sigma, tangent))
+        results[:, i, j] = covariance / len(pairs), (covariance + gradients) / len(pairs)
+    return list(results)
+
+
+def hard_images() -> np.ndarray:
+    """Return images with near duplicates, corners of zeros and constant, opposite patches."""
+    x = images(4, 2, 3, 4)
+    x[1] = x[0] * (1 + 1e-7 * images(1, 2, 3, 4, seed=1)[0])
+    x[2] = 0
+    x[2, :, 0, 0] = 1.0, -0.3
+    x[3], x[3, :, :, 2:] = -0.4, 2.8
+    return x
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_kernels_are_those_of_loops_over_pixels_in_40_digits(name, pooling):
+    x, depths = hard_images(), [0, 1, 3]
+    # a few roundings, and those of quadrature
+    tolerance = 1e-13 if name == "normalized_relu" else 1e-14
+    found = kernels(x, depths=depths, activation=name, pooling=pooling)
+    for kernel in found:
+        assert kernel.depth == depths.pop(0)
+        with mpmath.workdps(40):
+            exact = slow_kernels(x, kernel.depth, LAYERS[name], pooling=pooling, taps=3)
+        for k, expected in zip((kernel.nngp, kernel.ntk), exact, strict=True):
+            np.testing.assert_allclose(k, expected, rtol=0, atol=tolerance * expected.max())
+    assert depths == []
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_taps_that_reach_over_the_whole_image_and_single_ones(pooling):
+    x = images(3, 1, 2, 3)
+    for taps in (1, 5):
+        with mpmath.workdps(40):
+            exact = slow_kernels(x, 2, relu_layer, pooling=pooling, taps=taps)
+        options = {"depth": 2, "activation": "relu", "pooling": pooling, "kernel_size": taps}
+        for k, expected in zip((nngp(x, **options), ntk(x, **options)), exact, strict=True):
+            np.testing.assert_allclose(k, expected, rtol=0, atol=1e-14 * expected.max())
+
+
+def finite_kernels(
+    x: np.ndarray, *, depth: int, channels: int, name: str, pooling: str, seed: int
+) -> list[np.ndarray]:
+    """Return the NTK and the inner products of the last embeddings of a random network."""
+    sigma, rng = activations.get(name), np.random.default_rng(seed)
+    sizes = [x.shape[1], *[channels] * depth]
+    shapes = [(after, before, 3, 3) for before, after in itertools.pairwise(sizes)]
+    pooled = pooling == "average"
+    positions = 1 if pooled else math.prod(x.shape[2:])
+    weights = [
+        torch.from_numpy(rng.standard_normal(shape)).requires_grad_()
+        for shape in [*shapes, (positions * channels,)]
+    ]
+    h = torch.from_numpy(x)
+    for weight in weights[:-1]:
+        u = functional.conv2d(h, weight, padding=1) / 3
+        h = sigma.gain / math.sqrt(channels) * sigma.function(u)
+    h = h.mean((2, 3)) if pooled else h.flatten(1) / math.sqrt(positions)
+    gradients = []
+    for output in h @ weights[-1]:
+        parts = torch.autograd.grad(output, weights, retain_graph=True)
+        gradients.append(torch.cat([part.flatten() for part in parts]))
+    j = torch.stack(gradients)
+    return [(j @ j.T).numpy(), (h @ h.T).detach().numpy()]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("name", ["relu", "erf"])
+def test_finite_networks_approach_them_like_one_over_the_root_of_the_channels(name, pooling):
+    """Root mean square of the relative error over 40 networks."""
+    x, channels = images(4, 2, 4, 4), (8, 32, 128)
+    [limit] = kernels(x, depths=[2], activation=name, pooling=pooling)
+    squares = np.zeros((len(channels), 2))
+    for row, seed in itertools.product(range(len(channels)), range(40)):
+        network = {"depth": 2, "channels": channels[row], "name": name, "pooling": pooling}
+        found = finite_kernels(x, **network, seed=seed)
+        for column, (k, exact) in enumerate(zip(found, (limit.ntk, limit.nngp), strict=True)):
+            squares[row, column] += np.sum((k - exact) ** 2) / np.sum(exact**2) / 40
+    errors = np.sqrt(squares)
+    slopes, _ = np.polyfit(np.log(channels), np.log(errors), 1)
+    assert slopes == pytest.approx([-0.5, -0.5], abs=0.15)
+    assert errors[-1].max() < 0.3
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("name", ["relu", "erf"])
+def test_single_pixels_are_fully_connected_and_depth_0_is_linear(name, pooling):
+    x = images(6, 4, 1, 1)
+    found = kernels(x, depths=[3], activation=name, pooling=pooling, kernel_size=1)[0]
+    layer = infinite.Layer(x[:, :, 0, 0], depth=3, activation=name)
+    for k, expected in ((found.nngp, layer.nngp), (found.ntk, layer.ntk)):
+        np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
+    x = images(6, 2, 3, 5)
+    flat = x.mean((2, 3)) if pooling == "average" else x.reshape(6, -1) / math.sqrt(15)
+    k = ntk(x, depth=0, activation=name, pooling=pooling)
+    np.testing.assert_allclose(k, flat @ flat.T, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("name", ["relu", "normalized_relu"])
+def test_tiles_and_a_second_set_of_images_do_not_show(monkeypatch, name, pooling):
+    x = images(7, 1, 3, 3)
+    x[5], x[6, :, 1:] = x[1], 0
+    options = {"depths": [1, 2], "activation": name, "pooling": pooling}
+    whole = kernels(x, **options)[-1]
+    monkeypatch.setattr(infinite_convolutional, "PAIRS", 700)
+    seen = []
+    tiled = kernels(x, **options, progress=lambda tiles: (seen.append(len(tiles)), *tiles)[1:])[-1]
+    assert seen[0] > 1 or pooling == "none"
+    block = kernels(x[:3], x[3:], **options)[-1]
+    for kernel in ("nngp", "ntk"):
+        expected = getattr(whole, kernel)
+        close = {"rtol": 0, "atol": 1e-13 * expected.max()}
+        np.testing.assert_array_equal(getattr(tiled, kernel), getattr(tiled, kernel).T)
+        np.testing.assert_allclose(getattr(tiled, kernel), expected, **close)
+        np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
+
+
+ONES = np.ones((2, 1, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        (np.ones((2, 9)), {}, SamplesError, r"shape \(2, 9\); give \(n, colours"),
+        (ONES * math.nan, {}, SamplesError, "not a number"),
+        (ONES, {"x2": np.ones((2, 1, 3, 2))}, SamplesError, "differ"),
+        (ONES, {"depths": [2, -1]}, SamplesError, "-1 is negative"),
+        (ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
+        (ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
+        (ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
+        (ONES, {"memory": 1000, "pooling": "average"}, NotEnoughMemoryError, "9 pixels takes"),
+        (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
+        (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),
+        (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(x, options, error, message):
+    with pytest.raises(error, match=message):
+        kernels(x, **{"depths": [1], "activation": "relu"} | options)
