@@ -42,7 +42,8 @@ class Differentiation:
         return {name: j.detach().flatten(2) for name, j in jacobians.items()}
 
     def _of_sample(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
-        made = self._cotangents @ self._subject.outputs(sample).squeeze(0)
+        with torch.enable_grad():
+            made = self._cotangents @ self._subject.outputs(sample).squeeze(0)
         rows = []
         for number, value in enumerate(made):
             again = number + 1 < len(made)
