@@ -1,5 +1,27 @@
 """Conditioning of neural tangent kernels: arrays in, arrays out.
 
-Import the modules, not names from this package: ``from ntk_conditioning.kernels import empirical``.
-Nothing is imported here, so that a job loads only what it needs.
+    from ntk_conditioning import ntk, condition
+
+    k = ntk(model, x)  # the kernel of any torch module
+    condition(k).kappa
+
+All else is imported from the modules: ``from ntk_conditioning.kernels import empirical``. Nothing is
+imported before it is used, so that a job loads only what it needs.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ntk_conditioning.kernels.modules import ntk
+    from ntk_conditioning.spectra.in_words import condition
+
+__all__ = ["condition", "ntk"]
+
+_HOMES = {"condition": "spectra.in_words", "ntk": "kernels.modules"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

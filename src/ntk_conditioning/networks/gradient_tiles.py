@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -71,30 +71,40 @@ def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
     return max(1, least, math.ceil(n / math.ceil(n / rows)))
 
 
+class Gradients(Protocol):
+    """Gradients of samples, in any form."""
+
+    def rows(self, r: slice) -> Self:
+        """Return the gradients of the samples ``r``."""
+
+
+AnyGradients = TypeVar("AnyGradients", bound=Gradients)
+
+
 @dataclass(frozen=True, eq=False)
-class Panel:
-    """Factored gradients of the samples ``span``."""
+class Panel(Generic[AnyGradients]):
+    """Gradients of the samples ``span``."""
 
     span: slice
-    factors: GradientFactors
+    factors: AnyGradients
 
-    def rows(self, r: slice) -> GradientFactors:
+    def rows(self, r: slice) -> AnyGradients:
         """The gradients of the samples ``r``, numbered among all samples."""
         return self.factors.rows(slice(r.start - self.span.start, r.stop - self.span.start))
 
 
-class Panels:
+class Panels(Generic[AnyGradients]):
     """Panels of ``size`` of ``n`` samples, of which the last two used are kept.
 
     So hold no more than two: use ``panels[i]`` and ``panels[j]`` in a function of their own.
     """
 
-    def __init__(self, n: int, size: int, compute: Callable[[slice], GradientFactors]) -> None:
+    def __init__(self, n: int, size: int, compute: Callable[[slice], AnyGradients]) -> None:
         self.spans = [slice(top, min(top + size, n)) for top in range(0, n, size)]
         self._compute = compute
-        self._kept: dict[int, Panel] = {}
+        self._kept: dict[int, Panel[AnyGradients]] = {}
 
-    def __getitem__(self, number: int) -> Panel:
+    def __getitem__(self, number: int) -> Panel[AnyGradients]:
         self.load(number)
         return self._kept[number]
 

@@ -1,0 +1,61 @@
+"""Exact gradients of each sample by automatic differentiation, for weights that no rule covers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, jacrev, vmap
+
+from ntk_conditioning.kernels.subjects import Subject, as_matrix
+
+
+class Differentiation:
+    """Gradients (n, k, p) of the combinations ``cotangents`` (k, c) of outputs, by parameter."""
+
+    def __init__(self, subject: Subject, names: Sequence[str], cotangents: Tensor) -> None:
+        self._subject, self._cotangents = subject, cotangents
+        self._parameters = {name: subject.parameters[name] for name in names}
+        self._is_vectorised = True
+
+    def gradients(self, inputs: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        """Return the gradients at every sample; those of all samples at once where torch can."""
+        if self._is_vectorised:
+            try:
+                return self._at_once(inputs)
+            except (RuntimeError, ValueError):  # an operation that vmap does not know
+                self._is_vectorised = False
+        samples = [self._of_sample([t[i : i + 1] for t in inputs]) for i in range(len(inputs[0]))]
+        return {name: torch.stack([s[name] for s in samples]) for name in self._parameters}
+
+    def _at_once(self, inputs: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        def combined(parameters: dict[str, Tensor], *sample: Tensor) -> Tensor:
+            made = functional_call(
+                self._subject.model, parameters, tuple(t.unsqueeze(0) for t in sample)
+            )
+            made = made[0] if isinstance(made, tuple) else made
+            return self._cotangents @ as_matrix(made, 1).squeeze(0)
+
+        detached = {name: p.detach() for name, p in self._parameters.items()}
+        jacobians = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))(detached, *inputs)
+        return {name: j.detach().flatten(2) for name, j in jacobians.items()}
+
+    def _of_sample(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        with torch.enable_grad():
+            made = self._cotangents @ self._subject.outputs(sample).squeeze(0)
+        rows = []
+        for number, value in enumerate(made):
+            again = number + 1 < len(made)
+            gradients = torch.autograd.grad(
+                value,
+                [*self._parameters.values()],
+                retain_graph=again,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+            rows.append([g.flatten() for g in gradients])
+        return {
+            name: torch.stack(column)
+            for name, column in zip(self._parameters, zip(*rows, strict=True), strict=True)
+        }

@@ -1,0 +1,237 @@
+"""What is found out on two or three samples before a kernel is made.
+
+In which dimension of each call's result the samples lie; that they do not mix; and that the watched
+gradients by each parameter are those of automatic differentiation. A parameter for which they are
+not is differentiated automatically, which is slow, and the log says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ntk_conditioning.kernels.gathering import gather
+from ntk_conditioning.kernels.layers import RULES
+from ntk_conditioning.kernels.subjects import (
+    MixedSamplesError,
+    Subject,
+    TrainingModeError,
+    first_outputs,
+)
+from ntk_conditioning.kernels.traces import (
+    Axis,
+    Call,
+    CallsChangedError,
+    Trace,
+    Use,
+    Watching,
+    tensors,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How far gradients may be apart that are computed in two ways, relative to the largest entry:
+#: much more than rounding and much less than a mistake.
+TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-2}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a probe found.
+
+    ``calls`` in their order, the ``uses`` of each watched parameter, the ``reasons`` why others
+    are not watched, the bytes of all results of a sample, the number and type of outputs.
+    """
+
+    calls: Sequence[Call]
+    uses: Mapping[str, Sequence[Use]]
+    reasons: Mapping[str, str]
+    sample_bytes: int
+    outputs: int
+    dtype: torch.dtype
+    deltas: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class _Listening(Watching):
+    """Keeps each function that is called, with the first tensor that it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, Tensor | None]] = []
+
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        name = getattr(func, "__name__", "")
+        if "dropout" in name:
+            _check_dropout(name, args, kwargs)
+        made = func(*args, **kwargs)
+        self.calls.append((func, next(tensors(made), None)))
+        return made
+
+
+def _check_dropout(name: str, args: Any, kwargs: Any) -> None:
+    given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+    if given.get("training", True) and given.get("p", 0.5):
+        raise TrainingModeError(f"the module calls {name} while not in evaluation; pass training=")
+
+
+def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
+    """Return how the module treats samples like these.
+
+    Raises `MixedSamplesError`, `InputsError`, `OutputsError` and `TrainingModeError`.
+    """
+    pair = [_first(t, 2) for t in inputs]
+    other = [torch.cat([_perturbed(t[:1]), t[1:]]) for t in pair]
+    three = [torch.cat([t, t[1:]]) for t in other]
+    outputs = first_outputs(subject, pair)  # caches are filled now
+    _check_mixing(subject, outputs, pair, other)
+    runs = [_listen(subject, run) for run in (pair, other, three)]
+    try:
+        calls = [_call(*results) for results in zip(*runs, strict=True)]
+    except (ValueError, CallsChangedError):
+        names = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
+        return _told(Plan((), {}, names, _bytes(runs[0]), outputs.shape[1], outputs.dtype))
+    return _verified(subject, pair, calls, _bytes(runs[0]))
+
+
+def _first(t: Tensor, n: int) -> Tensor:
+    return t[torch.arange(n, device=t.device) % len(t)]
+
+
+def _perturbed(t: Tensor) -> Tensor:
+    """Return a sample that differs from the one given, and is as valid an input."""
+    if not t.is_floating_point():
+        return t.flip(-1) if t.ndim > 1 else t.clone()
+    waves = torch.sin(torch.arange(t.numel(), device=t.device) + 1.0).view(t.shape)
+    return 0.5 * t + (waves * (0.1 + t.abs().mean())).to(t.dtype)
+
+
+def _listen(subject: Subject, inputs: Sequence[Tensor]) -> list[tuple[Any, Tensor | None]]:
+    listening = _Listening()
+    subject.outputs(inputs, within=listening)
+    return listening.calls
+
+
+def _bytes(run: Sequence[tuple[Any, Tensor | None]]) -> int:
+    storages = {t.data_ptr(): t.nbytes for _, t in run if t is not None}
+    return 1 + sum(storages.values()) // 2
+
+
+def _call(*results: tuple[Any, Tensor | None]) -> Call:
+    """Return a call from what it returned for two, for two other and for three samples."""
+    functions, made = zip(*results, strict=True)
+    if len(set(functions)) > 1:
+        raise CallsChangedError
+    pair, other, three = made
+    if pair is None or three is None or pair.shape == three.shape:
+        return Call(functions[0], None)
+    if pair.ndim != three.ndim:
+        raise CallsChangedError
+    sizes = zip(pair.shape, three.shape, strict=True)
+    changed = [dim for dim, (a, b) in enumerate(sizes) if a != b]
+    if len(changed) != 1 or 3 * pair.shape[changed[0]] != 2 * three.shape[changed[0]]:
+        raise CallsChangedError
+    dim = changed[0]
+    rest = pair.shape[dim] // 2
+    orders = [Axis(dim, b, rest // b) for b in range(1, rest + 1) if rest % b == 0]
+    axis = next((a for a in orders if rest == 1 or _only_first(a, pair, other)), orders[0])
+    return Call(functions[0], axis)
+
+
+def _only_first(axis: Axis, pair: Tensor, other: Tensor) -> bool:
+    """Return whether only the first sample differs if the samples lie so."""
+    return torch.equal(axis.by_sample(pair)[1], axis.by_sample(other)[1])
+
+
+def _check_mixing(
+    subject: Subject, outputs: Tensor, pair: Sequence[Tensor], other: Sequence[Tensor]
+) -> None:
+    before = outputs.detach()
+    again = subject.outputs(pair).detach()
+    if not torch.equal(before, again):
+        raise TrainingModeError("the module gives other outputs each time; call model.eval()")
+    after = subject.outputs(other).detach()
+    if _is_same(before[1], after[1]):
+        return
+    name = _mixing_module(subject, pair, other)
+    raise MixedSamplesError(
+        f"{name} mixes samples: a change of one changes what it gives for another; "
+        "replace it by a layer that treats each sample alone"
+    )
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    eps = torch.finfo(a.dtype).eps if a.is_floating_point() else 0
+    return bool((a - b).abs().max() <= 100 * eps * a.abs().max())
+
+
+def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Tensor]) -> str:
+    """Return the first module whose result for the second sample depends on the first."""
+    found: list[list[tuple[str, Tensor]]] = [[], []]
+    for results, inputs in zip(found, (pair, other), strict=True):
+
+        def keep(name: str, results: list[tuple[str, Tensor]] = results) -> Callable[..., None]:
+            def hook(module: nn.Module, args: Any, made: Any) -> None:
+                results.extend((name, t.detach().clone()) for t in tensors(made))
+
+            return hook
+
+        modules = subject.model.named_modules()
+        hooks = [module.register_forward_hook(keep(name)) for name, module in modules]
+        try:
+            subject.outputs(inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+    for (name, a), (_, b) in zip(*found, strict=True):
+        if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_same(a[1], b[1]):
+            return name or f"the {type(subject.model).__name__}"
+    return f"the {type(subject.model).__name__}"
+
+
+def _verified(
+    subject: Subject, pair: Sequence[Tensor], calls: Sequence[Call], sample_bytes: int
+) -> Plan:
+    """Return the plan with those parameters watched whose gradients agree."""
+    outputs = subject.outputs(pair)
+    total = outputs.sum(1)
+    names, parameters = [*subject.parameters], [*subject.parameters.values()]
+    plain = [
+        torch.autograd.grad(
+            value, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for value in total
+    ]
+    trace = Trace(subject.parameters, calls, RULES)
+    watched = subject.outputs(pair, within=trace)
+    trace.finish()
+    trace.backward(watched.sum(), again=False)
+    uses: dict[str, list[Use]] = {name: [] for name in names}
+    for record in trace.records:
+        for use in record.uses:
+            for root in use.weight.roots:
+                uses[root].append(use)
+    gathered = gather(trace, subject.parameters, 2)
+    reasons = dict(trace.refused)
+    tolerance = TOLERANCE.get(outputs.dtype, 1e-1)
+    largest = max(float(g.abs().max()) for gradients in plain for g in gradients)
+    rounding = 1e4 * torch.finfo(outputs.dtype).eps * largest  # of gradients that cancel out
+    for number, name in enumerate(names):
+        expected = torch.stack([gradients[number].flatten() for gradients in plain])
+        found = gathered.get(name, torch.zeros_like(expected))
+        if (found - expected).abs().max() > rounding + tolerance * expected.abs().max():
+            reasons.setdefault(name, "its uses are not all among the calls of torch's functions")
+    watched_uses = {name: tuple(uses[name]) for name in names if name not in reasons}
+    plan = Plan(calls, watched_uses, reasons, sample_bytes, outputs.shape[1], outputs.dtype)
+    return _told(plan)
+
+
+def _told(plan: Plan) -> Plan:
+    for reason in dict.fromkeys(plan.reasons.values()):
+        names = [name for name, other in plan.reasons.items() if other == reason]
+        _log.warning("gradients by %s are slow, by torch.func: %s", ", ".join(names), reason)
+    return plan

@@ -1,0 +1,211 @@
+"""A module whose kernel is wanted: its trainable parameters, inputs and outputs, and what is wrong.
+
+Everything here leaves the module as it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.networks.modules import Network
+
+#: Names, patterns such as "head.*" and, after a "!", what is left out; or a test of (name, tensor).
+Selection = str | Sequence[str] | Callable[[str, Tensor], bool]
+#: A batch of samples: a tensor, or several tensors of which each has the samples first.
+Inputs = Tensor | Sequence[Tensor]
+
+_BATCH_NORMS = nn.modules.batchnorm._BatchNorm
+_DROPOUTS = nn.modules.dropout._DropoutNd
+
+
+class ModuleError(UserError):
+    """The module has no kernel as it is."""
+
+
+class TrainingModeError(ModuleError):
+    """A layer draws numbers or depends on the batch, as it does while training."""
+
+
+class MixedSamplesError(ModuleError):
+    """What the module gives for a sample depends on the other samples."""
+
+
+class InputsError(UserError):
+    """The inputs do not fit the module."""
+
+
+class OutputsError(UserError):
+    """The outputs are not a number or several for each sample, or there is none of this index."""
+
+
+class ParametersError(UserError):
+    """No parameter is selected."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A module and the parameters, by name, whose gradients make its kernel."""
+
+    model: nn.Module
+    parameters: Mapping[str, Tensor]
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.parameters.values())).device
+
+    def outputs(
+        self, inputs: Sequence[Tensor], *, within: AbstractContextManager[Any] | None = None
+    ) -> Tensor:
+        """Return the outputs (n, c); of a `networks.modules.Network`, the first of its pair.
+
+        The inputs are copied first: the module may change its own in place. It is called ``within``
+        a context.
+        """
+        copies = [t.clone() for t in inputs]
+        with torch.enable_grad(), within or nullcontext():
+            made = self.model(*copies)
+        return as_matrix(made[0] if isinstance(self.model, Network) else made, len(inputs[0]))
+
+
+def subject(model: nn.Module, selection: Selection | None) -> Subject:
+    """Return the module with the parameters selected.
+
+    Raises `ParametersError` if there are none and `TrainingModeError`.
+    """
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not trainable:
+        raise ParametersError(
+            "the module has no trainable parameter: call requires_grad_() on those that train"
+        )
+    for name, module in model.named_modules():
+        _check_mode(name or type(model).__name__, module)
+    return Subject(model, select(trainable, selection))
+
+
+def _check_mode(name: str, module: nn.Module) -> None:
+    if isinstance(module, _BATCH_NORMS) and (module.training or module.running_mean is None):
+        remedy = (
+            "call model.eval()"
+            if module.running_mean is not None
+            else ("it keeps no running statistics: build it with track_running_stats=True")
+        )
+        raise TrainingModeError(f"{name} normalises by the batch, so that samples mix; {remedy}")
+    if isinstance(module, _DROPOUTS) and module.training and module.p > 0:
+        raise TrainingModeError(f"{name} drops units at random; call model.eval()")
+
+
+def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict[str, Tensor]:
+    """Return the parameters that a selection names.
+
+    >>> names = {"body.weight": 0, "body.bias": 0, "head.weight": 0}
+    >>> [*select(names, "head.*")], [*select(names, ["*.weight", "!head.*"])]
+    (['head.weight'], ['body.weight'])
+    """
+    if selection is None:
+        return dict(trainable)
+    if callable(selection):
+        chosen = {name: p for name, p in trainable.items() if selection(name, p)}
+        if not chosen:
+            raise ParametersError("parameters= selects no trainable parameter")
+        return chosen
+    patterns = [selection] if isinstance(selection, str) else [*selection]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in trainable):
+            close = difflib.get_close_matches(pattern, trainable, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(trainable)}"
+            raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
+    wanted = [p for p in patterns if not p.startswith("!")] or ["*"]
+    unwanted = [p.removeprefix("!") for p in patterns if p.startswith("!")]
+    chosen = {
+        name: p
+        for name, p in trainable.items()
+        if any(fnmatchcase(name, pattern) for pattern in wanted)
+        and not any(fnmatchcase(name, pattern) for pattern in unwanted)
+    }
+    if not chosen:
+        raise ParametersError(f"{patterns} leave no trainable parameter")
+    return chosen
+
+
+def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) -> list[Tensor]:
+    """Return the tensors of a batch, which are on the module's device or will be moved there.
+
+    Raises `InputsError`.
+    """
+    tensors = [x] if isinstance(x, Tensor) else [*x]
+    if not tensors or not all(isinstance(t, Tensor) and t.ndim for t in tensors):
+        raise InputsError("x is no tensor with samples, nor a tuple of such")
+    if len({len(t) for t in tensors}) > 1 or not len(tensors[0]):
+        sizes = ", ".join(str(len(t)) for t in tensors)
+        raise InputsError(f"the inputs have {sizes} samples; each needs the same, at least one")
+    if device is not None and torch.device(device).type != home.type:
+        raise InputsError(f"the module is on {home}: call model.to({str(device)!r}) first")
+    if device is None and any(t.device != home for t in tensors):
+        raise InputsError(
+            f"the inputs are on {tensors[0].device} and the module on {home}: "
+            f"give device={str(home)!r} or move one of them"
+        )
+    return tensors
+
+
+def as_matrix(made: Any, n: int) -> Tensor:
+    """Return outputs (n,) or (n, c) as a matrix. Raises `OutputsError` if they are others."""
+    if not isinstance(made, Tensor):
+        raise OutputsError(
+            f"the module returns a {type(made).__name__}: wrap it in one that returns a tensor"
+        )
+    if made.ndim not in (1, 2) or len(made) != n:
+        raise OutputsError(
+            f"the outputs of {n} samples have shape {tuple(made.shape)}, not (n,) or (n, c): "
+            "flatten them behind the samples"
+        )
+    return made.unsqueeze(1) if made.ndim == 1 else made
+
+
+def first_outputs(subject: Subject, inputs: Sequence[Tensor]) -> Tensor:
+    """Return the outputs of some samples; if there are none, raise an error that says why."""
+    try:
+        return subject.outputs(inputs)
+    except RuntimeError as error:
+        dtype = next(iter(subject.parameters.values())).dtype
+        for t in inputs:
+            if not t.is_floating_point() and not t.is_complex() and _embeds_nothing(subject.model):
+                raise InputsError(
+                    f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
+                ) from error
+            if t.is_floating_point() and t.dtype != dtype:
+                raise InputsError(
+                    f"the inputs are {t.dtype} and the parameters {dtype}: give x.to({dtype})"
+                ) from error
+        shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
+        raise InputsError(
+            f"the module takes no inputs of shape {shapes}: {one_line(error)}"
+        ) from error
+
+
+def _embeds_nothing(model: nn.Module) -> bool:
+    return not any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+
+
+@contextmanager
+def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Restore buffers and the state of the random generators at the end, come what may."""
+    kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, version, before in kept:
+                    if buffer._version != version:
+                        buffer.copy_(before)
