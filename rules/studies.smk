@@ -3,7 +3,7 @@
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
 # Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
-#        results/{run}/architectures/{dataset}/{activation}.parquet  kernels of networks of many kinds
+#        results/{run}/architectures/{dataset}.parquet           kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
 #        results/{run}/tables/activations.parquet, precision.parquet
@@ -42,17 +42,17 @@ rule measure_architectures:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheet="results/{run}/datasets/{dataset}/all.json",
     output:
-        "results/{run}/architectures/{dataset}/{activation}.parquet",
+        "results/{run}/architectures/{dataset}.parquet",
     log:
-        "logs/{run}/measure_architectures/{dataset}/{activation}.log",
+        "logs/{run}/measure_architectures/{dataset}.log",
     benchmark:
-        "logs/{run}/measure_architectures/{dataset}/{activation}.tsv"
+        "logs/{run}/measure_architectures/{dataset}.tsv"
     conda:
         "../envs/environment.yaml"
     resources:
         **sizes("measure_architectures"),
     params:
-        activation=plan.activation_options,
+        activations=plan.study_activations("architectures_study", "--activation"),
         networks=plan.architectures,
         settings=plan.study(
             "architectures_study", "infinite_width", "samples", "sample_seed", "seeds"
@@ -61,7 +61,7 @@ rule measure_architectures:
         code=plan.code("scripts/measure_architectures.py", study="architectures_study"),
     shell:
         "python scripts/measure_architectures.py --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activation:q} {params.networks:q}"
+        " --dataset {wildcards.dataset} {params.activations:q} {params.networks:q}"
         " {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 

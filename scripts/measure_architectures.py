@@ -6,6 +6,7 @@ those that take images, such that a pixel's colours together have mean square 1.
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +53,25 @@ def main(argv: Argv = None) -> None:
     x = data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
 
+    def scaled(model: str) -> NDArray[np.float64]:
+        pixels = math.prod(image[:2]) if image and takes_images(model) else 1
+        return np.asarray(x * math.sqrt(pixels))
+
+    @cache
+    def infinitely_wide(model: str, activation: str) -> dict[int, NDArray[np.float64]]:
+        size: Any = {"depths": networks[model].depths, "activation": activations[activation]}
+        return infinite_models.ntks(model, scaled(model), image=image, **size)
+
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
-        size = {"depth": cell.value, "activation": activations[cell.activation], "image": image}
         labels = {"dataset": args.dataset, "n": len(x), "d": x.shape[1]} | cell.coordinates
-        images = image is not None and takes_images(cell.model)
-        scaled = x * math.sqrt(math.prod(image[:2])) if image and images else x
         if cell.seed is None:
             labels |= {"kernel": "infinite_ntk", "width": None, "parameters": None}
-            yield labels | measured(infinite_models.ntk(cell.model, scaled, **size))
+            yield labels | measured(infinitely_wide(cell.model, cell.activation)[cell.value])
             return
-        one = networks[cell.model]
-        size |= {"width": one.width, "own": one.own}
-        network, samples = initial_network(cell.model, scaled, seed=cell.seed, **size)
+        one, sigma = networks[cell.model], activations[cell.activation]
+        size: Any = {"depth": cell.value, "width": one.width, "activation": sigma, "image": image}
+        seen, seed = scaled(cell.model), cell.random_seed
+        network, samples = initial_network(cell.model, seen, seed=seed, own=one.own, **size)
         weights = network.weights if isinstance(network, MLP) else network.parameters()
         parameters = sum(weight.numel() for weight in weights)
         labels |= {"kernel": EMPIRICAL, "width": one.width, "parameters": parameters}

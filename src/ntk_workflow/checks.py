@@ -199,11 +199,10 @@ class Checks:
                 yield f"{where}: unknown network {name!r}; {advice}"
                 continue
             of = {**study, **study["overrides"].get(name, {})}
-            problems = [f"{problem}, not {L}" for L in of["depths"] if (problem := depth_problem(name, L))]
-            if problem := width_problem(name, of["width"]):
-                problems.append(f"{problem}, not {of['width']}")
-            for problem in problems:
-                yield f"{where}: {problem}; give overrides.{name}"
+            found = [(depth_problem(name, depth), depth) for depth in of["depths"]]
+            for problem, given in [*found, (width_problem(name, of["width"]), of["width"])]:
+                if problem:
+                    yield f"{where}: {problem}, not {given}; give it overrides"
             for dataset in study["datasets"]:
                 if kind_of(name).needs_images and not self.images.get(dataset, True):
                     yield f"{where}: {name} needs images, {dataset} has none; remove one of them"

@@ -59,9 +59,9 @@ class JobSizes:
             case "compute_bounds":
                 return resources.bounds(config["bounds_study"], loaded=loaded, d=d)
             case "measure_architectures":
-                study, image = config["architectures_study"], known_image(self.plan.catalogue[w.dataset])
-                shape = {"image": image, "loaded": loaded, "d": d}
-                return resources.architectures_study(study, w.activation, **shape)
+                study, entry = config["architectures_study"], self.plan.catalogue[w.dataset]
+                image = known_image(entry)
+                return resources.architectures_study(study, image=image, loaded=loaded, d=d)
             case "measure_orthogonality" | "measure_linearity":
                 name, networks = rule.removeprefix("measure_"), config["architectures"]
                 study, network = config[f"{name}_study"], networks[w.architecture]

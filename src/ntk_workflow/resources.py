@@ -308,7 +308,6 @@ def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate
 
 def architectures_study(
     study: Mapping[str, Any],
-    activation: str,
     *,
     image: tuple[int, int, int] | None,
     loaded: int,
@@ -320,7 +319,8 @@ def architectures_study(
     as fully connected ones.
     """
     n, places = study["samples"], math.prod(image[:2]) if image else 1
-    layer = _CLOSED_FORM if _base(activation) in _CLOSED_FORMS else _QUADRATURE
+    closed = [_base(name) in _CLOSED_FORMS for name in study["activations"]]
+    layers = sum(_CLOSED_FORM if each else _QUADRATURE for each in closed)
     flops, needed = 0.0, 0
     for name in study["models"]:
         of = {**study, **study["overrides"].get(name, {})}
@@ -331,8 +331,8 @@ def architectures_study(
             size = architectures.sizes(known, **shape)
             one = n * (6 * size.products + _UNIT * size.units) + n**2 * size.weights
             one += _STARTED * (depth + 1) + _EIGENVALUES * n**3
-            infinite = pairs * (_ANGLE + depth * layer) if name in study["infinite_width"] else 0
-            flops += len(study["seeds"]) * one + infinite
+            infinite = pairs * (_ANGLE + depth * layers) if name in study["infinite_width"] else 0
+            flops += len(closed) * len(study["seeds"]) * one + infinite
             needed = max(needed, 8 * n * (3 * size.units + size.weights) + 8 * 2 * size.weights)
     return ResourceEstimate(flops, TORCH + 8 * loaded * d + min(needed, 10**9) + 4 * 8 * n**2)
 

@@ -1,28 +1,36 @@
 """Kernels of infinite width of networks by name: the limits of those in `networks.modules`."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ntk_conditioning.kernels import infinite, infinite_convolutional, infinite_residual
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.networks.modules import BIAS_SCALE
 
-#: Networks that have a closed recursion.
-INFINITE_MODELS = ("mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled", "conv", "conv_pool")
 
-
-def ntk(
+def ntks(
     model: str,
     x: Array,
     *,
     image: tuple[int, int, int] | None,
-    depth: int,
+    depths: Sequence[int],
     activation: Activation | str,
-) -> Array:
-    """Return the NTK (n, n) of infinite width of samples ``x`` (n, d).
+) -> dict[int, Array]:
+    """Return the NTKs (n, n) of infinite width of samples ``x`` (n, d), by depth.
 
     ``image`` is the height, width and colours of a sample, for the convolutional ones.
     """
+    if model in ("conv", "conv_pool") and image is not None:
+        images = x.reshape(len(x), *image).transpose(0, 3, 1, 2)
+        pooling: Any = "average" if model == "conv_pool" else "none"
+        options: Any = {"depths": depths, "activation": activation}
+        found = infinite_convolutional.kernels(images, pooling=pooling, **options)
+        return {kernels.depth: kernels.ntk for kernels in found}
+    return {depth: _ntk(model, x, depth, activation) for depth in depths}
+
+
+def _ntk(model: str, x: Array, depth: int, activation: Activation | str) -> Array:
     size: Any = {"depth": depth, "activation": activation}
     match model:
         case "mlp":
@@ -33,8 +41,4 @@ def ntk(
             return infinite_residual.ntk(x, **size, branch_scale=1.0)
         case "residual_mlp_scaled":
             return infinite_residual.ntk(x, **size, branch_scale=1 / math.sqrt(depth))
-        case "conv" | "conv_pool" if image is not None:
-            images = x.reshape(len(x), *image).transpose(0, 3, 1, 2)
-            pooling = "average" if model == "conv_pool" else "none"
-            return infinite_convolutional.ntk(images, **size, pooling=pooling)
     raise ValueError(f"{model} has no closed recursion of infinite width")

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -269,7 +270,7 @@ def _elementwise(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     given = [*tensors((args, kwargs))]
     if not any(map(trace.derived, given)):
         return NotImplemented
-    shape = tuple(torch.broadcast_shapes(*(t.shape for t in given)))
+    shape = np.broadcast_shapes(*(tuple(t.shape) for t in given))  # torch's imports sympy
 
     def spread(value: Any) -> Any:
         return trace.elementwise(shape, axis, value) if isinstance(value, Tensor) else value

@@ -16,7 +16,7 @@ AXES = {
     "angles": ("kernels", "datasets", "activations"),
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
-    "architectures": ("datasets", "activations"),
+    "architectures": ("datasets",),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),
 }
