@@ -285,14 +285,6 @@ class Checks:
     def _modules(self, place: Place, index: int, name: str, values: Config) -> Iterator[str]:
         """Yield lines for what a model of torch's modules cannot have."""
         where, overrides = self.at(*place, "models", index), values["overrides"]
-        rates = [values, *overrides.values()]
-        lists = [isinstance(one.get("learning_rates", []), list) for one in rates]
-        its_own = overrides.get(name, {}).get("learning_rates")
-        if not isinstance(its_own, list) and not all(lists):
-            yield (
-                f"{where}: critical learning rates are known of mlp only; give {name} a list of "
-                f"learning_rates, there or in {key_name([*place, 'overrides', name])}"
-            )
         for dataset in values["datasets"]:
             for depth in overrides.get(dataset, {}).get("depths", values["depths"]):
                 if problem := depth_problem(name, depth):

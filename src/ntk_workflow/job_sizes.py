@@ -8,7 +8,7 @@ from typing import Any
 
 from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import Sizes, sizes
+from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
 from ntk_workflow import resources
 from ntk_workflow.catalogue import known_image
 from ntk_workflow.plan import Plan
@@ -68,11 +68,15 @@ class JobSizes:
                 return resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
                 settings, depth = self.plan.training_settings(w), int(w.depth)
-                size = self._own_network(w, settings, d) if w.model in self.plan.models else None
+                own = w.model in self.plan.models
+                size = self._sizes(w, settings, d, depth) if own else None
                 return resources.training(w.model, settings, depth, loaded=loaded, d=d, size=size)
             case "compute_training_kernel":
                 settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
-                return resources.training_kernel(w.activation, settings, depths, loaded=loaded, d=d)
+                of: Any = {"loaded": loaded, "d": d}
+                if kind_of(w.model).by_modules:
+                    of["sizes"] = [self._sizes(w, settings, d, depth) for depth in depths]
+                return resources.training_kernel(w.model, w.activation, settings, depths, **of)
             case "compute_activation_study":
                 study = {**config, **config["activation_study"]}
                 row = resources.Row.from_config(study, n=loaded, d=d)
@@ -93,12 +97,14 @@ class JobSizes:
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
 
-    def _own_network(self, w: Any, settings: TrainingSettings, d: int) -> Sizes:
-        """Return the sizes of a network of the user's own."""
+    def _sizes(self, w: Any, settings: TrainingSettings, d: int, depth: int) -> Sizes:
+        """Return the sizes of a network of torch's modules, which may be the user's own."""
+        outputs = 1 if settings.outputs == "scalar" else resources.CLASSES
+        size = {"d": d, "depth": depth, "width": settings.width, "outputs": outputs}
+        if w.model not in self.plan.models:
+            return sizes(w.model, **size, image=settings.image)
         from ntk_conditioning.networks import own  # torch takes seconds
 
-        outputs = 1 if settings.outputs == "scalar" else resources.CLASSES
-        size = {"d": d, "depth": int(w.depth), "width": settings.width, "outputs": outputs}
         if self.plan.shape(w.dataset)[1] is None:  # it could not be tried
             return sizes("fc", **size, image=None)
         image, activation = settings.image, activations.get(w.activation)

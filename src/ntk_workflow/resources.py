@@ -432,15 +432,31 @@ def training(
 
 
 def training_kernel(
-    activation: str, settings: KernelSettings, depths: Sequence[int], *, loaded: int, d: int
+    model: str,
+    activation: str,
+    settings: KernelSettings,
+    depths: Sequence[int],
+    *,
+    loaded: int,
+    d: int,
+    sizes: Sequence[architectures.Sizes] = (),
 ) -> ResourceEstimate:
     """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each
-    depth and seed."""
+    depth and seed.
+
+    ``sizes`` are those of a ``model`` of torch's modules, by depth: at most a product of all
+    gradients.
+    """
     n, seeds = loaded if settings.samples == "all" else settings.samples, len(settings.seeds)
     size = min(n, KERNEL_SAMPLES)
     row = Row(n=2 * loaded + seeds * n, d=d, depths=depths, seeds=seeds, kernel_size=size)
-    one = spectrum(activation, replace(row, width=settings.width))
-    return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
+    if not architectures.kind_of(model).by_modules:
+        one = spectrum(activation, replace(row, width=settings.width))
+        return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
+    flops = len(sizes) * _conditioning(row)
+    for each in sizes:
+        flops += size * (6 * each.products + _UNIT * each.units) + size**2 * each.weights
+    return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * size**2 + 10**9)
 
 
 def _base(activation: str) -> str:

@@ -123,8 +123,6 @@ models: {mine: {function: build}} -> models.mine: missing file
 BELOW = """\
 training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct depths
-training: {deep_fc: {learning_rates: auto}}
-  -> training.deep_fc.models[0]: critical learning rates are known of mlp only; give fc a list of
 training: {deep_fc: {test_share: 0}}
   -> training.deep_fc.criterion: patches has no test samples; give a test_share or another criterion
 {training: null, speech: {frames: 200}}

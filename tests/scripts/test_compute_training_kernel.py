@@ -12,12 +12,14 @@ import train_network
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
 from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
+from ntk_workflow.trainings.networks import initial_network
 from tests.sources import write_prepared
 from tests.trainings import to_words
 
@@ -103,6 +105,34 @@ def test_of_many_samples_a_part_is_taken_by_rng(folder, monkeypatch):
         # An eigenvalue that grows like the number of samples leaves the rate as it is, roughly.
         ratio = row["critical_learning_rate"] / all_of_them["critical_learning_rate"]
         assert 0.5 < ratio < 2
+
+
+@pytest.mark.parametrize("model", ["fc_layer_norm", "resnet_fixup"])
+def test_gradient_descent_of_any_network_has_its_critical_rate(folder, model):
+    """A step changes the outputs by -rate/n K f at first, with small steps of 1e-6."""
+    x = np.random.default_rng(3).standard_normal((9, 16))
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", x, np.arange(9), "none"))
+    size = {"model": model, "depth": 4, "width": 4, "image": (4, 4, 1), "seeds": 1}
+    (row,) = kernel(folder, **size)
+    made = {"seed": 1, "depth": 4, "width": 4, "activation": activations.get("relu")}
+    network, seen = initial_network(model, x, **made, image=(4, 4, 1))
+    steps = []
+    for i in range(9):
+        before = [parameter.detach().clone() for parameter in network.parameters()]
+        network.zero_grad()
+        network(seen)[0][i].backward()
+        with torch.no_grad():
+            f = network(seen)[0]
+            for factor, parameters in network.rate_groups().items():
+                for parameter in parameters:
+                    if parameter.grad is not None:
+                        parameter += 1e-6 * factor * parameter.grad
+            steps.append((network(seen)[0] - f).squeeze(1) / 1e-6)
+            for parameter, value in zip(network.parameters(), before, strict=True):
+                parameter.copy_(value)
+    largest = torch.linalg.eigvals(torch.stack(steps)).abs().max().item()
+    assert row["lambda_max"] == pytest.approx(largest, rel=1e-4)
+    assert row["critical_learning_rate"] == pytest.approx(18 / row["lambda_max"], rel=1e-14)
 
 
 def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder):

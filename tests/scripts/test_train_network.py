@@ -277,7 +277,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, "argument --test-share: 1 is not a number from 0 to below 1"),
         ({"test_share": 0.3}, "--test and --test-share exclude each other; give one"),
-        (RESNET | RELATIVE | {"kernel": "k.parquet"}, "rates are known of mlp, not resnet_batch_"),
     ],
 )
 def test_a_mistake_is_one_line(folder, refusal, monkeypatch, options, problem):

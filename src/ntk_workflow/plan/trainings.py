@@ -67,15 +67,22 @@ class Trainings(Datasets):
     def training_files(self, table: str, experiment: str) -> list[str]:
         """Return the same by the table's name."""
         self.require(f"training.{experiment}")
-        values = self.experiments[experiment]
-        kernels = table == "training_kernels"
-        models = [name for name in values["models"] if not (kernels and kind_of(name).by_modules)]
-        files = []
-        for names in product(values["datasets"], models, values["activations"]):
+        values, files = self.experiments[experiment], []
+        for names in product(values["datasets"], values["models"], values["activations"]):
             row = self.path(table, experiment, *names)
-            depths = self.training_depths(SimpleNamespace(experiment=experiment, dataset=names[0]))
-            files += [f"{row}.parquet"] if kernels else [f"{row}/depth-{L}.parquet" for L in depths]
+            of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
+            if table == "training":
+                files += [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(of)]
+            elif self.has_kernel(of):
+                files.append(f"{row}.parquet")
         return files
+
+    def has_kernel(self, w: Any) -> bool:
+        """Return whether the NTK where a network's training begins is a part of the run.
+
+        That of torch's modules takes as long as a small training, and is made if it is needed.
+        """
+        return not kind_of(w.model).by_modules or bool(self.training_settings(w).relative_rates)
 
     def criterion(self, w: Any) -> list[str]:
         """Return what makes a learning rate the best as options."""

@@ -56,10 +56,6 @@ def with_absolute_rates(
     """
     rates = settings.learning_rates
     if settings.relative_rates:
-        if kind_of(point.model).by_modules:
-            raise UsageError(
-                f"--relative-rates: critical rates are known of mlp, not {point.model}"
-            )
         if kernel is None:
             raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
         rows = tables.read(kernel, TRAINING_KERNELS).to_pylist()
@@ -171,8 +167,11 @@ def initial_network(
     """Return a network with one output at initialisation, and samples (n, d) as it takes them.
 
     Batch norms have the statistics of these samples, see `freeze_statistics`.
+
+    Raises `UsageError` if samples and size make no such network.
     """
     rng, d = generator(seed, "init"), x.shape[1]
+    require_network(name, d, depth=depth, width=width, image=image)
     size: Any = {"depth": depth, "width": width, "activation": activation}
     if not kind_of(name).by_modules:
         return init_mlp(d, **size, generator=rng), torch.from_numpy(x)
@@ -212,21 +211,30 @@ def require_possible(point: Point, settings: TrainingSettings, samples: Labelled
             f"{point.model} is trained by plain gradient descent; leave momentum, weight decay, "
             "decays, augmentation and mixed precision out"
         )
-    if problem := depth_problem(point.model, point.depth):
-        raise UsageError(f"--depth {point.depth}: {problem}")
-    if problem := width_problem(point.model, settings.width):
-        raise UsageError(f"--width {settings.width}: {problem}")
-    if image is None and (model.needs_images or settings.augmentation != "none"):
+    require_network(point.model, d, depth=point.depth, width=settings.width, image=image)
+    if image is None and settings.augmentation != "none":
         raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
-    if image is not None and math.prod(image) != d:
-        shape = " x ".join(map(str, image))
-        raise UsageError(f"--image: {shape} is not the {d} features of a sample")
     batch = n if settings.batch_size == "all" else settings.batch_size
     if model.normalization == "batch" and n % batch == 1:
         raise UsageError(
             f"--batch-size {batch}: an epoch of {n} samples ends with a step of one, which has no "
             "variance to normalise by; take another size"
         )
+
+
+def require_network(
+    name: str, d: int, *, depth: int, width: int, image: tuple[int, int, int] | None
+) -> None:
+    """Raise `UsageError` if samples of ``d`` features and a size make no network of this kind."""
+    if problem := depth_problem(name, depth):
+        raise UsageError(f"--depth {depth}: {problem}")
+    if problem := width_problem(name, width):
+        raise UsageError(f"--width {width}: {problem}")
+    if image is None and kind_of(name).needs_images:
+        raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
+    if image is not None and math.prod(image) != d:
+        shape = " x ".join(map(str, image))
+        raise UsageError(f"--image: {shape} is not the {d} features of a sample")
 
 
 def ensemble_rows(

@@ -51,6 +51,9 @@ class KernelSettings:
         "fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
         default="none",
     )
+    image: tuple[int, int, int] | None = option(
+        "height, width and colours of a sample", type=count, many=3, default=None
+    )
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):
@@ -93,9 +96,6 @@ class TrainingSettings(KernelSettings):
     decay_factor: float = option("by this", type=positive_number, default=0.1)
     augmentation: Augmentation = option("of training images", default="none")
     mixed_precision: bool = option("take products of bfloat16", default=False)
-    image: tuple[int, int, int] | None = option(
-        "height, width and colours of a sample", type=count, many=3, default=None
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
