@@ -43,19 +43,16 @@ class Differentiation:
 
     def _of_sample(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
         with torch.enable_grad():
-            made = self._cotangents @ self._subject.outputs(sample).squeeze(0)
-        rows = []
-        for number, value in enumerate(made):
-            again = number + 1 < len(made)
-            gradients = torch.autograd.grad(
+            values = (self._cotangents @ self._subject.outputs(sample).squeeze(0)).unbind()
+        rows = [
+            torch.autograd.grad(
                 value,
                 [*self._parameters.values()],
-                retain_graph=again,
+                retain_graph=True,
                 allow_unused=True,
                 materialize_grads=True,
             )
-            rows.append([g.flatten() for g in gradients])
-        return {
-            name: torch.stack(column)
-            for name, column in zip(self._parameters, zip(*rows, strict=True), strict=True)
-        }
+            for value in values
+        ]
+        columns = zip(self._parameters, zip(*rows, strict=True), strict=True)
+        return {name: torch.stack([g.flatten() for g in column]) for name, column in columns}

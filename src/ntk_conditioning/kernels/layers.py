@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntk_conditioning.kernels import convolutions
+from ntk_conditioning.kernels.contributions import Product
 from ntk_conditioning.kernels.convolutions import Geometry
 from ntk_conditioning.kernels.traces import Axis, Derived, Rule, Trace, Use, tensors
 
@@ -50,7 +51,7 @@ _LINEAR = _signature(input=..., weight=..., bias=None)
 
 
 @_rule(functional.linear)
-def _linear(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Tensor:
+def _linear(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
     """x W^T + b over the last dimension; every other one is a position."""
     given = _bound(_LINEAR, args, kwargs)
     return _affine(trace, axis, given["input"], given["weight"], given["bias"])
@@ -75,8 +76,8 @@ def _affine(trace: Trace, axis: Axis, x: Tensor, weight: Tensor, bias: Any) -> A
             return (d.mT @ a).squeeze(1)
 
         places = out.numel() // out.shape[-1] // axis.samples(out)
-        sizes = 1, places, weight.shape[1], weight.shape[0], False
-        uses.append(Use(known, gradient, factors, sizes))
+        product = Product(1, places, weight.shape[1], weight.shape[0])
+        uses.append(Use(known, gradient, factors, product))
     if offset := trace.derived(bias):
         uses.append(Use(offset, lambda delta: axis.by_sample(delta).flatten(1, -2).sum(1)))
     return trace.watch(out, uses)
@@ -149,8 +150,8 @@ def _embedding(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> A
         total = d.new_zeros(len(d), rows, width)
         return total.scatter_add_(1, a.unsqueeze(-1).expand_as(d), d)
 
-    sizes = 1, tokens.numel() // axis.samples(out), rows, width, True
-    return trace.watch(out, [Use(known, gradient, factors, sizes)])
+    product = Product(1, tokens.numel() // axis.samples(out), rows, width, by_index=True)
+    return trace.watch(out, [Use(known, gradient, factors, product)])
 
 
 # --- convolutions ---------------------------------------------------------------------------------
@@ -170,8 +171,10 @@ def _numbers(value: Any, dims: int) -> tuple[int, ...]:
 
 def _geometry(given: dict[str, Any]) -> Geometry:
     kernel = tuple(given["weight"].shape[2:])
-    names = "stride", "padding", "dilation"
-    return Geometry(kernel, *(_numbers(given[k], len(kernel)) for k in names), given["groups"])
+    stride, padding, dilation = (
+        _numbers(given[name], len(kernel)) for name in ("stride", "padding", "dilation")
+    )
+    return Geometry(kernel, stride, padding, dilation, given["groups"])
 
 
 def _is_slow(x: Tensor) -> bool:
@@ -215,14 +218,15 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
         x = x.detach()
 
         def factors(delta: Tensor) -> tuple[Tensor, Tensor]:
-            return convolutions.unfold(x, g), convolutions.positions(delta, g.groups)
+            d = convolutions.by_position(delta, g.groups)
+            return convolutions.unfold(x, g).mT, d.mT
 
         def gradient(delta: Tensor) -> Tensor:
             return convolutions.weight_gradients(x, delta, g)
 
         groups, places = g.groups, out[0, 0].numel()
-        sizes = groups, places, weight[0].numel(), len(weight) // groups, False
-        uses.append(Use(known, gradient, factors, sizes))
+        product = Product(groups, places, weight[0].numel(), len(weight) // groups)
+        uses.append(Use(known, gradient, factors, product))
     return trace.watch(out, uses) if axis.before == axis.after == 1 else NotImplemented
 
 
@@ -269,7 +273,7 @@ def _elementwise(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     given = [*tensors((args, kwargs))]
     if not any(map(trace.derived, given)):
         return NotImplemented
-    shape = tuple(torch.broadcast_shapes(*(t.shape for t in given)))
+    shape = tuple(torch.broadcast_tensors(*(t.detach() for t in given))[0].shape)
 
     def spread(value: Any) -> Any:
         return trace.elementwise(shape, axis, value) if isinstance(value, Tensor) else value

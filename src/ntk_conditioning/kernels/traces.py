@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from ntk_conditioning.kernels.contributions import Product
+
 #: Methods and functions that only rearrange entries.
 _REARRANGING = {
     *(getattr(Tensor, name) for name in ("t", "transpose", "permute", "view", "reshape")),
@@ -80,14 +82,20 @@ class Use:
     ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape).
     Where these are the sums over positions of outer products of d (n, groups, positions, out) and
     a (n, groups, positions, in), ``factors`` gives a and d; a may hold indices of rows of the
-    identity (n, 1, positions) instead. ``sizes`` are groups, positions, inputs and outputs in a
-    group, and whether a holds indices.
+    identity (n, 1, positions) instead.
     """
 
     weight: Derived
     gradient: Callable[[Tensor], Tensor]
     factors: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
-    sizes: tuple[int, int, int, int, bool] | None = None
+    product: Product | None = None
+
+    def as_factors(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a and d of the gradients by the parameter that the weight is a multiple of."""
+        if self.factors is None or self.weight.scale is None:
+            raise ValueError("the gradients by this weight are no outer products")
+        a, d = self.factors(delta)
+        return a, d if self.weight.scale == 1 else d * self.weight.scale
 
 
 @dataclass(eq=False)
