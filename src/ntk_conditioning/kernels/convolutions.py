@@ -110,9 +110,10 @@ def convolve_back(delta: Tensor, weight: Tensor, g: Geometry, places: tuple[int,
         windows = windows.view(-1, groups * inputs, *kernel, *delta.shape[2:])
         for offset in product(*map(range, kernel)):
             spans = zip(offset, g.dilation, g.stride, delta.shape[2:], strict=True)
-            index = tuple(slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in spans)
-            total[(part, slice(None), *index)] += windows[(slice(None), slice(None), *offset)]
-    kept = tuple(slice(p, p + m) for m, p in zip(places, g.padding, strict=True))
+            index: Any = [slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in spans]
+            at: Any = (..., *offset, *(slice(None) for _ in offset))
+            total[(part, slice(None), *index)] += windows[at]
+    kept: Any = tuple(slice(p, p + m) for m, p in zip(places, g.padding, strict=True))
     return total[(slice(None), slice(None), *kept)]
 
 
@@ -145,7 +146,7 @@ class _Transposed(torch.autograd.Function):
         (weight,) = context.saved_tensors
         g, shape = context.shape
         back = convolve(deltas[0], weight, g)
-        kept = tuple(slice(m) for m in shape[2:])  # output_padding may leave room for one more
+        kept: Any = tuple(slice(m) for m in shape[2:])  # output_padding may leave room for one more
         return back[(..., *kept)], None, None, None
 
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -185,7 +186,8 @@ def _is_slow(x: Tensor) -> bool:
 def _add_bias(trace: Trace, out: Tensor, bias: Any) -> Tensor:
     if bias is None:
         return out
-    return out + trace.constant(bias).view(-1, *[1] * (out.ndim - 2))
+    fixed: Tensor = trace.constant(bias)
+    return out + fixed.view(-1, *[1] * (out.ndim - 2))
 
 
 def _bias_use(trace: Trace, bias: Any) -> list[Use]:
@@ -273,7 +275,7 @@ def _elementwise(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     given = [*tensors((args, kwargs))]
     if not any(map(trace.derived, given)):
         return NotImplemented
-    shape = tuple(torch.broadcast_tensors(*(t.detach() for t in given))[0].shape)
+    shape = np.broadcast_shapes(*(t.shape for t in given))
 
     def spread(value: Any) -> Any:
         return trace.elementwise(shape, axis, value) if isinstance(value, Tensor) else value

@@ -63,8 +63,9 @@ class Axis:
         """Return ``t`` with the samples first: (n, ...), ``dim`` holding what else was in it."""
         if self.before == self.after == 1:
             return t.movedim(self.dim, 0).unsqueeze(self.dim + 1)
-        t = t.unflatten(self.dim, (self.before, -1, self.after)).movedim(self.dim + 1, 0)
-        return t.flatten(self.dim + 1, self.dim + 2)
+        order = self.before, self.samples(t), self.after
+        t = t.reshape(*t.shape[: self.dim], *order, *t.shape[self.dim + 1 :])
+        return t.movedim(self.dim + 1, 0).flatten(self.dim + 1, self.dim + 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +258,8 @@ class _Watch(torch.autograd.Function):
 def _scale(func: Any, args: Any, weight: Derived) -> float | None:
     if weight.scale is None or func in _REARRANGING:
         return weight.scale
-    numbers = [a for a in args if isinstance(a, int | float)]
-    if len(args) == 2 and len(numbers) == 1 and args[1] is numbers[0]:
+    numbers = [float(a) for a in args if isinstance(a, int | float)]
+    if len(args) == 2 and args[0] is weight.tensor and numbers:
         if func in _SCALING:
             return weight.scale * numbers[0]
         if func in _DIVIDING:
