@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -38,7 +39,10 @@ class Differentiation:
             return self._cotangents @ as_matrix(made, 1).squeeze(0)
 
         detached = {name: p.detach() for name, p in self._parameters.items()}
-        jacobians = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))(detached, *inputs)
+        each = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
+            jacobians = each(detached, *inputs)
         return {name: j.detach().flatten(2) for name, j in jacobians.items()}
 
     def _of_sample(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:

@@ -7,6 +7,7 @@ not cover.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,39 @@ def _addmm(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
     if len(args) != 3 or kwargs or not trace.derived(args[2]) or args[0].ndim != 1:
         return NotImplemented
     return _affine(trace, axis, args[1], trace.rearranged(args[2], lambda w: w.mT), args[0])
+
+
+@_rule(torch.einsum)
+def _einsum(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
+    """Two factors whose common indices are summed over, as in a linear layer."""
+    equation, *factors = args
+    if len(factors) == 1 and isinstance(factors[0], tuple | list):
+        factors = [*factors[0]]
+    given, arrow, made = str(equation).replace(" ", "").partition("->")
+    letters = given.split(",")
+    if len(factors) != 2 or not arrow or "." in given or any(len({*t}) < len(t) for t in letters):
+        return NotImplemented
+    if trace.derived(factors[0]):
+        letters, factors = letters[::-1], factors[::-1]
+    (of_x, of_w), (x, weight) = letters, factors
+    kept, common = ([t for t in of_x if t in group] for group in (made, of_w))
+    new = [t for t in of_w if t in made]
+    if not trace.derived(weight) or {*kept} & {*common} or {*new} | {*common} != {*of_w}:
+        return NotImplemented
+    if [*made][axis.dim] in new or len(kept) + len(common) < len(of_x):
+        return NotImplemented
+    x = x.permute([of_x.index(t) for t in kept + common]).flatten(len(kept))
+    sizes = [weight.shape[of_w.index(t)] for t in new]
+    order = [of_w.index(t) for t in new + common]
+    matrix = trace.rearranged(
+        weight, lambda w: w.permute(order).flatten(len(new)).reshape(math.prod(sizes), -1)
+    )
+    turned = Axis(kept.index(made[axis.dim]), axis.before, axis.after)
+    out = _affine(trace, turned, x if common else x.unsqueeze(-1), matrix, None)
+    if out is NotImplemented:
+        return out
+    out = out.reshape(*out.shape[:-1], *sizes)
+    return out.permute([(kept + new).index(t) for t in made])
 
 
 _EMBEDDING = _signature(

@@ -87,8 +87,8 @@ def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
     other = [torch.cat([_perturbed(t[:1]), t[1:]]) for t in pair]
     three = [torch.cat([t, t[1:]]) for t in other]
     outputs = first_outputs(subject, pair)  # caches are filled now
-    _check_mixing(subject, outputs, pair, other)
     runs = [_listen(subject, run) for run in (pair, other, three)]
+    _check_mixing(subject, outputs, pair, other)
     try:
         calls = [_call(*results) for results in zip(*runs, strict=True)]
     except (ValueError, CallsChangedError):

@@ -127,7 +127,7 @@ def own_weights():
     )
     yield (
         "weights on the left",
-        OfFunction(lambda m, x: (m.w.T @ x.view(5, 6, 1)).squeeze(-1) @ m.v, w=w, v=v),
+        OfFunction(lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v, w=w, v=v),
         (x,),
     )
     yield (
@@ -138,7 +138,7 @@ def own_weights():
     yield (
         "einsum",
         OfFunction(
-            lambda m, x: torch.einsum("nsi,io->no", x.view(5, 1, 6), m.w).sin() @ m.v, w=w, v=v
+            lambda m, x: torch.einsum("nsi,io->no", x.unsqueeze(1), m.w).sin() @ m.v, w=w, v=v
         ),
         (x,),
     )

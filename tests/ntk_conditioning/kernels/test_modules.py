@@ -83,7 +83,7 @@ def test_a_residual_network():
     assert_is_product_of_jacobians(model, (torch.randn(5, 3, 8, 8),))
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"mlp"}))
 def test_the_networks_of_the_experiments(name, caplog):
     model = make_network(
         name,
