@@ -5,8 +5,8 @@
     k = ntk(model, x)  # the kernel of any torch module
     condition(k).kappa
 
-All else is imported from the modules: ``from ntk_conditioning.kernels import empirical``. Nothing is
-imported before it is used, so that a job loads only what it needs.
+All else is imported from the modules: ``from ntk_conditioning.kernels import empirical``. Nothing
+is imported before it is used, so that a job loads only what it needs.
 """
 
 from importlib import import_module

@@ -208,7 +208,7 @@ def test_more_of_anything_in_a_training_costs_no_less(model, data):
         several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
         chosen = settings(**values, **several)
         if model == "kernel":
-            return resources.training_kernel("relu", chosen, [depth], loaded=loaded, d=d)
+            return resources.training_kernel("mlp", "relu", chosen, [depth], loaded=loaded, d=d)
         return resources.training(model, chosen, depth, loaded=loaded, d=d)
 
     names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")

@@ -199,7 +199,7 @@ class _Search:
         self.best = (math.inf, 0, 0)
         self.refined = 0
 
-    def screen(self, here: Panel, there: Panel) -> None:
+    def screen(self, here: Panel[GradientFactors], there: Panel[GradientFactors]) -> None:
         """Keep all pairs between two panels that may be the one."""
         for r, c in gradient_tiles.tiles(here.span, there.span, self._shape, upper=True):
             for in_tile, cosine in self._possible(here.rows(r), there.rows(c), r, c):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -20,10 +20,8 @@ class Matrix:
 
     def add(self, total: Tensor, there: Matrix, *, full: bool) -> None:
         """Add the inner products to ``total``, all outputs side by side or their sum."""
-        n, k, p = self.values.shape
-        a, b = self.values, there.values
-        shape = (-1, p) if full else (-1, k * p)
-        total.addmm_(a.reshape(shape), b.reshape(shape).T)
+        a, b = (t.flatten(0, 1) if full else t.flatten(1) for t in (self.values, there.values))
+        total.addmm_(a, b.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Factors:
         """Add Σ_st (a_is · a_jt)(d_is · d_jt) for all pairs to ``total``, as `Matrix.add` does."""
         (n, k, groups, s), (m, t) = self.d.shape[:4], (len(there.d), there.d.shape[3])
         for g in range(groups):
-            alpha = _alphas(self.a[:, g], there.a[:, g])
+            alpha = _alphas(self.a[:, g], there.a[:, g], total.dtype)
             here, other = self.d[:, :, g], there.d[:, :, g]
             if full:
                 delta = here.reshape(n * k * s, -1) @ other.reshape(m * k * t, -1).T
@@ -60,48 +58,66 @@ class Factors:
                 total += delta.mul_(alpha).view(n, s, m, t).sum((1, 3))
 
 
-def _alphas(a: Tensor, b: Tensor) -> Tensor:
+def _alphas(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the inner products (n s, m t) of all positions."""
     if a.ndim == 2:
-        equal = a.reshape(-1, 1) == b.reshape(1, -1)
-        return equal.to(torch.get_default_dtype())
+        return (a.reshape(-1, 1) == b.reshape(1, -1)).to(dtype)
     return a.reshape(-1, a.shape[-1]) @ b.reshape(-1, b.shape[-1]).T
 
 
-Contribution = Matrix | Factors
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """The contributions of parameters, by name, for ``outputs`` k of each sample."""
+
+    outputs: int
+    matrices: Mapping[str, Matrix]
+    factors: Mapping[str, Factors]
+
+    def rows(self, r: slice) -> Gradients:
+        return Gradients(
+            self.outputs,
+            {name: m.rows(r) for name, m in self.matrices.items()},
+            {name: f.rows(r) for name, f in self.factors.items()},
+        )
+
+    def add(self, total: Tensor, there: Gradients, *, full: bool) -> None:
+        """Add all inner products to ``total``."""
+        for name, matrix in self.matrices.items():
+            matrix.add(total, there.matrices[name], full=full)
+        for name, factors in self.factors.items():
+            factors.add(total, there.factors[name], full=full)
+
+    def pair_bytes(self, *, full: bool) -> int:
+        """Return what the products of a pair of samples take beside the kernel, at most."""
+        k = self.outputs**2 if full else 1
+        sizes = (3 * k * f.d.shape[3] ** 2 * f.d.element_size() for f in self.factors.values())
+        return max(sizes, default=0)
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Of a weight: groups g, positions s, inputs and outputs in a group, entries p; k outputs."""
+class Product:
+    """The sizes of a weight's product with samples.
 
-    g: int
-    s: int
+    Its ``inputs`` and ``outputs`` are those of a group; ``by_index`` if the inputs are indices.
+    """
+
+    groups: int
+    positions: int
     inputs: int
     outputs: int
-    by_index: bool
-    p: int
-    k: int
-
-    def factors_are_cheaper(self, n: int, *, full: bool) -> bool:
-        """Return whether the pairs of positions of ``n`` samples take fewer multiplications."""
-        pairs = n * n / 2
-        k = self.k**2 if full else self.k
-        inputs = 1 if self.by_index else self.inputs
-        factors = pairs * self.g * self.s**2 * (inputs + k * self.outputs)
-        gradients = pairs * k * self.p + n * self.k * self.s * self.p
-        return factors < gradients
+    by_index: bool = False
 
     @property
-    def factor_entries(self) -> int:
-        """The entries of the factors of a sample."""
-        inputs = 1 if self.by_index else self.inputs
-        return self.g * self.s * (inputs + self.k * self.outputs)
+    def _given(self) -> int:
+        return 1 if self.by_index else self.inputs
 
+    def factor_entries(self, k: int) -> int:
+        """Return the entries of a sample's factors for ``k`` outputs of the network."""
+        return self.groups * self.positions * (self._given + k * self.outputs)
 
-def pair_bytes(contribution: Contribution, *, full: bool) -> int:
-    """Return what the products of a pair of samples take beside the kernel."""
-    if isinstance(contribution, Matrix):
-        return 0
-    n, k, _, s = contribution.d.shape[:4]
-    return 3 * math.prod((s, s, k**2 if full else 1)) * contribution.d.element_size()
+    def is_factored(self, n: int, k: int, *, full: bool) -> bool:
+        """Return whether pairs of positions of ``n`` samples take fewer multiplications."""
+        entries, pairs = self.groups * self.inputs * self.outputs, n * n / 2
+        rows = k**2 if full else k
+        factors = pairs * self.groups * self.positions**2 * (self._given + rows * self.outputs)
+        return factors < pairs * rows * entries + n * k * self.positions * entries

@@ -123,7 +123,13 @@ def _kernel(
 
 
 def _fill(
-    k: Tensor, products: Products, here: Panel, there: Panel, shape: tuple[int, int], *, upper: bool
+    k: Tensor,
+    products: Products,
+    here: Panel[GradientFactors],
+    there: Panel[GradientFactors],
+    shape: tuple[int, int],
+    *,
+    upper: bool,
 ) -> None:
     """Set the entries of ``k`` between two panels and, if ``upper``, their mirror."""
     for r, c in gradient_tiles.tiles(here.span, there.span, shape, upper=upper):

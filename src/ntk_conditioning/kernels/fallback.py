@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -38,24 +39,24 @@ class Differentiation:
             return self._cotangents @ as_matrix(made, 1).squeeze(0)
 
         detached = {name: p.detach() for name, p in self._parameters.items()}
-        jacobians = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))(detached, *inputs)
+        each = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
+            jacobians = each(detached, *inputs)
         return {name: j.detach().flatten(2) for name, j in jacobians.items()}
 
     def _of_sample(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
         with torch.enable_grad():
-            made = self._cotangents @ self._subject.outputs(sample).squeeze(0)
-        rows = []
-        for number, value in enumerate(made):
-            again = number + 1 < len(made)
-            gradients = torch.autograd.grad(
+            values = (self._cotangents @ self._subject.outputs(sample).squeeze(0)).unbind()
+        rows = [
+            torch.autograd.grad(
                 value,
                 [*self._parameters.values()],
-                retain_graph=again,
+                retain_graph=True,
                 allow_unused=True,
                 materialize_grads=True,
             )
-            rows.append([g.flatten() for g in gradients])
-        return {
-            name: torch.stack(column)
-            for name, column in zip(self._parameters, zip(*rows, strict=True), strict=True)
-        }
+            for value in values
+        ]
+        columns = zip(self._parameters, zip(*rows, strict=True), strict=True)
+        return {name: torch.stack([g.flatten() for g in column]) for name, column in columns}

@@ -7,6 +7,7 @@ not cover.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntk_conditioning.kernels import convolutions
+from ntk_conditioning.kernels.contributions import Product
 from ntk_conditioning.kernels.convolutions import Geometry
 from ntk_conditioning.kernels.traces import Axis, Derived, Rule, Trace, Use, tensors
 
@@ -51,7 +53,7 @@ _LINEAR = _signature(input=..., weight=..., bias=None)
 
 
 @_rule(functional.linear)
-def _linear(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Tensor:
+def _linear(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
     """x W^T + b over the last dimension; every other one is a position."""
     given = _bound(_LINEAR, args, kwargs)
     return _affine(trace, axis, given["input"], given["weight"], given["bias"])
@@ -76,8 +78,8 @@ def _affine(trace: Trace, axis: Axis, x: Tensor, weight: Tensor, bias: Any) -> A
             return (d.mT @ a).squeeze(1)
 
         places = out.numel() // out.shape[-1] // axis.samples(out)
-        sizes = 1, places, weight.shape[1], weight.shape[0], False
-        uses.append(Use(known, gradient, factors, sizes))
+        product = Product(1, places, weight.shape[1], weight.shape[0])
+        uses.append(Use(known, gradient, factors, product))
     if offset := trace.derived(bias):
         uses.append(Use(offset, lambda delta: axis.by_sample(delta).flatten(1, -2).sum(1)))
     return trace.watch(out, uses)
@@ -116,6 +118,39 @@ def _addmm(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
     return _affine(trace, axis, args[1], trace.rearranged(args[2], lambda w: w.mT), args[0])
 
 
+@_rule(torch.einsum)
+def _einsum(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
+    """Two factors whose common indices are summed over, as in a linear layer."""
+    equation, *factors = args
+    if len(factors) == 1 and isinstance(factors[0], tuple | list):
+        factors = [*factors[0]]
+    given, arrow, made = str(equation).replace(" ", "").partition("->")
+    letters = given.split(",")
+    if len(factors) != 2 or not arrow or "." in given or any(len({*t}) < len(t) for t in letters):
+        return NotImplemented
+    if trace.derived(factors[0]):
+        letters, factors = letters[::-1], factors[::-1]
+    (of_x, of_w), (x, weight) = letters, factors
+    kept, common = ([t for t in of_x if t in group] for group in (made, of_w))
+    new = [t for t in of_w if t in made]
+    if not trace.derived(weight) or {*kept} & {*common} or {*new} | {*common} != {*of_w}:
+        return NotImplemented
+    if [*made][axis.dim] in new or len(kept) + len(common) < len(of_x):
+        return NotImplemented
+    x = x.permute([of_x.index(t) for t in kept + common]).flatten(len(kept))
+    sizes = [weight.shape[of_w.index(t)] for t in new]
+    order = [of_w.index(t) for t in new + common]
+    matrix = trace.rearranged(
+        weight, lambda w: w.permute(order).flatten(len(new)).reshape(math.prod(sizes), -1)
+    )
+    turned = Axis(kept.index(made[axis.dim]), axis.before, axis.after)
+    out = _affine(trace, turned, x if common else x.unsqueeze(-1), matrix, None)
+    if out is NotImplemented:
+        return out
+    out = out.reshape(*out.shape[:-1], *sizes)
+    return out.permute([(kept + new).index(t) for t in made])
+
+
 _EMBEDDING = _signature(
     input=...,
     weight=...,
@@ -150,8 +185,8 @@ def _embedding(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> A
         total = d.new_zeros(len(d), rows, width)
         return total.scatter_add_(1, a.unsqueeze(-1).expand_as(d), d)
 
-    sizes = 1, tokens.numel() // axis.samples(out), rows, width, True
-    return trace.watch(out, [Use(known, gradient, factors, sizes)])
+    product = Product(1, tokens.numel() // axis.samples(out), rows, width, by_index=True)
+    return trace.watch(out, [Use(known, gradient, factors, product)])
 
 
 # --- convolutions ---------------------------------------------------------------------------------
@@ -171,8 +206,10 @@ def _numbers(value: Any, dims: int) -> tuple[int, ...]:
 
 def _geometry(given: dict[str, Any]) -> Geometry:
     kernel = tuple(given["weight"].shape[2:])
-    names = "stride", "padding", "dilation"
-    return Geometry(kernel, *(_numbers(given[k], len(kernel)) for k in names), given["groups"])
+    stride, padding, dilation = (
+        _numbers(given[name], len(kernel)) for name in ("stride", "padding", "dilation")
+    )
+    return Geometry(kernel, stride, padding, dilation, given["groups"])
 
 
 def _is_slow(x: Tensor) -> bool:
@@ -183,7 +220,8 @@ def _is_slow(x: Tensor) -> bool:
 def _add_bias(trace: Trace, out: Tensor, bias: Any) -> Tensor:
     if bias is None:
         return out
-    return out + trace.constant(bias).view(-1, *[1] * (out.ndim - 2))
+    fixed: Tensor = trace.constant(bias)
+    return out + fixed.view(-1, *[1] * (out.ndim - 2))
 
 
 def _bias_use(trace: Trace, bias: Any) -> list[Use]:
@@ -216,14 +254,15 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
         x = x.detach()
 
         def factors(delta: Tensor) -> tuple[Tensor, Tensor]:
-            return convolutions.unfold(x, g), convolutions.positions(delta, g.groups)
+            d = convolutions.by_position(delta, g.groups)
+            return convolutions.unfold(x, g).mT, d.mT
 
         def gradient(delta: Tensor) -> Tensor:
             return convolutions.weight_gradients(x, delta, g)
 
         groups, places = g.groups, out[0, 0].numel()
-        sizes = groups, places, weight[0].numel(), len(weight) // groups, False
-        uses.append(Use(known, gradient, factors, sizes))
+        product = Product(groups, places, weight[0].numel(), len(weight) // groups)
+        uses.append(Use(known, gradient, factors, product))
     return trace.watch(out, uses) if axis.before == axis.after == 1 else NotImplemented
 
 
@@ -270,7 +309,7 @@ def _elementwise(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     given = [*tensors((args, kwargs))]
     if not any(map(trace.derived, given)):
         return NotImplemented
-    shape = np.broadcast_shapes(*(tuple(t.shape) for t in given))  # torch's imports sympy
+    shape = np.broadcast_shapes(*(t.shape for t in given))
 
     def spread(value: Any) -> Any:
         return trace.elementwise(shape, axis, value) if isinstance(value, Tensor) else value

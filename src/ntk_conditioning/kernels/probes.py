@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -54,7 +54,6 @@ class Plan:
     sample_bytes: int
     outputs: int
     dtype: torch.dtype
-    deltas: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class _Listening(Watching):
@@ -88,8 +87,8 @@ def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
     other = [torch.cat([_perturbed(t[:1]), t[1:]]) for t in pair]
     three = [torch.cat([t, t[1:]]) for t in other]
     outputs = first_outputs(subject, pair)  # caches are filled now
-    _check_mixing(subject, outputs, pair, other)
     runs = [_listen(subject, run) for run in (pair, other, three)]
+    _check_mixing(subject, outputs, pair, other)
     try:
         calls = [_call(*results) for results in zip(*runs, strict=True)]
     except (ValueError, CallsChangedError):
@@ -186,12 +185,12 @@ def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Ten
             return hook
 
         modules = subject.model.named_modules()
-        hooks = [module.register_forward_hook(keep(name)) for name, module in modules]
+        handles = [module.register_forward_hook(keep(name)) for name, module in modules]
         try:
             subject.outputs(inputs)
         finally:
-            for hook in hooks:
-                hook.remove()
+            for handle in handles:
+                handle.remove()
     for (name, a), (_, b) in zip(*found, strict=True):
         if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_second_same(a, b):
             return name or f"the {type(subject.model).__name__}"
@@ -220,7 +219,7 @@ def _verified(
         for use in record.uses:
             for root in use.weight.roots:
                 uses[root].append(use)
-    gathered = gather(trace, subject.parameters, 2)
+    gathered = gather(trace, subject.parameters)
     reasons = dict(trace.refused)
     tolerance = TOLERANCE.get(outputs.dtype, 1e-1)
     largest = max(float(g.abs().max()) for gradients in plain for g in gradients)

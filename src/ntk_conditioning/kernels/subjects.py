@@ -71,9 +71,11 @@ class Subject:
         a context.
         """
         copies = [t.clone() for t in inputs]
-        with torch.enable_grad(), within or nullcontext():
-            made = self.model(*copies)
-        return as_matrix(made[0] if isinstance(self.model, Network) else made, len(inputs[0]))
+        with torch.enable_grad():
+            with within or nullcontext():
+                made = self.model(*copies)
+            first = made[0] if isinstance(self.model, Network) else made
+            return as_matrix(first, len(inputs[0]))
 
 
 def subject(model: nn.Module, selection: Selection | None) -> Subject:

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from ntk_conditioning.kernels.contributions import Product
+
 #: Methods and functions that only rearrange entries.
 _REARRANGING = {
     *(getattr(Tensor, name) for name in ("t", "transpose", "permute", "view", "reshape")),
@@ -61,8 +63,9 @@ class Axis:
         """Return ``t`` with the samples first: (n, ...), ``dim`` holding what else was in it."""
         if self.before == self.after == 1:
             return t.movedim(self.dim, 0).unsqueeze(self.dim + 1)
-        t = t.unflatten(self.dim, (self.before, -1, self.after)).movedim(self.dim + 1, 0)
-        return t.flatten(self.dim + 1, self.dim + 2)
+        order = self.before, self.samples(t), self.after
+        t = t.reshape(*t.shape[: self.dim], *order, *t.shape[self.dim + 1 :])
+        return t.movedim(self.dim + 1, 0).flatten(self.dim + 1, self.dim + 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +83,20 @@ class Use:
     ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape).
     Where these are the sums over positions of outer products of d (n, groups, positions, out) and
     a (n, groups, positions, in), ``factors`` gives a and d; a may hold indices of rows of the
-    identity (n, 1, positions) instead. ``sizes`` are groups, positions, inputs and outputs in a
-    group, and whether a holds indices.
+    identity (n, 1, positions) instead.
     """
 
     weight: Derived
     gradient: Callable[[Tensor], Tensor]
     factors: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
-    sizes: tuple[int, int, int, int, bool] | None = None
+    product: Product | None = None
+
+    def as_factors(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a and d of the gradients by the parameter that the weight is a multiple of."""
+        if self.factors is None or self.weight.scale is None:
+            raise ValueError("the gradients by this weight are no outer products")
+        a, d = self.factors(delta)
+        return a, d if self.weight.scale == 1 else d * self.weight.scale
 
 
 @dataclass(eq=False)
@@ -249,8 +258,8 @@ class _Watch(torch.autograd.Function):
 def _scale(func: Any, args: Any, weight: Derived) -> float | None:
     if weight.scale is None or func in _REARRANGING:
         return weight.scale
-    numbers = [a for a in args if isinstance(a, int | float)]
-    if len(args) == 2 and len(numbers) == 1 and args[1] is numbers[0]:
+    numbers = [float(a) for a in args if isinstance(a, int | float)]
+    if len(args) == 2 and args[0] is weight.tensor and numbers:
         if func in _SCALING:
             return weight.scale * numbers[0]
         if func in _DIVIDING:

@@ -20,19 +20,16 @@ class ConditioningInWords(Conditioning):
     """A `Conditioning` that is shown in words."""
 
     def __repr__(self) -> str:
-        kappa = "unresolved" if self.kappa is None else f"{self.kappa:.4g}"
-        if self.kappa_error is not None:
-            kappa += f" ± {self.kappa_error:.0e} of it by the solver"
-        smallest = "" if self.lambda_min is None else f", smallest {self.lambda_min:.4g}"
-        words = [
-            f"kappa {kappa}",
-            f"rank {self.numerical_rank} of {self.n}",
-            f"eigenvalues: largest {self.lambda_max:.4g}{smallest}, "
-            f"floor {self.resolution_floor:.1e} ({self.dtype})",
-        ]
         if self.kappa is None:
-            words.insert(1, f"{self.kappa_nonzero:.4g} over the eigenvalues above the floor")
-        return "; ".join(words)
+            words = f"kappa is not resolved, {self.kappa_nonzero:.4g} above the floor"
+        else:
+            words = f"kappa {self.kappa:.4g}, known to {self.kappa_error:.0e} of it"
+        smallest = "" if self.lambda_min is None else f" to {self.lambda_min:.4g}"
+        return (
+            f"{words}; rank {self.numerical_rank} of {self.n}; "
+            f"eigenvalues from {self.lambda_max:.4g}{smallest}, "
+            f"floor {self.resolution_floor:.1e} ({self.dtype})"
+        )
 
 
 def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
@@ -46,8 +43,8 @@ def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     >>> numbers = condition(np.diag([4.0, 2.0, 1.0]))
     >>> numbers.kappa
     4.0
-    >>> numbers
-    kappa 4 ± 3e-15 of it by the solver; rank 3 of 3; eigenvalues: largest 4, smallest 1, floor 2.7e-15 (float64)
+    >>> print(numbers)
+    kappa 4, known to 3e-15 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
     >>> condition(np.ones((2, 2))).kappa is None
     True
     """

@@ -1,0 +1,161 @@
+"""Gradients of many samples by some of a module's parameters, a batch of samples at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix, Product
+from ntk_conditioning.kernels.fallback import Differentiation
+from ntk_conditioning.kernels.gathering import pull_back
+from ntk_conditioning.kernels.layers import RULES
+from ntk_conditioning.kernels.probes import Plan
+from ntk_conditioning.kernels.subjects import Subject
+from ntk_conditioning.kernels.traces import Trace
+
+#: Samples that the module sees at once, at most.
+MOST_SAMPLES = 64
+
+
+class GradientPanels:
+    """Makes the gradients of ``combinations`` (k, c) of a subject's outputs.
+
+    ``n`` samples and ``full``, of all outputs side by side, decide which weights are factored.
+    """
+
+    def __init__(
+        self, subject: Subject, plan: Plan, combinations: Tensor, n: int, *, full: bool
+    ) -> None:
+        self._subject, self._plan, self._combinations = subject, plan, combinations
+        self.dtype = torch.promote_types(plan.dtype, torch.float32)
+        self._products = {
+            name: product
+            for name in plan.uses
+            if (product := self._product(name)) and product.is_factored(n, self._k, full=full)
+        }
+
+    @property
+    def _k(self) -> int:
+        return len(self._combinations)
+
+    def _product(self, name: str) -> Product | None:
+        """Return the sizes of a weight's only use, if that is a product."""
+        uses = self._plan.uses[name]
+        return uses[0].product if len(uses) == 1 and uses[0].weight.scale is not None else None
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return what the gradients of a sample take."""
+        total = 0
+        for name in names:
+            product, p = self._products.get(name), self._subject.parameters[name].numel()
+            total += product.factor_entries(self._k) if product else self._k * p
+        return total * self.dtype.itemsize
+
+    def groups(self, most: int) -> list[list[str]]:
+        """Return the parameters whose gradients are held at once: as far as ``most`` bytes go.
+
+        From the last one on, so that backward passes are short; those without a rule apart.
+        """
+        groups: list[list[str]] = []
+        for names in (self._plan.uses, self._plan.reasons):
+            left = -1
+            for name in reversed([*names]):
+                left -= self.row_bytes([name])
+                if left < 0:
+                    groups.append([])
+                    left = most - self.row_bytes([name])
+                groups[-1].append(name)
+        return groups
+
+    def of(
+        self, names: Sequence[str], x: Sequence[Tensor], memory: int
+    ) -> Callable[[slice], Gradients]:
+        """Return what makes the gradients by a group of parameters of a span of samples.
+
+        Passes of the module take about ``memory`` bytes.
+        """
+        largest = max(self._subject.parameters[name].numel() for name in names)
+        sample_bytes = 3 * self._plan.sample_bytes + 2 * largest * self.dtype.itemsize
+        batch = max(1, min(MOST_SAMPLES, memory // sample_bytes))
+        slow = None
+        if names[0] in self._plan.reasons:
+            slow = Differentiation(self._subject, names, self._combinations)
+
+        def compute(span: slice) -> Gradients:
+            n = span.stop - span.start
+            gradients = self._empty(names, n)
+            for top in range(0, n, batch):
+                part = slice(top, min(top + batch, n))
+                rows = slice(span.start + part.start, span.start + part.stop)
+                samples = [t[rows].to(self._subject.device) for t in x]
+                if slow is None:
+                    self._trace(names, samples, gradients.rows(part))
+                    continue
+                for name, values in slow.gradients(samples).items():
+                    gradients.matrices[name].values[part] = values
+            return gradients
+
+        return compute
+
+    def _empty(self, names: Sequence[str], n: int) -> Gradients:
+        matrices, factors, k = {}, {}, self._k
+        empty = torch.empty(0, dtype=self.dtype, device=self._subject.device)
+        for name in names:
+            product = self._products.get(name)
+            if product is None:
+                p = self._subject.parameters[name].numel()
+                matrices[name] = Matrix(empty.new_empty(n, k, p))
+                continue
+            shape = n, product.groups, product.positions
+            indices = empty.new_empty(shape, dtype=torch.long)
+            a = indices if product.by_index else empty.new_empty(*shape, product.inputs)
+            d = empty.new_empty(n, k, *shape[1:], product.outputs)
+            factors[name] = Factors(a, d)
+        return Gradients(k, matrices, factors)
+
+    def _trace(self, names: Sequence[str], samples: Sequence[Tensor], into: Gradients) -> None:
+        """Set the gradients of a few samples."""
+        parameters = {name: self._subject.parameters[name] for name in names}
+        trace = Trace(parameters, self._plan.calls, RULES)
+        made = self._subject.outputs(samples, within=trace)
+        trace.finish()
+        for number, combination in enumerate(self._combinations):
+            with torch.enable_grad():
+                value = (made @ combination).sum()
+            trace.backward(value, again=number + 1 < self._k)
+            self._keep(trace, parameters, number, into)
+
+    def _keep(
+        self, trace: Trace, parameters: Mapping[str, Tensor], number: int, into: Gradients
+    ) -> None:
+        """Set the gradients of the output ``number`` from what a backward pass has left."""
+        missing = {*parameters}
+
+        def add(name: str, gradient: Tensor) -> None:
+            values = into.matrices[name].values[:, number]
+            if name in missing:
+                values.copy_(gradient)
+                missing.remove(name)
+            else:
+                values += gradient
+
+        for record in trace.records:
+            if record.delta is None:
+                continue
+            for use in record.uses:
+                (name, *_) = use.weight.roots
+                if name not in into.factors:
+                    pull_back(use, record.delta, parameters, add)
+                    continue
+                a, d = use.as_factors(record.delta)
+                into.factors[name].a.copy_(a)
+                into.factors[name].d[:, number] = d
+                missing.remove(name)
+        for name in missing:
+            if name in into.matrices:
+                into.matrices[name].values[:, number] = 0
+            else:
+                into.factors[name].a.zero_()
+                into.factors[name].d[:, number] = 0

@@ -1,0 +1,227 @@
+"""Small torch modules with every layer and use of weights, and kernels from their Jacobians."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.parametrizations import weight_norm
+
+IMAGE = (4, 7, 6)
+
+
+def jacobian(model, inputs, names=None):
+    """Return the gradients (n, c, p) by reverse differentiation of each output at each sample."""
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    chosen = [parameters[name] for name in (parameters if names is None else names)]
+    options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    rows = []
+    for i in range(len(inputs[0])):
+        made = model(*(t[i : i + 1].clone() for t in inputs)).flatten()
+        gradients = [torch.autograd.grad(value, chosen, **options) for value in made]
+        rows.append(torch.stack([torch.cat([g.flatten() for g in row]) for row in gradients]))
+    return torch.stack(rows)
+
+
+def kernel(a, b, outputs):
+    """Return the kernel of Jacobians (n, c, p) and (n2, c, p)."""
+    if outputs == "full":
+        return a.flatten(0, 1) @ b.flatten(0, 1).T
+    if outputs == "mean_of_kernels":
+        return a.flatten(1) @ b.flatten(1).T / a.shape[1]
+    a, b = (t.sum(1) if outputs == "sum" else t[:, outputs] for t in (a, b))
+    return a @ b.T
+
+
+def ended(*layers, shape=IMAGE, outputs=2):
+    """Return a network of the layers, an activation and a linear layer, and a batch for it."""
+    model = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(outputs))
+    x = torch.randn(5, *shape)
+    model.eval()(x.clone())
+    with torch.no_grad():
+        for p in model.parameters():
+            p.normal_(std=0.4)
+        for name, buffer in model.named_buffers():
+            if name.endswith(("running_mean", "running_var")):
+                buffer.uniform_(0.5, 2)
+    return model, (x,)
+
+
+class OfFunction(nn.Module):
+    """A network whose forward pass is a function of it and of its inputs."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        for name, part in parts.items():
+            setattr(self, name, part if isinstance(part, nn.Module) else nn.Parameter(part))
+        self._forward = forward
+
+    def forward(self, *inputs):
+        return self._forward(self, *inputs)
+
+
+def convolutions():
+    """Yield names and layers: convolutions and their adjoints with their options."""
+    options = {
+        "plain": {},
+        "stride, padding": {"stride": 2, "padding": 1},
+        "groups, stride": {"groups": 2, "stride": 3, "bias": False},
+        "dilation": {"dilation": 2, "padding": 2},
+    }
+    kinds = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+    adjoint = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+    for dims in (1, 2, 3):
+        shape = (4, 5, 6, 5)[: dims + 1]
+        for name, given in options.items():
+            # After another layer, so that there is a gradient by its input.
+            first = kinds[dims](4, 4, 1)
+            yield f"Conv{dims}d, {name}", ended(first, kinds[dims](4, 6, 3, **given), shape=shape)
+            more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}
+            layer = adjoint[dims](4, 6, 3, **given, **more)
+            yield f"ConvTranspose{dims}d, {name}", ended(first, layer, shape=shape)
+    yield "Conv2d, same", ended(nn.Conv2d(4, 3, (5, 3), padding="same", dilation=(1, 2)))
+    yield "Conv2d, circular", ended(nn.Conv2d(4, 3, 3, padding=2, padding_mode="circular"))
+    yield "Conv2d, depthwise", ended(nn.Conv2d(4, 8, 3, groups=4, padding=1))
+
+
+def normalisations():
+    """Yield names and networks with layers that act on each entry."""
+    layers = {
+        "BatchNorm2d": nn.BatchNorm2d(4),
+        "GroupNorm": nn.GroupNorm(2, 4),
+        "InstanceNorm2d": nn.InstanceNorm2d(4, affine=True),
+        "LayerNorm": nn.LayerNorm((7, 6)),
+        "LayerNorm, no bias": nn.LayerNorm(6, bias=False),
+        "RMSNorm": nn.RMSNorm((4, 7, 6)),
+        "PReLU": nn.PReLU(4),
+        "PReLU, one": nn.PReLU(),
+    }
+    for name, layer in layers.items():
+        yield name, ended(nn.Conv2d(4, 4, 1, bias=False), layer)
+    yield "BatchNorm1d", ended(nn.Linear(5, 4), nn.BatchNorm1d(4), shape=(5,))
+
+
+def own_weights():
+    """Yield names and networks that use their weights by themselves."""
+    x, w, b = torch.randn(5, 6), torch.randn(6, 7), torch.randn(7)
+    v, s = torch.randn(7, 2), torch.tensor(1.3)
+    yield (
+        "NTK parameterisation",
+        OfFunction(lambda m, x: torch.tanh(x @ (m.w / 6**0.5)) @ m.v * 0.3, w=w, v=v),
+        (x,),
+    )
+    yield (
+        "scalars, powers",
+        OfFunction(lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v, w=w, v=v, b=b, s=s),
+        (x,),
+    )
+    yield (
+        "in place",
+        OfFunction(
+            lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v, w=w, v=v, b=b, s=s
+        ),
+        (x,),
+    )
+    yield (
+        "used twice",
+        OfFunction(lambda m, x: m.layer(torch.tanh(m.layer(x)))[:, :2], layer=nn.Linear(6, 6)),
+        (x,),
+    )
+    yield (
+        "weights on the left",
+        OfFunction(lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v, w=w, v=v),
+        (x,),
+    )
+    yield (
+        "addmm, vector",
+        OfFunction(lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0], w=w, v=v, b=b),
+        (x,),
+    )
+    yield (
+        "einsum",
+        OfFunction(
+            lambda m, x: torch.einsum("nsi,io->no", x.unsqueeze(1), m.w).sin() @ m.v, w=w, v=v
+        ),
+        (x,),
+    )
+    model, inputs = ended(weight_norm(nn.Conv2d(4, 4, 3)), weight_norm(nn.Linear(4, 3)))
+    yield "weight norm", model, inputs
+
+
+def transformers():
+    """Yield names and networks of tokens and patches, of one and of two inputs."""
+    tokens = torch.randint(0, 9, (5, 4))
+    yield "embedding", nn.Sequential(nn.Embedding(9, 3, padding_idx=2), *_classifier(12)), (tokens,)
+    tied = OfFunction(
+        lambda m, t: functional.linear(torch.tanh(m.e(t)).mean(1), m.e.weight)[:, :3],
+        e=nn.Embedding(9, 6),
+    )
+    yield "tied", tied, (tokens,)
+    yield "vision", VisionTransformer(batch_first=True), (torch.randn(4, 3, 8, 8),)
+    yield "tokens first", VisionTransformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
+    layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
+    yield "encoder", nn.Sequential(layer, *_classifier(18)), (torch.randn(4, 3, 6),)
+    cross = OfFunction(
+        lambda m, q, k: m.head(m.same(m.other(q, k, k)[0], q, q)[0].mean(1)),
+        other=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, batch_first=True, add_bias_kv=True),
+        same=nn.MultiheadAttention(6, 3, batch_first=True, bias=False),
+        head=nn.Linear(6, 2),
+    )
+    yield "two inputs", cross, (torch.randn(4, 3, 6), torch.randn(4, 5, 4))
+
+
+def _classifier(inputs):
+    return nn.Flatten(), nn.Linear(inputs, 2)
+
+
+class VisionTransformer(nn.Module):
+    """Patches, a class token, positions, blocks of attention with scaled branches."""
+
+    def __init__(self, *, batch_first):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        self.token = nn.Parameter(torch.randn(1, 1, 8))
+        self.positions = nn.Parameter(torch.randn(1, 5, 8))
+        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.RMSNorm(8)])
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=batch_first)
+        self.scale = nn.Parameter(torch.randn(8))
+        self.mlp = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
+        self.head = nn.Linear(8, 3)
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        z = self.patches(x).flatten(2).transpose(1, 2)
+        z = torch.cat([self.token.expand(len(x), -1, -1), z], dim=1) + self.positions
+        y = self.norms[0](z)
+        y = y if self.batch_first else y.transpose(0, 1)
+        y = self.attention(y, y, y, need_weights=not self.batch_first)[0]
+        z = z + self.scale * (y if self.batch_first else y.transpose(0, 1))
+        z = z + self.mlp(self.norms[1](z))
+        return self.head(z[:, 0])
+
+
+class ResNet(nn.Module):
+    """Two residual blocks, the second of half the size."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True)
+        )
+        self.blocks = nn.ModuleList([self._block(4, 4, 1), self._block(4, 6, 2)])
+        self.shortcut = nn.Sequential(nn.Conv2d(4, 6, 1, 2, bias=False), nn.BatchNorm2d(6))
+        self.fc = nn.Linear(6, 2)
+
+    @staticmethod
+    def _block(inputs, outputs, stride):
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x):
+        z = self.stem(x)
+        z = torch.relu_(self.blocks[0](z) + z)
+        z = torch.relu_(self.blocks[1](z) + self.shortcut(z))
+        return self.fc(functional.adaptive_avg_pool2d(z, 1).flatten(1))

@@ -1,0 +1,226 @@
+"""The kernel of any module is the product of its Jacobians, whatever its layers and the memory."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from ntk_conditioning import ntk
+from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.networks.modules import make_network
+from tests.ntk_conditioning.gradients import inputs, network
+from tests.ntk_conditioning.kernels.networks_to_differentiate import (
+    OfFunction,
+    ResNet,
+    VisionTransformer,
+    convolutions,
+    jacobian,
+    kernel,
+    normalisations,
+    own_weights,
+    transformers,
+)
+
+# Two float64 routes to one sum of some thousand products.
+REL = 1e-12
+OUTPUTS = ["sum", "mean_of_kernels", "full", 1]
+
+
+@pytest.fixture(autouse=True)
+def double():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+def assert_is_product_of_jacobians(
+    model, x, *, outputs=OUTPUTS, memories=(None, 40_000), **options
+):
+    x2 = tuple(t[:3].flip(0) for t in x)
+    names = options.pop("names", None)
+    j, j2 = jacobian(model, x, names), jacobian(model, x2, names)
+    for output in outputs:
+        if output == 1 and j.shape[1] == 1:
+            continue
+        expected, between = kernel(j, j, output), kernel(j, j2, output)
+        for memory in memories:
+            k = ntk(model, x, outputs=output, memory=memory, **options)
+            assert torch.equal(k, k.T)
+            assert (k - expected).abs().max() <= REL * expected.abs().max()
+            k = ntk(model, x, x2, outputs=output, memory=memory, **options)
+            assert (k - between).abs().max() <= REL * expected.abs().max()
+
+
+@pytest.mark.parametrize("networks", [convolutions, normalisations], ids=lambda f: f.__name__)
+def test_layers(networks, caplog):
+    for name, (model, x) in networks():
+        assert_is_product_of_jacobians(model, x, outputs=["full"])
+        assert not caplog.records, name  # nothing is slow
+
+
+@pytest.mark.parametrize("networks", [own_weights, transformers], ids=lambda f: f.__name__)
+def test_uses_of_weights(networks, caplog):
+    for name, model, x in networks():
+        assert_is_product_of_jacobians(model, x)
+        assert not caplog.records, name
+
+
+def test_a_residual_network():
+    model = ResNet().eval()
+    with torch.no_grad():
+        for buffer in model.buffers():
+            buffer.copy_(torch.rand(buffer.shape) + 0.5)
+    assert_is_product_of_jacobians(model, (torch.randn(5, 3, 8, 8),))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"mlp"}))
+def test_the_networks_of_the_experiments(name, caplog):
+    model = make_network(
+        name,
+        np.random.default_rng(0),
+        d=3 * 8 * 8,
+        image=(8, 8, 3),
+        depth=8 if MODELS[name].family == "resnet" else 2,
+        width=4,
+        activation=activations.get("tanh"),
+        outputs=2,
+        dtype=torch.float64,
+    ).eval()
+    first = OfFunction(lambda m, x: m.network(x)[0], network=model)
+    x = torch.randn(3, 3, 8, 8)
+    j = jacobian(first, (x,))
+    k = ntk(model, x, outputs="full")
+    expected = kernel(j, j, "full")
+    assert (k - expected).abs().max() <= REL * expected.abs().max()
+    assert not caplog.records
+
+
+@given(
+    widths=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    kind=st.sampled_from(["linear", "sequence", "convolution"]),
+    n=st.integers(1, 6),
+    n2=st.integers(1, 6),
+    memory=st.integers(1, 30_000),
+    tile=st.sampled_from([None, 1, 2, 5]),
+    outputs=st.sampled_from(OUTPUTS[:-1]),
+    bias=st.booleans(),
+)
+@settings(max_examples=40)
+def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, outputs, bias):
+    layers, before = [], 3
+    for width in widths:
+        convolution = nn.Conv1d(before, width, 2, padding=1, bias=bias)
+        linear = nn.Linear(before, width, bias=bias)
+        layers += [convolution if kind == "convolution" else linear, nn.Tanh()]
+        before = width
+    shape = {"linear": (3,), "sequence": (2, 3), "convolution": (3, 3)}[kind]
+    model = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
+    x, x2 = torch.randn(n, *shape), torch.randn(n2, *shape)
+    model(x)
+    j, j2 = jacobian(model, (x,)), jacobian(model, (x2,))
+    options = {"outputs": outputs, "memory": memory, "tile": tile}
+    k = ntk(model, x, **options)
+    assert torch.equal(k, k.T)
+    for made, other in ((k, j), (ntk(model, x, x2, **options), j2)):
+        expected = kernel(j, other, outputs)
+        assert (made - expected).abs().max() <= REL * (expected.abs().max() + 1)
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        ("head.*", ["head.weight", "head.bias"]),
+        (["token", "mlp.*", "!*.bias"], ["token", "mlp.0.weight", "mlp.2.weight"]),
+        (lambda name, p: p.ndim == 3, ["token", "positions"]),
+        ("attention.in_proj_weight", ["attention.in_proj_weight"]),
+    ],
+)
+def test_parameters_are_selected_by_names_patterns_and_tests(selection, names):
+    model, x = VisionTransformer(batch_first=True), (torch.randn(3, 3, 8, 8),)
+    assert_is_product_of_jacobians(
+        model, x, outputs=["sum"], memories=[None], parameters=selection, names=names
+    )
+
+
+def test_what_has_no_rule_is_differentiated_and_the_log_says_so(caplog):
+    class Sign(torch.autograd.Function):
+        @staticmethod
+        def forward(context, w):
+            return w.sign()
+
+        @staticmethod
+        def backward(context, delta):
+            return delta
+
+    model = OfFunction(
+        lambda m, x: functional.linear(m.pair(m.first(x), x), Sign.apply(m.binary)),
+        first=nn.Linear(4, 4),
+        pair=nn.Bilinear(4, 4, 3),
+        binary=torch.randn(2, 3),
+    )
+    x = torch.randn(5, 4)
+    caplog.set_level(logging.WARNING)
+    k = ntk(model, x)
+    slow = [record.message for record in caplog.records]
+    assert len(slow) == 2
+    assert any("pair.weight" in line and "bilinear" in line for line in slow)
+    assert any("binary" in line for line in slow)
+    assert not any("first.weight" in line for line in slow)
+    j = jacobian(model, (x,)).sum(1)
+    assert (k - j @ j.T).abs().max() <= REL * k.abs().max()
+
+
+def test_recurrent_layers_are_differentiated(caplog):
+    model = OfFunction(lambda m, x: m.gru(x)[0][:, -1], gru=nn.GRU(3, 4, batch_first=True))
+    x = torch.randn(4, 5, 3)
+    k = ntk(model, x, outputs="full", memory=5_000)
+    j = jacobian(model, (x,)).flatten(0, 1)
+    assert (k - j @ j.T).abs().max() <= REL * k.abs().max()
+    assert "gru" in caplog.text
+
+
+def test_single_precision_agrees_to_its_rounding():
+    model, x = VisionTransformer(batch_first=True), torch.randn(6, 3, 8, 8)
+    expected, k = ntk(model, x), ntk(model.float(), x.float())
+    assert k.dtype == torch.float32
+    # Sums of some thousand products, each with a rounding of 6e-8.
+    assert (k - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+def test_an_mlp_takes_its_fast_path():
+    mlp, x, x2 = network(4, depth=2), inputs(7, 4), inputs(3, 4, seed=2)
+    assert torch.equal(ntk(mlp, x), empirical.ntk(mlp, x))
+    assert torch.equal(ntk(mlp, x, x2, tile=2), empirical.ntk(mlp, x, x2, tile=2))
+
+
+def test_an_mlp_is_the_module_of_its_weights():
+    mlp = init_mlp(4, depth=2, width=8, activation="relu", generator=np.random.default_rng(0))
+    layers = []
+    for number, weight in enumerate(mlp.weights, start=1):
+        layer = nn.Linear(*weight.T.shape, bias=False)
+        layer.weight.data = weight.clone()
+        layers.append(layer)
+        if number <= mlp.depth:
+            layers += [nn.ReLU(), Times(mlp.scale(number))]
+    x = torch.randn(6, 4)
+    expected = empirical.ntk(mlp, x)
+    assert (ntk(nn.Sequential(*layers), x) - expected).abs().max() <= REL * expected.max()
+
+
+class Times(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        return x * self.number

@@ -1,0 +1,154 @@
+"""Modules without a kernel are told in a line with the remedy, and nothing is left changed."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from ntk_conditioning import ntk
+from ntk_conditioning.kernels.subjects import (
+    InputsError,
+    MixedSamplesError,
+    OutputsError,
+    ParametersError,
+    TrainingModeError,
+)
+from tests.ntk_conditioning.gradients import network
+from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, ResNet
+
+X = torch.linspace(-1, 1, 12).view(4, 3)
+
+
+def linear():
+    return nn.Linear(3, 2)
+
+
+class CentredByBatch(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+FROZEN = linear().requires_grad_(False)
+NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
+TUPLE = OfFunction(lambda m, x: (m.layer(x), x), layer=linear())
+IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
+MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
+DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
+NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "options", "error", "words"),
+    [
+        (nn.Sequential(linear(), nn.BatchNorm1d(2)), X, {}, TrainingModeError, "1 .*eval()"),
+        (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
+        (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
+        (DROPPING, X, {}, TrainingModeError, "dropout"),
+        (NOISY, X, {}, TrainingModeError, "each time"),
+        (nn.Sequential(linear(), CentredByBatch()), X, {}, MixedSamplesError, "^1 mixes samples"),
+        (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
+        (linear(), X.double(), {}, InputsError, r"float64.*x.to\(torch.float32\)"),
+        (linear(), X[:, :2], {}, InputsError, "shape"),
+        (linear(), X[:0], {}, InputsError, "at least one"),
+        (linear(), (X, X[:2]), {}, InputsError, "4, 2 samples"),
+        (linear(), X.to("meta"), {}, InputsError, "device="),
+        (linear(), X, {"device": "cuda"}, InputsError, "model.to"),
+        (FROZEN, X, {}, ParametersError, "requires_grad_"),
+        (linear(), X, {"parameters": "wieght"}, ParametersError, "did you mean 'weight'"),
+        (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
+        (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
+        (linear(), X, {"outputs": 2}, OutputsError, "index below 2"),
+        (linear(), X, {"outputs": "all"}, OutputsError, "mean_of_kernels"),
+        (TUPLE, X, {}, OutputsError, "wrap"),
+        (IMAGES, X, {}, OutputsError, "flatten"),
+        (MEAN, X, {}, OutputsError, "shape"),
+        (network(3), X.double(), {"parameters": "W"}, ParametersError, "leave out"),
+        (network(3), X.double(), {"outputs": 1}, OutputsError, "index below 1"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(model, x, options, error, words):
+    with pytest.raises(error) as caught:
+        ntk(model, x, **options)
+    assert re.search(words, str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+class Counting(nn.Module):
+    """A layer that counts its calls in a buffer, changes its input and draws random numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        torch.rand(3)
+        return x.mul_(2.0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_module_inputs_and_random_numbers_are_left_as_they_were(fails):
+    model = nn.Sequential(Counting(), nn.Linear(3, 2), nn.BatchNorm1d(2)).eval()
+    model[0].train()
+    model[1].bias.requires_grad_(False)
+    model[1].weight.grad = torch.ones(2, 3)
+    if fails:
+        model.append(CentredByBatch())
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
+    x, drawn = X.clone(), torch.get_rng_state()
+    if fails:
+        with pytest.raises(MixedSamplesError):
+            ntk(model, x)
+    else:
+        ntk(model, x)
+    assert torch.equal(x, X)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert modes == [module.training for module in model.modules()]
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, state[name])
+    assert [p.requires_grad for p in model.parameters()] == [True, False, True, True]
+    assert model[1].weight.grad.equal(torch.ones(2, 3))
+    assert model[2].weight.grad is None
+    assert not any(module._forward_hooks for module in model.modules())
+    assert torch.is_grad_enabled()
+
+
+def test_a_caller_without_gradients_gets_the_same_kernel():
+    model, x = ResNet().eval(), torch.randn(4, 3, 8, 8)
+    k = ntk(model, x)
+    with torch.no_grad():
+        assert torch.equal(ntk(model, x), k)
+    with torch.inference_mode():
+        assert torch.equal(ntk(model, x.clone()), k)
+
+
+def test_memory_is_kept():
+    """Of 1,200 images whose gradients by the largest weight alone would take 190 MB."""
+    program = """
+import resource, torch
+from torch import nn
+from ntk_conditioning import ntk
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 128, 3), nn.ReLU(),
+                      nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 1)).double()
+x = torch.randn(1200, 3, 8, 8, dtype=torch.float64)
+ntk(model, x[:4])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ntk(model, x, memory=40_000_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    kernel = 1200**2 * 8
+    # What the allocator and the products' packing hold beside.
+    assert int(run.stdout) * 1024 < kernel + 40_000_000 + 25_000_000
+
+
+def test_the_package_does_not_import_torch():
+    program = "import ntk_conditioning, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
