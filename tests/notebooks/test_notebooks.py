@@ -28,6 +28,7 @@ from ntk_conditioning.plotting.style import SavedFigure
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.angles import ANGLES
+from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
@@ -208,6 +209,22 @@ def write_studies(folder, names, *, widths, sigmas):
     return studies
 
 
+def write_architectures(folder, models, *, depths, seeds, resolved):
+    """Write kernels of networks; κ falls with depth, and is missing at the first if not resolved."""
+    names, rows = ["digits", "own_data"][: len(seeds)], []
+    for dataset, model, activation, depth in product(names, models, ["relu", "erf"], depths):
+        for seed in [*seeds, *([None] if model == "conv" else [])]:
+            kappa = 10.0**8 / (1 + depth) if resolved or depth > depths[0] else None
+            kernel = "infinite_ntk" if seed is None else "empirical_ntk"
+            row = {"dataset": dataset, "model": model, "activation": activation, "depth": depth}
+            row |= {"kernel": kernel, "seed": seed, "kappa": kappa, "min_angle": 1.0 + depth}
+            low = None if kappa is None else 1 / kappa
+            row |= {"lambda_max": 1.0, "lambda_min": low, "mean_diagonal": 0.5}
+            rows.append(plain(ARCHITECTURES, **row))
+    write(folder / "architectures.parquet", ARCHITECTURES, *rows)
+    return {"datasets": names, "models": models, "activations": ["relu", "erf"]}
+
+
 def write_bounds(folder, *, dims, activations, depths):
     rows = []
     for (dataset, d), name in product(dims.items(), activations):
@@ -246,11 +263,13 @@ def rich(folder: Path) -> dict[str, Any]:
     names = ["normrelu", "tanh", "normalized_relu", "erf", "relu"]
     dims = {"synthetic_sphere": 40, "elsewhere": 5}  # without Assumption B there
     bounds = write_bounds(folder, dims=dims, activations=names, depths=[1, 8, 64, 512])
+    kinds = ["mlp", "conv", "resnet_fixup", "mine"]
+    kinds = write_architectures(folder, kinds, depths=[0, 1, 8], seeds=[1, 2], resolved=True)
     studies = {"orthogonality": ["deep", "bottleneck"]}
     studies |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
     grids = write_studies(folder, studies, widths=[4, 8], sigmas=["tanh", "softplus"])
-    study = {**axes, "depths": depths}
-    return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
+    axes |= {"activation_study": {**axes, "depths": depths}, "architectures_study": kinds}
+    return {**axes, "bounds_study": bounds, **grids}
 
 
 def poor(folder: Path) -> dict[str, Any]:
@@ -264,10 +283,11 @@ def poor(folder: Path) -> dict[str, Any]:
     write_training(folder, experiments={"fig3": data}, activations=names, deep=data, **grid)
     axes = {"datasets": data, "activations": names}
     bounds = write_bounds(folder, dims={"own_data": 2}, activations=["relu"], depths=[1])
+    kinds = write_architectures(folder, ["mine"], depths=[1], seeds=[7], resolved=False)
     studies = {"orthogonality": ["deep"], "linearity": ["deep"]}
     grids = write_studies(folder, studies, widths=[4], sigmas=["relu"])
-    study = {**axes, "depths": [1]}
-    return {**axes, "activation_study": study, "bounds_study": bounds, **grids}
+    axes |= {"activation_study": {**axes, "depths": [1]}, "architectures_study": kinds}
+    return {**axes, "bounds_study": bounds, **grids}
 
 
 @pytest.fixture(scope="module")
