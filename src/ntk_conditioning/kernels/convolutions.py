@@ -71,16 +71,18 @@ def parts(x: Tensor, g: Geometry) -> Iterator[slice]:
     yield from (slice(top, top + size) for top in range(0, len(x), size))
 
 
-def weight_gradients(x: Tensor, delta: Tensor, g: Geometry) -> Tensor:
+def weight_gradients(x: Tensor, delta: Tensor, g: Geometry, *, out: Tensor | None = None) -> Tensor:
     """Return the gradients (n, out, in/groups, *kernel) by the weight of a convolution.
 
     ``x`` (n, in, ...) are its inputs and ``delta`` (n, out, ...) the gradients at its outputs.
     """
     rows, inputs = by_position(delta, g.groups), x.shape[1] // g.groups
-    result = x.new_empty(*rows.shape[:3], inputs * math.prod(g.kernel))
+    shape = len(x), delta.shape[1], inputs, *g.kernel
+    result = x.new_empty(shape) if out is None else out
+    matrices = result.view(*rows.shape[:3], -1)
     for part in parts(x, g):
-        torch.matmul(rows[part], unfold(x[part], g).mT, out=result[part])
-    return result.view(len(x), -1, inputs, *g.kernel)
+        torch.matmul(rows[part], unfold(x[part], g).mT, out=matrices[part])
+    return result
 
 
 def convolve(x: Tensor, weight: Tensor, g: Geometry) -> Tensor:

@@ -32,7 +32,7 @@ def pull_back(use: Use, delta: Tensor, parameters: Mapping[str, Tensor], sink: S
     They follow from the gradients ``delta`` at the output of the call that uses the weight.
     """
     gradient, weight = use.gradient(delta), use.weight
-    if weight.tensor.is_leaf:
+    if use.is_direct:
         (root,) = weight.roots
         sink(root, gradient.reshape(len(gradient), -1))
         return

@@ -16,7 +16,7 @@ from ntk_conditioning.kernels.subjects import Subject
 from ntk_conditioning.kernels.traces import Trace
 
 #: Samples that the module sees at once, at most.
-MOST_SAMPLES = 64
+MOST_SAMPLES = 16
 
 
 class GradientPanels:
@@ -146,6 +146,11 @@ class GradientPanels:
                 continue
             for use in record.uses:
                 (name, *_) = use.weight.roots
+                if name in missing and name in into.matrices and use.product and use.is_direct:
+                    values = into.matrices[name].values[:, number]
+                    use.gradient(record.delta, out=values.view(-1, *use.weight.tensor.shape))
+                    missing.remove(name)
+                    continue
                 if name not in into.factors:
                     pull_back(use, record.delta, parameters, add)
                     continue

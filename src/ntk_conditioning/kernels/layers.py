@@ -73,9 +73,9 @@ def _affine(trace: Trace, axis: Axis, x: Tensor, weight: Tensor, bias: Any) -> A
             a, d = (axis.by_sample(t).flatten(1, -2) for t in (x, delta))
             return a.unsqueeze(1), d.unsqueeze(1)
 
-        def gradient(delta: Tensor) -> Tensor:
-            a, d = factors(delta)
-            return (d.mT @ a).squeeze(1)
+        def gradient(delta: Tensor, out: Tensor | None = None) -> Tensor:
+            a, d = (t.squeeze(1) for t in factors(delta))
+            return torch.bmm(d.mT, a, out=out)
 
         places = out.numel() // out.shape[-1] // axis.samples(out)
         product = Product(1, places, weight.shape[1], weight.shape[0])
@@ -135,9 +135,11 @@ def _einsum(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
     new = [t for t in of_w if t in made]
     if not trace.derived(weight) or {*kept} & {*common} or {*new} | {*common} != {*of_w}:
         return NotImplemented
-    if [*made][axis.dim] in new or len(kept) + len(common) < len(of_x):
+    if made[axis.dim] in new:
         return NotImplemented
-    x = x.permute([of_x.index(t) for t in kept + common]).flatten(len(kept))
+    alone = [of_x.index(t) for t in of_x if t not in kept + common]
+    x = x.permute([*(of_x.index(t) for t in kept + common), *alone])
+    x = (x.flatten(len(kept) + len(common)).sum(-1) if alone else x).flatten(len(kept))
     sizes = [weight.shape[of_w.index(t)] for t in new]
     order = [of_w.index(t) for t in new + common]
     matrix = trace.rearranged(
@@ -180,9 +182,9 @@ def _embedding(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> A
             d = d.masked_fill((a == padding).unsqueeze(-1), 0)
         return a.unsqueeze(1), d.unsqueeze(1)
 
-    def gradient(delta: Tensor) -> Tensor:
+    def gradient(delta: Tensor, out: Tensor | None = None) -> Tensor:
         a, d = (t.squeeze(1) for t in factors(delta))
-        total = d.new_zeros(len(d), rows, width)
+        total = d.new_zeros(len(d), rows, width) if out is None else out.zero_()
         return total.scatter_add_(1, a.unsqueeze(-1).expand_as(d), d)
 
     product = Product(1, tokens.numel() // axis.samples(out), rows, width, by_index=True)
@@ -257,8 +259,8 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
             d = convolutions.by_position(delta, g.groups)
             return convolutions.unfold(x, g).mT, d.mT
 
-        def gradient(delta: Tensor) -> Tensor:
-            return convolutions.weight_gradients(x, delta, g)
+        def gradient(delta: Tensor, out: Tensor | None = None) -> Tensor:
+            return convolutions.weight_gradients(x, delta, g, out=out)
 
         groups, places = g.groups, out[0, 0].numel()
         product = Product(groups, places, weight[0].numel(), len(weight) // groups)

@@ -33,6 +33,9 @@ from ntk_conditioning.kernels.traces import (
     tensors,
 )
 
+#: A function that was called, and the first tensor that it returned.
+Heard = tuple[Any, Tensor | None]
+
 _log = logging.getLogger(__name__)
 
 #: How far gradients may be apart that are computed in two ways, relative to the largest entry:
@@ -61,7 +64,7 @@ class _Listening(Watching):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[Any, Tensor | None]] = []
+        self.calls: list[Heard] = []
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(func, "__name__", "")
@@ -86,15 +89,23 @@ def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
     pair = [_first(t, 2) for t in inputs]
     other = [torch.cat([_perturbed(t[:1]), t[1:]]) for t in pair]
     three = [torch.cat([t, t[1:]]) for t in other]
-    outputs = first_outputs(subject, pair)  # caches are filled now
-    runs = [_listen(subject, run) for run in (pair, other, three)]
-    _check_mixing(subject, outputs, pair, other)
+    outputs = first_outputs(subject, pair)  # which fills the caches that the module may have
+    runs, made = zip(*(_listen(subject, inputs) for inputs in (pair, other, three)), strict=True)
+    if not _is_same(outputs, made[0]):
+        raise TrainingModeError("the module gives other outputs each time; call model.eval()")
+    if not _is_second_same(*made[:2]):
+        raise MixedSamplesError(
+            f"{_mixing_module(subject, pair, other)} mixes samples: a change of one changes what "
+            "it gives for another; replace it by a layer that treats each sample alone"
+        )
+    sample_bytes = _bytes(runs[0])
     try:
         calls = [_call(*results) for results in zip(*runs, strict=True)]
     except (ValueError, CallsChangedError):
-        names = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
-        return _told(Plan((), {}, names, _bytes(runs[0]), outputs.shape[1], outputs.dtype))
-    return _verified(subject, pair, calls, _bytes(runs[0]))
+        reasons = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
+        return _told(Plan((), {}, reasons, sample_bytes, outputs.shape[1], outputs.dtype))
+    uses, reasons = _verified(subject, pair, outputs, calls)
+    return _told(Plan(calls, uses, reasons, sample_bytes, outputs.shape[1], outputs.dtype))
 
 
 def _first(t: Tensor, n: int) -> Tensor:
@@ -109,18 +120,18 @@ def _perturbed(t: Tensor) -> Tensor:
     return 0.5 * t + (waves * (0.1 + t.abs().mean())).to(t.dtype)
 
 
-def _listen(subject: Subject, inputs: Sequence[Tensor]) -> list[tuple[Any, Tensor | None]]:
+def _listen(subject: Subject, inputs: Sequence[Tensor]) -> tuple[list[Heard], Tensor]:
     listening = _Listening()
-    subject.outputs(inputs, within=listening)
-    return listening.calls
+    outputs = subject.outputs(inputs, within=listening)
+    return listening.calls, outputs
 
 
-def _bytes(run: Sequence[tuple[Any, Tensor | None]]) -> int:
+def _bytes(run: Sequence[Heard]) -> int:
     storages = {t.data_ptr(): t.nbytes for _, t in run if t is not None}
     return 1 + sum(storages.values()) // 2
 
 
-def _call(*results: tuple[Any, Tensor | None]) -> Call:
+def _call(*results: Heard) -> Call:
     """Return a call from what it returned for two, for two other and for three samples."""
     functions, made = zip(*results, strict=True)
     if len(set(functions)) > 1:
@@ -144,23 +155,6 @@ def _call(*results: tuple[Any, Tensor | None]) -> Call:
 def _only_first(axis: Axis, pair: Tensor, other: Tensor) -> bool:
     """Return whether only the first sample differs if the samples lie so."""
     return torch.equal(axis.by_sample(pair)[1], axis.by_sample(other)[1])
-
-
-def _check_mixing(
-    subject: Subject, outputs: Tensor, pair: Sequence[Tensor], other: Sequence[Tensor]
-) -> None:
-    before = outputs.detach()
-    again = subject.outputs(pair).detach()
-    if not torch.equal(before, again):
-        raise TrainingModeError("the module gives other outputs each time; call model.eval()")
-    after = subject.outputs(other).detach()
-    if _is_second_same(before, after):
-        return
-    name = _mixing_module(subject, pair, other)
-    raise MixedSamplesError(
-        f"{name} mixes samples: a change of one changes what it gives for another; "
-        "replace it by a layer that treats each sample alone"
-    )
 
 
 def _is_second_same(a: Tensor, b: Tensor) -> bool:
@@ -198,10 +192,9 @@ def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Ten
 
 
 def _verified(
-    subject: Subject, pair: Sequence[Tensor], calls: Sequence[Call], sample_bytes: int
-) -> Plan:
-    """Return the plan with those parameters watched whose gradients agree."""
-    outputs = subject.outputs(pair)
+    subject: Subject, pair: Sequence[Tensor], outputs: Tensor, calls: Sequence[Call]
+) -> tuple[dict[str, Sequence[Use]], dict[str, str]]:
+    """Return the uses of parameters whose gradients agree, and why others are not watched."""
     total = outputs.sum(1)
     names, parameters = [*subject.parameters], [*subject.parameters.values()]
     plain = [
@@ -229,9 +222,7 @@ def _verified(
         found = gathered.get(name, torch.zeros_like(expected))
         if (found - expected).abs().max() > rounding + tolerance * expected.abs().max():
             reasons.setdefault(name, "its uses are not all among the calls of torch's functions")
-    watched_uses = {name: tuple(uses[name]) for name in names if name not in reasons}
-    plan = Plan(calls, watched_uses, reasons, sample_bytes, outputs.shape[1], outputs.dtype)
-    return _told(plan)
+    return {name: uses[name] for name in names if name not in reasons}, reasons
 
 
 def _told(plan: Plan) -> Plan:

@@ -80,16 +80,22 @@ class Call:
 class Use:
     """How a weight enters a call.
 
-    ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape).
+    ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape), which
+    a product writes to its argument ``out`` if that is given.
     Where these are the sums over positions of outer products of d (n, groups, positions, out) and
     a (n, groups, positions, in), ``factors`` gives a and d; a may hold indices of rows of the
     identity (n, 1, positions) instead.
     """
 
     weight: Derived
-    gradient: Callable[[Tensor], Tensor]
+    gradient: Callable[..., Tensor]
     factors: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
     product: Product | None = None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the weight is a parameter."""
+        return self.weight.tensor.is_leaf
 
     def as_factors(self, delta: Tensor) -> tuple[Tensor, Tensor]:
         """Return a and d of the gradients by the parameter that the weight is a multiple of."""
