@@ -88,6 +88,18 @@ def test_the_readme_is_short_and_its_python_runs(capsys):
     assert len(text_of("README.md").splitlines()) <= 130
 
 
+def test_the_page_on_networks_shows_what_its_python_prints(capsys):
+    text = text_of("docs/ntk_of_your_network.md")
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(code, {})
+    made, shown = (
+        [*map(float, re.findall(r"\d+\.?\d*(?:e-?\d+)?", each))]
+        for each in (capsys.readouterr().out, shown)
+    )
+    assert made[0] == pytest.approx(shown[0], rel=1e-3)  # kappa, in the digits shown
+    assert made[2:4] == [100, 100], "the rank, of as many"
+
+
 def test_the_page_on_architecture_shows_the_imports_as_they_are():
     remedy = "run: PYTHONPATH=src python -m tests.architecture"
     assert architecture.page() == text_of(architecture.PAGE), remedy
