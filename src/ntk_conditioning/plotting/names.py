@@ -16,7 +16,7 @@ _DATASETS = {
     "synthetic": ("Synthetic", "#0072B2"),
     "digits": ("Digits", "#D55E00"),
     "patches": ("Patches", "#009E73"),
-    "small_patches": ("Small patches", "#44BB99"),
+    "small_patches": ("Small patches", "#A569FF"),
     "mnist": ("MNIST", "#CC79A7"),
     "fashion_mnist": ("f-MNIST", "#E69F00"),
     "synthetic10": ("Synthetic (10-d)", "#56B4E9"),
