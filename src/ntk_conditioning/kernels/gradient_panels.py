@@ -69,16 +69,20 @@ class GradientPanels:
                 groups[-1].append(name)
         return groups
 
-    def of(
-        self, names: Sequence[str], x: Sequence[Tensor], memory: int
-    ) -> Callable[[slice], Gradients]:
-        """Return what makes the gradients by a group of parameters of a span of samples.
+    @property
+    def pass_bytes(self) -> int:
+        """The bytes of a pass for each sample: activations, their gradients, those by a weight."""
+        largest = max(p.numel() for p in self._subject.parameters.values())
+        return 3 * self._plan.sample_bytes + largest * self.dtype.itemsize
 
-        Passes of the module take about ``memory`` bytes.
-        """
-        largest = max(self._subject.parameters[name].numel() for name in names)
-        sample_bytes = 3 * self._plan.sample_bytes + 2 * largest * self.dtype.itemsize
-        batch = max(1, min(MOST_SAMPLES, memory // sample_bytes))
+    def batch(self, memory: int) -> int:
+        """Return how many samples the module sees at once, for passes of ``memory`` bytes."""
+        return max(1, min(MOST_SAMPLES, memory // self.pass_bytes))
+
+    def of(
+        self, names: Sequence[str], x: Sequence[Tensor], batch: int
+    ) -> Callable[[slice], Gradients]:
+        """Return what makes the gradients by a group of parameters of a span of samples."""
         slow = None
         if names[0] in self._plan.reasons:
             slow = Differentiation(self._subject, names, self._combinations)

@@ -37,9 +37,9 @@ from ntk_conditioning.networks.mlp import MLP
 
 Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
-#: Bytes that gradients may take in any case: what a small kernel needs at once.
-LEAST_MEMORY = 8 * 10**8
-#: Part of the memory that the module's own pass and the gradients on their way may take.
+#: Bytes that may be taken beside a kernel in any case.
+LEAST_MEMORY = 95 * 10**7
+#: Part of the memory that the module's own passes may take.
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
@@ -166,16 +166,17 @@ def _kernel(
 ) -> None:
     """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
     n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
-    room, passes = int(memory * (1 - PASS)) // (1 if x2 is None else 2), int(memory * PASS)
+    batch = panels.batch(int(memory * PASS))
+    room = max(0, memory - batch * panels.pass_bytes) // (1 if x2 is None else 2)
     groups = panels.groups(room // max(n, n2))
     with tqdm(total=len(groups) * total.numel(), delay=3, disable=not progress) as bar:
         for names in groups:
             size = gradient_tiles.panel_rows(
                 max(n, n2), row_bytes=panels.row_bytes(names), memory=room, least=1
             )
-            rows = columns = Panels(n, size, panels.of(names, x, passes))
+            rows = columns = Panels(n, size, panels.of(names, x, batch))
             if x2 is not None:
-                columns = Panels(n2, size, panels.of(names, x2, passes))
+                columns = Panels(n2, size, panels.of(names, x2, batch))
             spans = len(rows.spans), len(columns.spans)
             for i, j in rows.pairs() if x2 is None else np.ndindex(*spans):
                 bar.update(_fill(total, rows[i], columns[j], tile, upper=x2 is None, full=full))

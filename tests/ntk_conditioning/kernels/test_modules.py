@@ -44,7 +44,7 @@ def double():
 
 
 def assert_is_product_of_jacobians(
-    model, x, *, outputs=OUTPUTS, memories=(None, 40_000), **options
+    model, x, *, outputs=OUTPUTS, memories=(None, 200_000), **options
 ):
     x2 = tuple(t[:3].flip(0) for t in x)
     names = options.pop("names", None)
