@@ -20,10 +20,12 @@ class ConditioningInWords(Conditioning):
     """A `Conditioning` that is shown in words."""
 
     def __repr__(self) -> str:
-        if self.kappa is None:
+        if self.kappa is None or self.lambda_min is None or self.kappa_error is None:
             words = f"kappa is not resolved, {self.kappa_nonzero:.4g} above the floor"
         else:
-            words = f"kappa {self.kappa:.4g}, known to {self.kappa_error:.0e} of it"
+            # errors of the solver, and of the entries by their rounding
+            error = self.kappa_error + self.resolution_floor / self.lambda_min
+            words = f"kappa {self.kappa:.4g}, known to {error:.0e} of it"
         smallest = "" if self.lambda_min is None else f" to {self.lambda_min:.4g}"
         return (
             f"{words}; rank {self.numerical_rank} of {self.n}; "
@@ -44,7 +46,7 @@ def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     >>> numbers.kappa
     4.0
     >>> print(numbers)
-    kappa 4, known to 3e-15 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
+    kappa 4, known to 6e-15 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
     >>> condition(np.ones((2, 2))).kappa is None
     True
     """
