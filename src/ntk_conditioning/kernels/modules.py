@@ -21,7 +21,7 @@ from tqdm import tqdm
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
 from ntk_conditioning.kernels.gradient_panels import GradientPanels
-from ntk_conditioning.kernels.probes import probe
+from ntk_conditioning.kernels.probes import probe, without_rules
 from ntk_conditioning.kernels.subjects import (
     Inputs,
     OutputsError,
@@ -31,6 +31,7 @@ from ntk_conditioning.kernels.subjects import (
     subject,
     unchanged,
 )
+from ntk_conditioning.kernels.traces import CallsChangedError
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
@@ -110,7 +111,12 @@ def ntk(
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
         others = None if x2 is None else there
-        _kernel(panels, here, others, total, memory, tile, shown, full=full)
+        try:
+            _kernel(panels, here, others, total, memory, tile, shown, full=full)
+        except CallsChangedError:
+            plan = without_rules(plan, chosen)
+            panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
+            _kernel(panels, here, others, total.zero_(), memory, tile, shown, full=full)
         if outputs == "mean_of_kernels":
             total /= plan.outputs
         if x2 is None:
