@@ -48,9 +48,7 @@ def main(argv: Argv = None) -> None:
     activations, networks = load_activations(args), load_architectures(args)
     image = tuple(args.image) if args.image else None
     data = load_prepared(args.data, hint=HOW_TO_PREPARE).x
-    rows = draw(args.dataset, len(data), args.samples, generator=seed_stream(args.sample_seed))
-    require_directions(data[rows])
-    x = data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True)
+    x = drawn_samples(data, args.dataset, samples=args.samples, seed=args.sample_seed)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
 
     def scaled(model: str) -> NDArray[np.float64]:
@@ -86,6 +84,15 @@ def main(argv: Argv = None) -> None:
                 place = (activation, "depth", depth)
                 cells += [Cell(*place, number, args.data, name, of) for number, of in kinds]
     write_row(args, ARCHITECTURES, cells, compute, program=__file__)
+
+
+def drawn_samples(
+    data: NDArray[np.float64], name: str, *, samples: int, seed: int
+) -> NDArray[np.float64]:
+    """Return so many samples of norm 1."""
+    rows = draw(name, len(data), samples, generator=seed_stream(seed))
+    require_directions(data[rows])
+    return np.asarray(data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True))
 
 
 def of_network(one: Architecture) -> tuple[Any, ...]:

@@ -10,14 +10,11 @@ is imported before it is used, so that a job loads only what it needs.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ntk_conditioning.kernels.modules import ntk
-    from ntk_conditioning.spectra.in_words import condition
+__all__ = ["condition", "ntk"]  # noqa: F822  their types are in __init__.pyi
 
-__all__ = ["condition", "ntk"]
-
+# No imports, not even for types: a job's code is all that it imports, and would change with these.
 _HOMES = {"condition": "spectra.in_words", "ntk": "kernels.modules"}
 
 

@@ -183,15 +183,15 @@ class Checks:
     def _architectures_study(self, key: str) -> Iterator[str]:
         study = self.config[key]
         yield from self._names((key,))
-        for name in study["datasets"]:
+        seeing = [name for name in study["models"] if kind_of(name).needs_images]
+        for index, name in enumerate(study["datasets"]):
             yield from self._enough(study["samples"], name, key, "samples")
+            if seeing and not self.images.get(name, True):
+                where = self.at(key, "datasets", index)
+                yield f"{where}: {seeing[0]} needs images, {name} has none; remove one of them"
         for name in set(study["overrides"]) - {*MODELS, *self.models}:
             advice = did_you_mean(name, study["models"])
             yield f"{self.at(key, 'overrides', name)}: unknown network {name!r}; {advice}"
-        for index, name in enumerate(study["infinite_width"]):
-            if name not in study["models"]:
-                where = self.at(key, "infinite_width", index)
-                yield f"{where}: {name} is not among the study's models; add it there"
         for index, name in enumerate(study["models"]):
             where = self.at(key, "models", index)
             if name not in MODELS and name not in self.models:
@@ -203,9 +203,6 @@ class Checks:
             for problem, given in [*found, (width_problem(name, of["width"]), of["width"])]:
                 if problem:
                     yield f"{where}: {problem}, not {given}; give it overrides"
-            for dataset in study["datasets"]:
-                if kind_of(name).needs_images and not self.images.get(dataset, True):
-                    yield f"{where}: {name} needs images, {dataset} has none; remove one of them"
             if name in self.models:
                 values = {**study, **of, "outputs": "scalar", "overrides": {}}
                 yield from self._own_network((key,), index, name, values)

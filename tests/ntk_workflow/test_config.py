@@ -41,6 +41,10 @@ bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 bounds_study: {datasets: [digits_sphere], samples: 1798}
   -> bounds_study.samples: 1798 is more than the 1797 samples of digits_sphere; take at most 1797
+architectures_study: {models: [mlp, cnov]}
+  -> architectures_study.models[1]: unknown network 'cnov'; did you mean 'conv'?
+architectures_study: {datasets: [synthetic]}
+  -> architectures_study.datasets[0]: conv needs images, synthetic has none; remove one of them
 training: {fig3: {datasets: [synthetic]}}
   -> training.fig3.datasets[0]: synthetic has no labels, and training needs them; remove it
 training: {fig3: {outputs: scalar}}
@@ -121,6 +125,8 @@ models: {mine: {function: build}} -> models.mine: missing file
 
 # The same where the key that is to be changed stands in config.yaml.
 BELOW = """\
+architectures_study: {overrides: {vit: {width: 10}}}
+  -> architectures_study.models[10]: vit has 4 heads, which share its width evenly, not 10; give it
 training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct depths
 training: {deep_fc: {test_share: 0}}

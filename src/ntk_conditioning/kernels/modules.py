@@ -21,7 +21,7 @@ from tqdm import tqdm
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
 from ntk_conditioning.kernels.gradient_panels import GradientPanels
-from ntk_conditioning.kernels.probes import probe
+from ntk_conditioning.kernels.probes import probe, without_rules
 from ntk_conditioning.kernels.subjects import (
     Inputs,
     OutputsError,
@@ -31,6 +31,7 @@ from ntk_conditioning.kernels.subjects import (
     subject,
     unchanged,
 )
+from ntk_conditioning.kernels.traces import CallsChangedError
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
@@ -110,7 +111,12 @@ def ntk(
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
         others = None if x2 is None else there
-        _kernel(panels, here, others, total, memory, tile, shown, full=full)
+        try:
+            _kernel(panels, here, others, total, memory, tile, shown, full=full)
+        except CallsChangedError:
+            plan = without_rules(plan, chosen)
+            panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
+            _kernel(panels, here, others, total.zero_(), memory, tile, shown, full=full)
         if outputs == "mean_of_kernels":
             total /= plan.outputs
         if x2 is None:
@@ -169,7 +175,7 @@ def _kernel(
     batch = panels.batch(int(memory * PASS))
     room = max(0, memory - batch * panels.pass_bytes) // (1 if x2 is None else 2)
     groups = panels.groups(room // max(n, n2))
-    with tqdm(total=len(groups) * total.numel(), delay=3, disable=not progress) as bar:
+    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
         for names in groups:
             size = gradient_tiles.panel_rows(
                 max(n, n2), row_bytes=panels.row_bytes(names), memory=room, least=1
@@ -191,14 +197,14 @@ def _fill(
     upper: bool,
     full: bool,
 ) -> int:
-    """Add the products of two panels to ``total``; return of how many entries that settles."""
+    """Add the products of two panels to ``total``; return how many pairs that settles."""
     shape = (tile, tile) if tile else _tile_shape(here, there, total.device, full=full)
     for r, c in gradient_tiles.tiles(here.span, there.span, shape, upper=upper):
         rows, columns = here.rows(r), there.rows(c)
         k = rows.outputs if full else 1
         entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
         rows.add(entries, columns, full=full)
-    pairs = len(range(total.shape[0])[here.span]) * len(range(total.shape[1])[there.span])
+    pairs = (here.span.stop - here.span.start) * (there.span.stop - there.span.start)
     return pairs * (2 if upper and here is not there else 1)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -91,21 +92,26 @@ def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
     three = [torch.cat([t, t[1:]]) for t in other]
     outputs = first_outputs(subject, pair)  # which fills the caches that the module may have
     runs, made = zip(*(_listen(subject, inputs) for inputs in (pair, other, three)), strict=True)
-    if not _is_rounding(outputs - made[0], outputs):
+    if not _is_same(outputs, made[0]):
         raise TrainingModeError("the module gives other outputs each time; call model.eval()")
-    if not _is_second_same(*made[:2]):
+    if not _is_same(made[0][1], made[1][1], *made[:2]):
         raise MixedSamplesError(
             f"{_mixing_module(subject, pair, other)} mixes samples: a change of one changes what "
             "it gives for another; replace it by a layer that treats each sample alone"
         )
-    sample_bytes = _bytes(runs[0])
+    plan = Plan((), {}, {}, _bytes(runs[0]), outputs.shape[1], outputs.dtype)
     try:
-        calls = [_call(*results) for results in zip(*runs, strict=True)]
-    except (ValueError, CallsChangedError):
-        reasons = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
-        return _told(Plan((), {}, reasons, sample_bytes, outputs.shape[1], outputs.dtype))
-    uses, reasons = _verified(subject, pair, outputs, calls)
-    return _told(Plan(calls, uses, reasons, sample_bytes, outputs.shape[1], outputs.dtype))
+        calls = [_call(*results) for results in zip_longest(*runs, fillvalue=(None, None))]
+        uses, reasons = _verified(subject, pair, outputs, calls)
+    except CallsChangedError:
+        return without_rules(plan, subject)
+    return _told(replace(plan, calls=calls, uses=uses, reasons=reasons))
+
+
+def without_rules(plan: Plan, subject: Subject) -> Plan:
+    """Return the plan for a module whose calls are not the same for all samples."""
+    reasons = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
+    return _told(replace(plan, calls=(), uses={}, reasons=reasons))
 
 
 def _first(t: Tensor, n: int) -> Tensor:
@@ -157,17 +163,14 @@ def _only_first(axis: Axis, pair: Tensor, other: Tensor) -> bool:
     return torch.equal(axis.by_sample(pair)[1], axis.by_sample(other)[1])
 
 
-def _is_second_same(a: Tensor, b: Tensor) -> bool:
-    """Return whether the second samples differ by rounding, in units of what all values are.
+def _is_same(a: Tensor, b: Tensor, *among: Tensor) -> bool:
+    """Return whether two results differ by rounding, in units of the largest of all.
 
-    A product over other rows may sum in another order, and its terms may cancel out.
+    A product with other rows may sum in another order, and its terms may cancel out.
     """
-    return _is_rounding(a[1] - b[1], a, b)
-
-
-def _is_rounding(change: Tensor, *values: Tensor) -> bool:
-    eps = torch.finfo(change.dtype).eps if change.is_floating_point() else 0
-    return bool(change.abs().max() <= 1e4 * eps * max(t.abs().max() for t in values))
+    eps = torch.finfo(a.dtype).eps if a.is_floating_point() else 0
+    sizes = [float(t.detach().abs().nan_to_num(0, 0, 0).max()) for t in (a, b, *among)]
+    return torch.allclose(a, b, rtol=0, atol=1e4 * eps * max(sizes), equal_nan=True)
 
 
 def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Tensor]) -> str:
@@ -189,7 +192,7 @@ def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Ten
             for handle in handles:
                 handle.remove()
     for (name, a), (_, b) in zip(*found, strict=True):
-        if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_second_same(a, b):
+        if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_same(a[1], b[1], a, b):
             return name or f"the {type(subject.model).__name__}"
     return f"the {type(subject.model).__name__}"
 
@@ -198,7 +201,9 @@ def _verified(
     subject: Subject, pair: Sequence[Tensor], outputs: Tensor, calls: Sequence[Call]
 ) -> tuple[dict[str, Sequence[Use]], dict[str, str]]:
     """Return the uses of parameters whose gradients agree, and why others are not watched."""
-    total = outputs.sum(1)
+    # A sum of probabilities, say, would have no gradient.
+    weights = torch.linspace(1, 2, outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
+    total = outputs @ weights
     names, parameters = [*subject.parameters], [*subject.parameters.values()]
     plain = [
         torch.autograd.grad(
@@ -209,7 +214,7 @@ def _verified(
     trace = Trace(subject.parameters, calls, RULES)
     watched = subject.outputs(pair, within=trace)
     trace.finish()
-    trace.backward(watched.sum(), again=False)
+    trace.backward((watched @ weights).sum(), again=False)
     uses: dict[str, list[Use]] = {name: [] for name in names}
     for record in trace.records:
         for use in record.uses:
@@ -219,7 +224,7 @@ def _verified(
     reasons = dict(trace.refused)
     tolerance = TOLERANCE.get(outputs.dtype, 1e-1)
     largest = max(float(g.abs().max()) for gradients in plain for g in gradients)
-    rounding = 1e4 * torch.finfo(outputs.dtype).eps * largest  # of gradients that cancel out
+    rounding = 1e3 * torch.finfo(outputs.dtype).eps * largest  # of gradients that cancel out
     for number, name in enumerate(names):
         expected = torch.stack([gradients[number].flatten() for gradients in plain])
         found = gathered.get(name, torch.zeros_like(expected))

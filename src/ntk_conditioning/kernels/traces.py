@@ -80,11 +80,11 @@ class Call:
 class Use:
     """How a weight enters a call.
 
-    ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape), which
-    a product writes to its argument ``out`` if that is given.
-    Where these are the sums over positions of outer products of d (n, groups, positions, out) and
-    a (n, groups, positions, in), ``factors`` gives a and d; a may hold indices of rows of the
-    identity (n, 1, positions) instead.
+    ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape). Of a
+    ``product`` these are sums over positions of outer products of d (n, groups, positions, out) and
+    a (n, groups, positions, in), which ``factors`` gives as a and d, and ``gradient`` writes them
+    to its argument ``out`` if there is one. a may hold indices (n, 1, positions) of rows of the
+    identity instead.
     """
 
     weight: Derived
@@ -289,7 +289,8 @@ def replace_tensors(value: Any, by: Callable[[Tensor], Any]) -> Any:
     if isinstance(value, Tensor):
         return by(value)
     if isinstance(value, tuple | list):
-        return type(value)(replace_tensors(item, by) for item in value)
+        made = [replace_tensors(item, by) for item in value]
+        return made if isinstance(value, list) else tuple(made)
     if isinstance(value, dict):
         return {key: replace_tensors(item, by) for key, item in value.items()}
     return value

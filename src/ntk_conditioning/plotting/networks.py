@@ -35,7 +35,7 @@ _FAMILIES = {
     },
     "residual": {
         "residual_mlp": ("scale 1", "#0072B2"),
-        "residual_mlp_scaled": ("scale $1/\\sqrt{L}$", "#D55E00"),
+        "residual_mlp_scaled": ("scale 1/√L", "#D55E00"),
     },
     "convolutional": {
         "conv": ("flattened", "#0072B2"),

@@ -180,6 +180,27 @@ def test_what_has_no_rule_is_differentiated_and_the_log_says_so(caplog):
     assert (k - j @ j.T).abs().max() <= REL * k.abs().max()
 
 
+def test_a_module_whose_calls_depend_on_its_samples_is_differentiated(caplog):
+    def forward(m, x):
+        return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
+
+    model = OfFunction(forward, a=nn.Linear(3, 2), b=nn.Linear(3, 2))
+    x = torch.rand(20, 3) + 0.1
+    x[-1] *= -1
+    # Batches of one sample each, or the outputs of others would depend on the first.
+    j = jacobian(model, (x,)).sum(1)
+    expected = j @ j.T
+    assert (ntk(model, x, memory=1) - expected).abs().max() <= REL * expected.max()
+    assert "a.weight" in caplog.text
+    assert "depends on its samples" in caplog.text
+
+
+def test_outputs_whose_sum_is_constant_are_no_reason_to_be_slow(caplog):
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3)
+    assert_is_product_of_jacobians(model, (x,), outputs=["full", "mean_of_kernels"])
+    assert not caplog.records
+
+
 def test_recurrent_layers_are_differentiated(caplog):
     model = OfFunction(lambda m, x: m.gru(x)[0][:, -1], gru=nn.GRU(3, 4, batch_first=True))
     x = torch.randn(4, 5, 3)

@@ -1,0 +1,84 @@
+"""The study of other architectures: what its rows are, and what is computed again."""
+
+import measure_architectures
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, jacrev, vmap
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.networks import activations
+from ntk_conditioning.tables.architectures import ARCHITECTURES
+from ntk_workflow.trainings.networks import initial_network
+from tests.clone import ROOT
+from tests.sources import write_prepared
+
+OWN = ["--own-network", "mine", str(ROOT / "examples/own_network.py"), "build"]
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Return a function that measures networks, given as words, and returns the rows."""
+    write_prepared(tmp_path / "tiny.npz", n=9, d=32)
+
+    def call(*networks: str, more=()):
+        words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
+        words += ["--samples", 6, "--seeds", 1, 2, "--checkpoints", tmp_path / "kept"]
+        words += [word for each in networks for word in ("--network", *each.split())]
+        words += ["--image", 4, 4, 2, "--threads", 1, "--output", tmp_path / "rows.parquet", *more]
+        assert measure_architectures.main([*map(str, words)]) == 0
+        return tables.read(tmp_path / "rows.parquet", ARCHITECTURES).to_pandas()
+
+    return call
+
+
+def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
+    """On samples of one norm, and for images of a mean square of 1 for a pixel."""
+    rows = measure("mlp 8 0 2", "resnet_batch_norm 4 5", "mine 8 2", more=OWN)
+    assert (rows["n"] == 6).all()
+    assert rows.groupby("model").size().to_dict() == {"mine": 2, "mlp": 4, "resnet_batch_norm": 2}
+    x = load_prepared(tmp_path / "tiny.npz").x
+    wanted = rows.query("model == 'resnet_batch_norm' and seed == 2").iloc[0]
+    size = {"depth": 5, "width": 4, "activation": activations.get("relu"), "image": (4, 4, 2)}
+    drawn = measure_architectures.drawn_samples(x, "tiny", samples=6, seed=1)
+    assert np.linalg.norm(drawn, axis=1) == pytest.approx(1)
+    network, seen = initial_network("resnet_batch_norm", 4 * drawn, seed=2, **size)
+    assert seen.square().sum(1).mean((1, 2)).numpy() == pytest.approx(1)
+    weights = dict(network.named_parameters())
+    assert wanted["parameters"] == sum(weight.numel() for weight in weights.values())
+    jacobian = vmap(
+        jacrev(lambda w, one: functional_call(network, w, one[None])[0][0, 0]), (None, 0)
+    )({name: weight.detach() for name, weight in weights.items()}, seen)
+    flat = torch.cat([part.flatten(1) for part in jacobian.values()], 1)
+    k = (flat @ flat.T).numpy()
+    assert wanted["lambda_max"] == pytest.approx(np.linalg.eigvalsh(k)[-1], rel=1e-10)
+    norms = np.sqrt(np.diag(k))
+    angles = np.degrees(np.arccos((k / np.outer(norms, norms))[np.triu_indices(6, 1)]))
+    assert wanted["min_angle"] == pytest.approx(angles.min(), rel=1e-8)
+
+
+def test_one_more_network_computes_it_alone(measure, capsys):
+    measure("conv 4 1")
+    capsys.readouterr()
+    rows = measure("conv 4 1", "mlp_bias 4 1", more=["--infinite-width", "conv"])
+    log = capsys.readouterr().err
+    assert log.count("conv, relu, depth 1, seed") == log.count(": kept") == 2
+    assert log.count(": computed") == 3  # of the wide one, too
+    (wide,) = rows.query("kernel == 'infinite_ntk'").to_dict("records")
+    assert (wide["model"], wide["width"] != wide["width"]) == ("conv", True)
+    near = rows.query("kernel == 'empirical_ntk' and model == 'conv'")["lambda_max"].mean()
+    assert near == pytest.approx(wide["lambda_max"], rel=0.9)
+
+
+def test_mistakes_are_one_line(tmp_path, refusal, measure):
+    words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
+    words += ["--samples", 6, "--seeds", 1, "--output", tmp_path / "rows.parquet"]
+    for network, problem in (
+        ("mlp", "--network mlp: give its width and its depths"),
+        ("mine 8 2", "--network mine: give its --own-network; built in are mlp"),
+        ("conv 8 2", "images are needed; give --image HEIGHT WIDTH COLOURS"),
+        ("resnet 8 1", "--depth 1: resnet has two layers or more"),
+    ):
+        given = [*words, "--network", *network.split()]
+        assert problem in refusal(measure_architectures, given)
