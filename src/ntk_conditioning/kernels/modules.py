@@ -204,7 +204,7 @@ def _fill(
         k = rows.outputs if full else 1
         entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
         rows.add(entries, columns, full=full)
-    pairs = (here.span.stop - here.span.start) * (there.span.stop - there.span.start)
+    pairs: int = (here.span.stop - here.span.start) * (there.span.stop - there.span.start)
     return pairs * (2 if upper and here is not there else 1)
 
 
