@@ -29,6 +29,7 @@ NAMES = (
     "speech",
     "training",
     "aggregation",
+    "modules",
 )
 log = logging.getLogger("benchmarks")
 
@@ -53,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
         help="the Python of an environment that has a peer (jax, nngeometry), in place of .peers/",
     )
     add("--quick", action="store_true", help="tiny sizes, to see that all works; kept nowhere")
+    add("--long", action="store_true", help="also 10,000 images through a ResNet-20 (modules)")
     add("--folder", type=Path, help="where to write, if not in benchmarks/")
     add("--redraw", action="store_true", help="only write figures and sections anew")
     return arguments
@@ -84,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(f"no benchmark is called {unknown[0]}; they are {', '.join(NAMES)}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     hold_process(args.threads)
-    settings = Settings(args.threads, args.rounds, args.quick, dict(args.peer))
+    settings = Settings(args.threads, args.rounds, args.quick, dict(args.peer), args.long)
     folder = args.folder or (Path(tempfile.mkdtemp()) if args.quick else report.HERE)
     failed = 0
     for name in args.names or NAMES:

@@ -2,6 +2,7 @@
 
 import logging
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from benchmarks import figures, machine
 from benchmarks.environments import PeerUnavailableError
+from benchmarks.module_problem import ModuleProblem
 from benchmarks.problem import GEMM_SIZE, Problem, gemm, gemm_rates, require_same_kernel
 from benchmarks.report import Target, number, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
@@ -30,13 +33,19 @@ log = logging.getLogger("benchmarks")
 class Case:
     """A problem, the peers that solve it and how many times faster we are to be, by peer."""
 
-    problem: Problem
+    problem: Problem | ModuleProblem
     peers: tuple[str, ...]
     targets: dict[str, float]
     conditioned: bool = False
 
 
-SLOW = ("torch_func", "torch_func_products", "neural_tangents_products")
+SLOW = (
+    "torch_func",
+    "torch_func_products",
+    "neural_tangents_products",
+    "modules_torch_func",
+    "modules_neural_tangents",
+)
 STRONG = ("neural_tangents", "nngeometry")
 CASES = (
     Case(
@@ -91,21 +100,27 @@ def judge(case: Case, found: dict[str, Any]) -> list[Target]:
     ]
 
 
-def measure_case(case: Case, settings: Settings, *, gemm_size: int) -> dict[str, Any]:
-    """Return the times of one case.
+def measure_case(
+    case: Case,
+    settings: Settings,
+    *,
+    gemm_size: int,
+    ntk: Callable[[Any, Tensor], Tensor] = empirical.ntk,
+) -> dict[str, Any]:
+    """Return the times of one case, with ``ntk`` as ours.
 
     Raises:
         DifferentResultError: if a peer's kernel is another one.
     """
     problem = case.problem
     log.info("%s", problem)
-    mlp, x = problem.network(), problem.data()
+    network, x = problem.network(), problem.data()
     product = gemm(problem.dtype, size=gemm_size)
     product()
-    kernel = empirical.ntk(mlp, x).numpy()
-    methods = {"gemm": stopwatch(product), "ours": stopwatch(lambda: empirical.ntk(mlp, x))}
+    kernel = ntk(network, x).numpy()
+    methods = {"gemm": stopwatch(product), "ours": stopwatch(lambda: ntk(network, x))}
     if case.conditioned:
-        methods["ours_conditioned"] = stopwatch(lambda: conditioning(empirical.ntk(mlp, x).numpy()))
+        methods["ours_conditioned"] = stopwatch(lambda: conditioning(ntk(network, x).numpy()))
     missing, differences, versions = {}, {}, {}
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -169,29 +184,37 @@ def markdown(result: dict[str, Any]) -> str:
         *target_table(result["targets"]),
     ]
     for case in result["cases"]:
-        lines += [f"**{heading(case['problem'])}**", ""]
-        lines += table(
-            ("", "seconds", "over ours", "difference"),
-            [
-                (
-                    label(name),
-                    spread_text(spread(taken)),
-                    spread_text(case["ratios"][name]) if name in case["ratios"] else "1",
-                    ", ".join(
-                        f"{what} {value:.0e}"
-                        for what, value in case["differences"].get(name, {}).items()
-                    ),
-                )
-                for name, taken in case["seconds"].items()
-                if name != "gemm"
-            ],
-        )
-        fraction = spread_text(case["fraction_of_gemm_rate"], 2)
-        lines += [f"Ours: {fraction} of the matrix product's rate.", ""]
-        lines += [
-            f"{PEERS[name].label} was not measured: {why}.\n"
-            for name, why in case["missing"].items()
-        ]
+        lines += case_lines(case, heading(case["problem"]))
+    return "\n".join([*lines, *peers_line(result)])
+
+
+def case_lines(case: dict[str, Any], title: str) -> list[str]:
+    """Return the times of one case under its title."""
+    lines = [f"**{title}**", ""]
+    lines += table(
+        ("", "seconds", "over ours", "difference"),
+        [
+            (
+                label(name),
+                spread_text(spread(taken)),
+                spread_text(case["ratios"][name]) if name in case["ratios"] else "1",
+                ", ".join(
+                    f"{what} {value:.0e}"
+                    for what, value in case["differences"].get(name, {}).items()
+                ),
+            )
+            for name, taken in case["seconds"].items()
+            if name != "gemm"
+        ],
+    )
+    fraction = spread_text(case["fraction_of_gemm_rate"], 2)
+    lines += [f"Ours: {fraction} of the matrix product's rate.", ""]
+    missing = case["missing"].items()
+    return lines + [f"{PEERS[name].label} was not measured: {why}.\n" for name, why in missing]
+
+
+def peers_line(result: dict[str, Any]) -> list[str]:
+    """Return the versions of the peers' packages, but for those that are ours as well."""
     versions = {
         k: v
         for case in result["cases"]
@@ -199,18 +222,28 @@ def markdown(result: dict[str, Any]) -> str:
         for k, v in v.items()
         if k not in result["machine"]["versions"]
     }
-    if versions:
-        lines += ["Peers: " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())) + ".", ""]
-    return "\n".join(lines)
+    if not versions:
+        return []
+    return ["Peers: " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())) + ".", ""]
 
 
 def figure(result: dict[str, Any]) -> Figure:
     """Return the times of all cases as bars, each with its multiple of ours."""
-    cases = result["cases"]
+    return draw_cases(
+        result["cases"],
+        [
+            f"n = {problem['n']:,}, depth {problem['depth']}, {problem['dtype']}"
+            for problem in (case["problem"] for case in result["cases"])
+        ],
+    )
+
+
+def draw_cases(cases: list[dict[str, Any]], titles: list[str]) -> Figure:
     columns = min(2, len(cases))
     drawn, axes = figures.canvas(rows=-(-len(cases) // columns), columns=columns, height=1.9)
-    for ax, case in zip(axes, cases, strict=False):
+    for ax, case, title in zip(axes, cases, titles, strict=False):
         draw_case(ax, case)
+        ax.set_title(title)
     for ax in axes[len(cases) :]:
         ax.set_axis_off()
     return drawn
@@ -236,5 +269,3 @@ def draw_case(ax: Axes, case: dict[str, Any]) -> None:
         range(len(names)), [label(name).replace("`", "").replace(", ", ",\n") for name in names]
     )
     ax.tick_params(axis="y", length=0)
-    problem = case["problem"]
-    ax.set_title(f"n = {problem['n']:,}, depth {problem['depth']}, {problem['dtype']}")

@@ -8,6 +8,7 @@ was resident before. Elsewhere than on Linux nothing is measured.
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,14 @@ RESET_PEAK = "5"  # to /proc/self/clear_refs, see proc(5)
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes: ``growth`` during the call, and the ``process`` at its peak, all included."""
+    """Bytes: ``growth`` during the call, and the ``process`` at its peak, all included.
+
+    The call took ``seconds``.
+    """
 
     growth: int
     process: int
+    seconds: float
 
 
 def peak(task: str, *, threads: int, **arguments: Any) -> Peak | None:
@@ -45,6 +50,19 @@ def _ntk(**problem: Any) -> Callable[[], object]:
         return lambda: empirical.ntk(mlp, x)
 
     prepared(**{**problem, "n": 64})()
+    return prepared(**problem)
+
+
+def _module_ntk(**problem: Any) -> Callable[[], object]:
+    from benchmarks.module_problem import ModuleProblem
+    from ntk_conditioning.kernels.modules import ntk
+
+    def prepared(**arguments: Any) -> Callable[[], object]:
+        asked = ModuleProblem(**arguments)
+        model, x = asked.network(), asked.data()
+        return lambda: ntk(model, x)
+
+    prepared(**{**problem, "n": 4})()
     return prepared(**problem)
 
 
@@ -74,6 +92,7 @@ def _conditioning(method: str, kernel: str) -> Callable[[], object]:
 
 TASKS: dict[str, Callable[..., Callable[[], object]]] = {
     "ntk": _ntk,
+    "module_ntk": _module_ntk,
     "min_angle": _min_angle,
     "conditioning": _conditioning,
 }
@@ -95,10 +114,12 @@ def main() -> int:
     call = TASKS[task](**json.loads(arguments))
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
     before = resident("VmRSS")
+    start = time.perf_counter()
     result = call()
+    seconds = time.perf_counter() - start
     top = resident("VmHWM")
     del result
-    print(json.dumps({"growth": top - before, "process": top}))
+    print(json.dumps({"growth": top - before, "process": top, "seconds": seconds}))
     return 0
 
 

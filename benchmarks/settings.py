@@ -15,13 +15,14 @@ class Settings:
 
     ``threads`` holds for this process and for every process that is measured; ``rounds`` is the
     number of times that each method is called; ``peers`` names Python programs, by environment, of
-    peers that are installed already.
+    peers that are installed already; ``long`` asks for measurements of many minutes as well.
     """
 
     threads: int = 1
     rounds: int = 5
     quick: bool = False
     peers: Mapping[str, Path] = field(default_factory=dict)
+    long: bool = False
 
 
 def hold_process(threads: int) -> None:

@@ -63,6 +63,17 @@ PEERS: Mapping[str, Peer] = {
         JAX,
     ),
     "nngeometry": Peer("nngeometry, `FMatDense`", "peer_nngeometry.py", "", NNGEOMETRY),
+    "modules_torch_func": Peer(
+        "`torch.func`, vmap(jacrev) of 64 samples", "peer_modules_torch_func.py"
+    ),
+    "modules_neural_tangents": Peer(
+        "neural-tangents, structured derivatives",
+        "peer_modules_neural_tangents.py",
+        environment=JAX,
+    ),
+    "modules_nngeometry": Peer(
+        "nngeometry, `FMatDense`, one batch", "peer_modules_nngeometry.py", environment=NNGEOMETRY
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from benchmarks import (
     gpu,
     loops,
     memory,
+    module_problem,
     report,
     timing,
     training,
@@ -36,7 +37,7 @@ from ntk_conditioning.networks.mlp import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
 QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
-QUICKLY += ["training", "aggregation"]
+QUICKLY += ["training", "aggregation", "modules"]
 SAYS = {"block": "neural-tangents, structured derivatives was not measured"}
 SAYS |= {} if torch.cuda.is_available() else {"training": "for there is no CUDA device here"}
 NETWORKS = loops.Networks(2, **training.TINY)
@@ -79,7 +80,7 @@ def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
 
 
 def test_modules_have_working_examples():
-    for module in (report, timing, checkpoints):
+    for module in (report, timing, checkpoints, module_problem):
         assert doctest.testmod(module).failed == 0
 
 
@@ -93,6 +94,18 @@ def test_needed_flops_are_those_that_torch_counts():
     # of symmetric products half is needed
     products = sum(2 * 24**2 * f.shape[1] for f in (*factors.alphas, *factors.deltas))
     assert asked.flops == counter.get_total_flops() - products / 2
+
+
+def test_needed_flops_of_modules_are_those_that_torch_counts():
+    asked = module_problem.ModuleProblem("cnn", 3)
+    model, x = asked.network(), asked.data()
+    with FlopCounterMode(display=False) as counter:
+        model(x).sum().backward()
+    # backward: as much by the inputs and by the weights, which is what all gradients take as well
+    layers = [layer for layer in model if hasattr(layer, "weight")]
+    products = 3**2 * sum(layer.weight.numel() for layer in layers)
+    head = 2 * 3 * layers[-1].weight.numel()  # its gradients are its inputs
+    assert asked.flops == counter.get_total_flops() + products - head
 
 
 def test_the_products_alone_are_those_that_a_step_of_pytorch_calls():
@@ -170,7 +183,8 @@ def called(command: list[str], **_: Any) -> SimpleNamespace:
 
 @pytest.mark.parametrize("name", QUICKLY)
 def test_a_quick_run_writes_numbers_figure_and_section(name: str, tmp_path, monkeypatch):
-    for module in ("scaling", "conditioning", "angle"):  # each point would start a process
+    # each point would start a process
+    for module in ("scaling", "conditioning", "angle", "modules"):
         monkeypatch.setattr(f"benchmarks.{module}.peak", lambda *_, **__: None)
     if name == "aggregation":  # each program would start four times
         monkeypatch.setattr("benchmarks.aggregation.subprocess.run", called)
@@ -234,3 +248,4 @@ def test_peak_memory_is_at_least_the_result():
     peak = memory.peak("ntk", threads=1, **sizes)
     assert 0.95 < peak.growth / Problem(**sizes).kernel_bytes < 3
     assert peak.process > peak.growth
+    assert peak.seconds > 0
