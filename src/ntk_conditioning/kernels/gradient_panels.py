@@ -16,7 +16,7 @@ from ntk_conditioning.kernels.subjects import Subject
 from ntk_conditioning.kernels.traces import Trace
 
 #: Samples that the module sees at once, at most.
-MOST_SAMPLES = 16
+MOST_SAMPLES = 64
 
 
 class GradientPanels:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch.nn import functional
 from ntk_conditioning.kernels import convolutions
 from ntk_conditioning.kernels.contributions import Product
 from ntk_conditioning.kernels.convolutions import Geometry
-from ntk_conditioning.kernels.traces import Axis, Derived, Rule, Trace, Use, tensors
+from ntk_conditioning.kernels.traces import Axis, Rule, Trace, Use, summing, tensors
 
 RULES: dict[Any, Rule] = {}
 
@@ -214,11 +215,6 @@ def _geometry(given: dict[str, Any]) -> Geometry:
     return Geometry(kernel, stride, padding, dilation, given["groups"])
 
 
-def _is_slow(x: Tensor) -> bool:
-    """Return whether torch's own convolution runs far below the rate of products."""
-    return x.device.type == "cpu" and x.dtype == torch.float64
-
-
 def _add_bias(trace: Trace, out: Tensor, bias: Any) -> Tensor:
     if bias is None:
         return out
@@ -238,7 +234,11 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     x, weight, bias = given["input"], given["weight"], given["bias"]
     known = trace.derived(weight)
     batched = x.ndim == weight.ndim and axis.dim == 0
-    if not batched or trace.derived(x) or not (known or trace.derived(bias) or _is_slow(x)):
+    if (
+        not batched
+        or trace.derived(x)
+        or not (known or trace.derived(bias) or convolutions.is_slow(x))
+    ):
         return NotImplemented
     if isinstance(given["padding"], str):
         if given["padding"] == "same":
@@ -246,7 +246,7 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
             x = convolutions.same_padding(x, kernel, _numbers(given["dilation"], len(kernel)))
         given["padding"] = 0
     g, fixed = _geometry(given), trace.constant(weight)
-    if _is_slow(x):
+    if convolutions.is_slow(x):
         out = _add_bias(trace, convolutions.differentiable(g)(x, fixed), bias)
     else:
         options = g.stride, g.padding, g.dilation, g.groups
@@ -275,11 +275,15 @@ def _transposed(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> 
     x, weight, bias = given["input"], given["weight"], given["bias"]
     known = trace.derived(weight)
     batched = x.ndim == weight.ndim and axis == Axis(0)
-    if not batched or trace.derived(x) or not (known or trace.derived(bias) or _is_slow(x)):
+    if (
+        not batched
+        or trace.derived(x)
+        or not (known or trace.derived(bias) or convolutions.is_slow(x))
+    ):
         return NotImplemented
     g, more = _geometry(given), _numbers(given["output_padding"], weight.ndim - 2)
     fixed = trace.constant(weight)
-    if _is_slow(x):
+    if convolutions.is_slow(x):
         sizes = zip(x.shape[2:], g.kernel, g.stride, g.padding, g.dilation, more, strict=True)
         places = tuple((m - 1) * s - 2 * p + d * (k - 1) + e + 1 for m, k, s, p, d, e in sizes)
         out = _add_bias(trace, convolutions.differentiable_transposed(g, places)(x, fixed), bias)
@@ -350,26 +354,26 @@ def _prelu(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _normalisation(function: Any, *, channels: bool) -> None:
-    """Add the rule of a normalisation: without weights, then a product and a sum by entries."""
+    """Add the rule of a normalisation, whose weights scale and shift what it gives without them."""
     parameters = [*inspect.signature(function).parameters.values()]
 
     @_rule(function)
     def rule(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
         given = _bound(parameters, args, kwargs)
-        used: list[Derived | None] = [trace.derived(given.get(k)) for k in ("weight", "bias")]
-        if not any(used) or trace.derived(given["input"]):
+        weights = {name: given[name] for name in ("weight", "bias") if name in given}
+        scale, shift = (trace.derived(weights.get(name)) for name in ("weight", "bias"))
+        if not (scale or shift) or trace.derived(given["input"]):
             return NotImplemented
-        weight, bias = given["weight"], given.get("bias")
-        out = func(**{**given, "weight": None, **({"bias": None} if "bias" in given else {})})
-        shape = tuple(out.shape)
-
-        def spread(value: Tensor) -> Tensor:
-            if channels:
-                value = trace.rearranged(value, lambda w: w.view(-1, *[1] * (out.ndim - 2)))
-            return trace.elementwise(shape, axis, value)
-
-        out = out if weight is None else out * spread(weight)
-        return out if bias is None else out + spread(bias)
+        out = func(**given | {name: trace.constant(w) for name, w in weights.items()})
+        bare = given | dict.fromkeys(weights) | {"input": given["input"].detach()}
+        summed = partial(summing, axis=axis, ndim=out.ndim, behind=out.ndim - 2 if channels else 0)
+        uses = []
+        if scale:
+            by_scale = summed(scale.tensor)
+            uses.append(Use(scale, lambda delta: by_scale(delta * func(**bare))))
+        if shift:
+            uses.append(Use(shift, summed(shift.tensor)))
+        return trace.watch(out, uses)
 
 
 _normalisation(functional.layer_norm, channels=False)

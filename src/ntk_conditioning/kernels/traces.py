@@ -217,17 +217,8 @@ class Trace(Watching):
         weight = self.derived(value)
         if weight is None:
             return value
-        aligned = (1,) * (len(shape) - value.ndim) + tuple(value.shape)
-        size = tuple(value.shape)
-
-        def gradient(delta: Tensor) -> Tensor:
-            delta = axis.by_sample(delta)
-            summed = [j + 1 for j, m in enumerate(aligned) if m == 1 and delta.shape[j + 1] != 1]
-            delta = delta.sum(summed, keepdim=True) if summed else delta
-            return delta.reshape(len(delta), *size)
-
         spread = value.detach().expand(shape)
-        return self.watch(spread, [Use(weight, gradient)], new=False)
+        return self.watch(spread, [Use(weight, summing(value, axis, len(shape)))], new=False)
 
     def rearranged(self, weight: Tensor, how: Callable[[Tensor], Tensor]) -> Tensor:
         """Return ``weight`` with its entries in another order, still known to be derived."""
@@ -242,6 +233,25 @@ class Trace(Watching):
         for t in tensors(made):
             if t.requires_grad and id(t) not in self._derived:
                 self._derived[id(t)] = Derived(t, roots, scale)
+
+
+def summing(
+    weight: Tensor, axis: Axis, ndim: int, *, behind: int = 0
+) -> Callable[[Tensor], Tensor]:
+    """Return what maps gradients where ``weight`` was spread to those by its entries.
+
+    It was spread to ``ndim`` dimensions, of which ``behind`` follow its own.
+    """
+    size = tuple(weight.shape)
+    aligned = (1,) * (ndim - len(size) - behind) + size + (1,) * behind
+
+    def gradient(delta: Tensor) -> Tensor:
+        delta = axis.by_sample(delta)
+        summed = [j + 1 for j, m in enumerate(aligned) if m == 1 and delta.shape[j + 1] != 1]
+        delta = delta.sum(summed, keepdim=True) if summed else delta
+        return delta.reshape(len(delta), *size)
+
+    return gradient
 
 
 class _Watch(torch.autograd.Function):
