@@ -9,7 +9,7 @@ from typing import Any
 from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
-from ntk_workflow import resources
+from ntk_workflow import resources, study_resources
 from ntk_workflow.catalogue import known_image
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
@@ -57,15 +57,15 @@ class JobSizes:
             case "prepare_dataset":
                 return resources.preparation(n=loaded, d=d)
             case "compute_bounds":
-                return resources.bounds(config["bounds_study"], loaded=loaded, d=d)
+                return study_resources.bounds(config["bounds_study"], loaded=loaded, d=d)
             case "measure_architectures":
                 study, entry = config["architectures_study"], self.plan.catalogue[w.dataset]
                 image = known_image(entry)
-                return resources.architectures_study(study, image=image, loaded=loaded, d=d)
+                return study_resources.architectures_study(study, image=image, loaded=loaded, d=d)
             case "measure_orthogonality" | "measure_linearity":
                 name, networks = rule.removeprefix("measure_"), config["architectures"]
                 study, network = config[f"{name}_study"], networks[w.architecture]
-                return resources.feedforward_study(name, study, network, loaded=loaded, d=d)
+                return study_resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
                 settings, depth = self.plan.training_settings(w), int(w.depth)
                 own = w.model in self.plan.models

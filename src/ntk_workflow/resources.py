@@ -39,29 +39,25 @@ _HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
 _HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
 _CLOSED_FORMS = _HOMOGENEOUS | {"erf"}
 # LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's rate.
-_EIGENVALUES = 16 / 3
+EIGENVALUES = 16 / 3
 # 4 s² l for the singular values of an s × l factor, s <= l, at 40% of the rate.
 _SINGULAR_VALUES = 10
 # Their iterations take longer the deeper a linear network is: on MNIST by this much per layer.
 _PER_LAYER = 0.65
 # Three factorisations of m³/3 operations for λ_min, and 200 Lanczos iterations of 2 m² at a tenth
 # of the rate, for they only read the memory.
-_FACTORISATIONS, _ITERATIONS = 3 / 3, 200 * 2 * 10
+_FACTORISATIONS, ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
-# ReLU, of a function that is interpolated, and of one where all samples have one norm.
-_ANGLE, _CLOSED_FORM, _QUADRATURE, _ONE_NORM = 4000, 700, 20000, 4000
+# ReLU and of a function that is interpolated.
+ANGLE, CLOSED_FORM, QUADRATURE = 4000, 700, 20000
 # Operations of torch's modules, in those of a large product of the same type, measured: on a
 # multiply-add of a narrow convolution, on a hidden unit of a sample in a step, on a weight that a
 # step moves, and to start the operations of a layer.
-_CONVOLUTION, _UNIT, _MOVED, _STARTED = 0.5, 1900, 120, 2e7
+_CONVOLUTION, UNIT, _MOVED, STARTED = 0.5, 1900, 120, 2e7
+# Operations on an entry that is scaled and rounded, which only reads the memory.
+_ROUNDING = 40
 # Numbers that a hidden unit keeps of every sample until the gradient has passed.
 _HELD = 6
-# Operations on an entry of a matrix of cosines, and of factored gradients that are scaled and
-# rounded: both only read the memory.
-_COSINE, _ROUNDING = 600, 40
-# Products with a Hessian until its norm has converged, the operations of one on a weight, with
-# those of Lanczos' method, the vectors that it and a backward pass keep, and steps of ascents.
-_HESSIAN_PRODUCTS, _HESSIAN_PRODUCT, _HESSIAN_VECTORS, _CLIMBS = 100, 700, 24, 60
 
 
 @dataclass(frozen=True)
@@ -240,7 +236,7 @@ def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
     """Estimate compute_infinite_spectrum: each layer changes the m²/2 pairs of a block."""
     m, d = row.kernel_size, row.d
     needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=2) + 8 * row.n * d
-    needed += 0 if _base(activation) in _CLOSED_FORMS else TORCH
+    needed += 0 if has_closed_form(activation) else TORCH
 
     def cells(depth: int) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
@@ -287,7 +283,7 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
     all layers. There is one seed where nothing is drawn.
     """
     n, d = row.n, row.d
-    base = memory.PROCESS if _base(activation) in _CLOSED_FORMS else TORCH
+    base = memory.PROCESS if has_closed_form(activation) else TORCH
 
     def cells(depth: int) -> ResourceEstimate:
         rays = _base(activation) in _HOMOGENEOUS or depth == 0
@@ -296,83 +292,6 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
         return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
 
     return row.total(cells)
-
-
-def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
-    """Estimate compute_bounds: for each activation n²/2 pairs through the layers."""
-    n = loaded if study["samples"] == "all" else study["samples"]
-    pairs = n**2 / 2 * (_ANGLE + max(study["depths"]) * _ONE_NORM)
-    flops = len(study["activations"]) * (pairs + 2 * len(study["depths"]) * _EIGENVALUES * n**3)
-    return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
-
-
-def architectures_study(
-    study: Mapping[str, Any],
-    *,
-    image: tuple[int, int, int] | None,
-    loaded: int,
-    d: int,
-) -> ResourceEstimate:
-    """Estimate measure_architectures: the kernels of every network, finite and infinitely wide.
-
-    At most a product of all gradients. What the user's own networks take is not known; they count
-    as fully connected ones.
-    """
-    n, places = study["samples"], math.prod(image[:2]) if image else 1
-    closed = [_base(name) in _CLOSED_FORMS for name in study["activations"]]
-    layers = sum(_CLOSED_FORM if each else _QUADRATURE for each in closed)
-    flops, needed = 0.0, 0
-    for name in study["models"]:
-        of = {**study, **study["overrides"].get(name, {})}
-        known = name if name in architectures.MODELS else "fc"
-        pairs = n**2 / 2 * {"conv": places, "conv_pool": places**2}.get(name, 1)
-        for depth in of["depths"]:
-            shape = {"d": d, "width": of["width"], "depth": depth, "outputs": 1, "image": image}
-            size = architectures.sizes(known, **shape)
-            one = n * (6 * size.products + _UNIT * size.units) + n**2 * size.weights
-            one += _STARTED * (depth + 1) + _EIGENVALUES * n**3
-            infinite = pairs * (_ANGLE + depth * layers) if name in study["infinite_width"] else 0
-            flops += len(closed) * len(study["seeds"]) * one + infinite
-            needed = max(needed, 8 * n * (3 * size.units + size.weights) + 8 * 2 * size.weights)
-    return ResourceEstimate(flops, TORCH + 8 * loaded * d + min(needed, 10**9) + 4 * 8 * n**2)
-
-
-def feedforward_study(
-    name: str, study: Mapping[str, Any], architecture: Mapping[str, Any], *, loaded: int, d: int
-) -> ResourceEstimate:
-    """Estimate measure_orthogonality or measure_linearity, for all widths of an architecture.
-
-    On the span of n samples the input is of length n. Training takes 6 operations per weight and
-    sample in a step. For orthogonality each layer takes two products of its size for every sample,
-    before and after, and two norms of the first; for linearity every expansion some hundreds of
-    Hessian products, in all weights and in all but the last layer's, and trials in each ball.
-    """
-    n, dense = study["samples"], architecture.get("dense", False)
-    reduced = min(n, d)
-
-    def one(m: int) -> ResourceEstimate:
-        hidden = [m if width == "m" else width for width in architecture["hidden"]]
-        inputs = [sum(hidden[: k + 1]) if dense else width for k, width in enumerate(hidden)]
-        layers = zip(inputs, [*hidden[1:], 1], strict=True)
-        weights = reduced * hidden[0] + sum((i + reduced * dense) * k for i, k in layers)
-        moments = 1 + len(study.get("label_scales", [1]))
-        flops = 6.0 * weights * n * study["steps"] * (moments - 1)
-        if name == "orthogonality":
-            layers = zip(hidden[1:], inputs, strict=False)
-            products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in layers)
-            entries = sum(width**2 for width in hidden)
-            flops += moments * (n * (products + _COSINE * entries) + _ITERATIONS * entries)
-            needed = 8 * 6 * max(inputs) ** 2
-        else:
-            searched = 4 * len(study["radii"]) * (study["directions"] + _CLIMBS)
-            expansion = 2 * weights * (_HESSIAN_PRODUCTS * _HESSIAN_PRODUCT + 6 * searched)
-            flops += study["expansions"] * expansion
-            needed = 8 * weights * _HESSIAN_VECTORS
-        drawn = 8 * 2 * (d * hidden[0] + weights + d * sum(hidden) * dense)
-        held = 3 * 8 * weights + drawn + 2 * 8 * loaded * d
-        return ResourceEstimate(len(study["seeds"]) * flops, TORCH + needed + held)
-
-    return ResourceEstimate.of_all(one(m) for _ in study["activations"] for m in study["widths"])
 
 
 def training(
@@ -419,9 +338,9 @@ def training(
     size = size or architectures.sizes(model, **shape, image=image)
     convolutions = kind.family in ("conv", "resnet") or (kind.family == "own" and image)
     product = _CONVOLUTION if convolutions else 1
-    trained = n * epochs * (product * (6 * size.products - 2 * size.first) + _UNIT * size.units)
-    evaluated = (n + n_test) * evaluations * (2 * product * size.products + _UNIT / 3 * size.units)
-    moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + _STARTED * depth)
+    trained = n * epochs * (product * (6 * size.products - 2 * size.first) + UNIT * size.units)
+    evaluated = (n + n_test) * evaluations * (2 * product * size.products + UNIT / 3 * size.units)
+    moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + STARTED * depth)
     flops = networks * (trained + evaluated + moved) * itemsize / 8
     placed = 2 * d * itemsize * (n + n_test) * draws
     hidden = itemsize * max(_HELD * batch, 4 * min(1000, n)) * (size.units + d)
@@ -455,8 +374,13 @@ def training_kernel(
         return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
     flops = len(sizes) * _conditioning(row)
     for each in sizes:
-        flops += size * (6 * each.products + _UNIT * each.units) + size**2 * each.weights
+        flops += size * (6 * each.products + UNIT * each.units) + size**2 * each.weights
     return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * size**2 + 10**9)
+
+
+def has_closed_form(activation: str) -> bool:
+    """Return whether layers of infinite width have a formula for this activation."""
+    return _base(activation) in _CLOSED_FORMS
 
 
 def _base(activation: str) -> str:
@@ -476,13 +400,13 @@ def _passes(m: int, d: int, width: int, depth: int) -> float:
 
 def _layers(activation: str, m: int, depth: int) -> float:
     """Return the operations that take m²/2 pairs through the layers of infinite width."""
-    layer = _CLOSED_FORM if _base(activation) in _CLOSED_FORMS else _QUADRATURE
-    return m**2 / 2 * (_ANGLE + depth * layer)
+    layer = CLOSED_FORM if has_closed_form(activation) else QUADRATURE
+    return m**2 / 2 * (ANGLE + depth * layer)
 
 
 def _conditioning(row: Row) -> float:
     m = row.kernel_size
-    return _EIGENVALUES * m**3 if row.whole else _FACTORISATIONS * m**3 + _ITERATIONS * m**2
+    return EIGENVALUES * m**3 if row.whole else _FACTORISATIONS * m**3 + ITERATIONS * m**2
 
 
 def _singular_values(m: int, d: int) -> float:

@@ -26,7 +26,7 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow import allocation, resources
+from ntk_workflow import allocation, resources, study_resources
 from ntk_workflow.resources import ResourceEstimate, Row
 from ntk_workflow.trainings.settings import TrainingSettings
 from tests.plans import BASE
@@ -221,7 +221,7 @@ def test_a_study_of_networks_asks_for_the_widest(name):
     study |= {"directions": 10, "activations": ["tanh", "relu"]}
     deep, data = {"hidden": ["m"] * 4}, {"d": 3072, "loaded": 50000}
     small, large = (
-        resources.feedforward_study(name, study | {"widths": [16, widest]}, deep, **data)
+        study_resources.feedforward_study(name, study | {"widths": [16, widest]}, deep, **data)
         for widest in (1024, 4096)
     )
     weights = 8 * 3 * 4096**2  # of the layers between hidden ones, without the input's
