@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.common import ElementClickInterceptedException, StaleElementReferenceException
+from selenium.common import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -20,6 +20,7 @@ FLAGS = (
     *("headless", "disable-gpu", "disable-dev-shm-usage", "no-first-run", "window-size=1500,950"),
     *("disable-background-networking", "disable-component-update", "disable-sync"),
 )
+PATIENCE = 60  # seconds, which only a failing test waits
 LOCAL = ("file:", "data:", "blob:")
 
 
@@ -33,24 +34,31 @@ class Browser:
         self.driver.get(path.resolve().as_uri())
 
     def click(self, xpath: str) -> None:
-        """Click on the one visible thing that fits, as soon as there is one and it stands still."""
+        """Click on the one visible thing that fits, as soon as there is one.
+
+        The thing itself is told of the click: a mouse misses what moves while a menu slides.
+        """
 
         def clicked(driver: webdriver.Chrome) -> bool:
             things = [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
             assert len(things) <= 1, f"{len(things)} things to click: {xpath}"
             if things:
-                things[0].click()
+                driver.execute_script("arguments[0].click()", things[0])
             return bool(things)
 
-        moving = [ElementClickInterceptedException, StaleElementReferenceException]
-        wait = WebDriverWait(self.driver, 10, ignored_exceptions=moving)
-        wait.until(clicked, f"nothing to click: {xpath}")
+        self.wait(clicked, xpath, StaleElementReferenceException)
 
     def value(self, script: str) -> object:
         """Return the value of an expression, waiting until it is not null."""
-        return WebDriverWait(self.driver, 10).until(
-            lambda driver: driver.execute_script(f"return {script}"), f"no value: {script}"
-        )
+        return self.wait(lambda driver: driver.execute_script(f"return {script}"), script)
+
+    def wait(self, method, missing: str, *ignored: type[Exception]):
+        """Return what `method` returns, as soon as it is true, or fail with what the page shows."""
+        try:
+            return WebDriverWait(self.driver, PATIENCE, ignored_exceptions=ignored).until(method)
+        except TimeoutException as error:
+            seen = self.driver.execute_script("return document.body.innerText")[:1000]
+            raise AssertionError(f"not there: {missing}; the page says: {seen}") from error
 
     def console_errors(self) -> list[str]:
         log = self.driver.get_log("browser")
