@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning import threads
 from ntk_conditioning.angles.gradient_angle import pair_angle
 from ntk_conditioning.angles.min_angle import min_angle
 from ntk_conditioning.networks import gradient_tiles
@@ -104,7 +105,8 @@ def _kernel(
     check_inputs(mlp, x)
     check_inputs(mlp, others)
     n, n2 = len(x), len(others)
-    height, width = (tile, tile) if tile else gradient_tiles.tile_shape(x.device)
+    shape, at_once = gradient_tiles.tiling(n * n2 // (1 + (x2 is None)), x.device)
+    height, width = (tile, tile) if tile else shape
     shape = min(height, n), min(width, n2)
     k = x.new_empty(n, n2)
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
@@ -115,26 +117,27 @@ def _kernel(
         columns = Panels(n2, size, lambda part: factors(mlp, others[part]))
     spans = len(rows.spans), len(columns.spans)
     pairs = rows.pairs() if x2 is None else np.ndindex(*spans)
-    products = Products(x, shape)
     with gradient_tiles.full_precision():
         for i, j in pairs:
-            _fill(k, products, rows[i], columns[j], shape, upper=x2 is None)
+            _fill(k, rows[i], columns[j], shape, at_once, upper=x2 is None)
     return k
 
 
 def _fill(
     k: Tensor,
-    products: Products,
     here: Panel[GradientFactors],
     there: Panel[GradientFactors],
     shape: tuple[int, int],
+    at_once: int,
     *,
     upper: bool,
 ) -> None:
     """Set the entries of ``k`` between two panels and, if ``upper``, their mirror."""
-    for r, c in gradient_tiles.tiles(here.span, there.span, shape, upper=upper):
+
+    def fill(tile: tuple[slice, slice]) -> None:
+        r, c = tile
         entries = k[r, c]
-        products.kernel(entries, here.rows(r), there.rows(c))
+        Products(k, shape).kernel(entries, here.rows(r), there.rows(c))
         if upper and r.start == c.start:
             # Here both triangles were computed, and a BLAS may round them differently.
             square = entries[:, : len(entries)]
@@ -142,3 +145,5 @@ def _fill(
         if upper:
             beyond = slice(max(r.stop, c.start), max(r.stop, c.stop))
             k[beyond, r] = k[r, beyond].T
+
+    threads.each(fill, [*gradient_tiles.tiles(here.span, there.span, shape, upper=upper)], at_once)

@@ -13,11 +13,15 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from ntk_conditioning import threads
 from ntk_conditioning.networks.mlp import MLP, GradientFactors
 
 #: Rows and columns of a tile, by device. On a CPU the tile stays in the caches from one layer to
 #: the next and wastes little below the diagonal; a GPU wants large products.
 TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
+#: The same where every thread of a CPU has tiles of its own, and what a thread needs of them, so
+#: that none waits long for the last.
+PIECE, LEAST_PIECES = (128, 1024), 4
 
 
 @contextmanager
@@ -50,6 +54,14 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
 def tile_shape(device: torch.device) -> tuple[int, int]:
     """Return the rows and columns of a tile that suit a device."""
     return TILE.get(device.type, TILE["cuda"])
+
+
+def tiling(pairs: int, device: torch.device) -> tuple[tuple[int, int], int]:
+    """Return the rows and columns of a tile for so many pairs, and how many tiles to do at once."""
+    at_once = threads.count(device)
+    if at_once > 1 and pairs >= LEAST_PIECES * at_once * math.prod(PIECE):
+        return PIECE, at_once
+    return tile_shape(device), 1
 
 
 def factor_bytes(mlp: MLP, dtype: torch.dtype) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning import threads
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -26,6 +27,8 @@ from ntk_conditioning.networks.activations import Activation
 #: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
 #: leaves in the caches is there for the next.
 PART = {"cpu": 256, "cuda": 8192}
+#: Parts that a thread of a CPU needs to be worth starting.
+LEAST_PARTS = 2
 
 
 class ShapeError(UserError):
@@ -195,10 +198,19 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     widths = [weight.shape[0] for weight in mlp.weights[:-1]]
     alphas, deltas = ([x.new_empty(len(x), width) for width in widths] for _ in range(2))
     factors = GradientFactors((x, *alphas), tuple(deltas))
-    part = PART.get(x.device.type, PART["cuda"])
-    for top in range(0, len(x), part):
-        _fill(mlp, factors.rows(slice(top, top + part)))
+    parts, at_once = _parts(len(x), x.device)
+    threads.each(lambda rows: _fill(mlp, factors.rows(rows)), parts, at_once)
     return factors
+
+
+def _parts(n: int, device: torch.device) -> tuple[list[slice], int]:
+    """Return parts of ``n`` samples and how many to work on at once: as many for each thread."""
+    part, at_once = PART.get(device.type, PART["cuda"]), threads.count(device)
+    if n <= LEAST_PARTS * at_once * part:
+        part, at_once = part * at_once, 1
+    else:
+        part = math.ceil(n / (at_once * math.ceil(n / (at_once * part))))
+    return [slice(top, top + part) for top in range(0, n, part)], at_once
 
 
 def _fill(mlp: MLP, factors: GradientFactors) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
 from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
 from ntk_conditioning.networks.mlp import MLP, NotLinearError, forward, linear_embedding_map
 from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
@@ -67,6 +68,18 @@ def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
         assert torch.equal(empirical.ntk(mlp, x), expected)
         assert torch.equal(empirical.ntk(mlp, x, x[:130]), expected2)
     assert seen == [{"highest"}, {"highest"}]
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_threads_with_tiles_of_their_own_make_the_same_kernel():
+    mlp, x = network(3, depth=2), inputs(1500, 3)
+    expected = empirical.ntk(mlp, x), empirical.ntk(mlp, x, x[:800])
+    torch.set_num_threads(2)
+    assert gradient_tiles.tiling(1500 * 1500 // 2, x.device) == (gradient_tiles.PIECE, 2)
+    k = empirical.ntk(mlp, x)
+    assert torch.equal(k, k.T)
+    assert_same_kernel(k, expected[0])
+    assert_same_kernel(empirical.ntk(mlp, x, x[:800]), expected[1])
 
 
 def test_no_samples_have_an_empty_kernel():

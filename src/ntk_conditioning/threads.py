@@ -1,0 +1,37 @@
+"""Work on a CPU that is cut into pieces, so that threads need not wait for each other.
+
+torch shares each product among its threads, which meet after every one. With a piece of the work
+each they meet once, and a piece's bytes do not depend on how many threads there are.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+Piece = TypeVar("Piece")
+
+
+def count(device: torch.device) -> int:
+    """Return how many pieces can be worked on at once: torch's number of threads on a CPU, or 1."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def each(work: Callable[[Piece], None], pieces: Sequence[Piece], at_once: int) -> None:
+    """Call ``work`` on all pieces, without gradients, in ``at_once`` threads, each one of torch's.
+
+    An error is raised as soon as the pieces that have begun are done; no others begin after it.
+    """
+    if at_once == 1:
+        for piece in pieces:
+            work(piece)
+        return
+    before = torch.get_num_threads()
+    pool = ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for _ in pool.map(torch.no_grad()(work), pieces):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)  # which the others set for new threads, too
