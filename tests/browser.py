@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.common import StaleElementReferenceException, TimeoutException
+from selenium.common import (
+    ElementClickInterceptedException,
+    StaleElementReferenceException,
+    TimeoutException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -20,7 +24,6 @@ FLAGS = (
     *("headless", "disable-gpu", "disable-dev-shm-usage", "no-first-run", "window-size=1500,950"),
     *("disable-background-networking", "disable-component-update", "disable-sync"),
 )
-PATIENCE = 60  # seconds, which only a failing test waits
 LOCAL = ("file:", "data:", "blob:")
 
 
@@ -34,19 +37,19 @@ class Browser:
         self.driver.get(path.resolve().as_uri())
 
     def click(self, xpath: str) -> None:
-        """Click on the one visible thing that fits, as soon as there is one.
-
-        The thing itself is told of the click: a mouse misses what moves while a menu slides.
-        """
+        """Click on the one visible thing that fits, as soon as there is one and nothing moves."""
 
         def clicked(driver: webdriver.Chrome) -> bool:
             things = [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
             assert len(things) <= 1, f"{len(things)} things to click: {xpath}"
-            if things:
-                driver.execute_script("arguments[0].click()", things[0])
-            return bool(things)
+            # While a menu slides, a click may come where the thing no longer is.
+            ready = things and not driver.execute_script("return document.getAnimations().length")
+            if ready:
+                things[0].click()
+            return bool(ready)
 
-        self.wait(clicked, xpath, StaleElementReferenceException)
+        moving = ElementClickInterceptedException, StaleElementReferenceException
+        self.wait(clicked, xpath, *moving)
 
     def value(self, script: str) -> object:
         """Return the value of an expression, waiting until it is not null."""
@@ -55,7 +58,7 @@ class Browser:
     def wait(self, method, missing: str, *ignored: type[Exception]):
         """Return what `method` returns, as soon as it is true, or fail with what the page shows."""
         try:
-            return WebDriverWait(self.driver, PATIENCE, ignored_exceptions=ignored).until(method)
+            return WebDriverWait(self.driver, 10, ignored_exceptions=ignored).until(method)
         except TimeoutException as error:
             seen = self.driver.execute_script("return document.body.innerText")[:1000]
             raise AssertionError(f"not there: {missing}; the page says: {seen}") from error

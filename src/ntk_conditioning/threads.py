@@ -1,7 +1,7 @@
 """Work on a CPU that is cut into pieces, so that threads need not wait for each other.
 
-torch shares each product among its threads, which meet after every one. With a piece of the work
-each they meet once, and a piece's bytes do not depend on how many threads there are.
+torch shares each product among its threads, which meet after every one. With pieces of the work of
+their own they meet once.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ def each(work: Callable[[Piece], None], pieces: Sequence[Piece], at_once: int) -
 
     An error is raised as soon as the pieces that have begun are done; no others begin after it.
     """
+    work = torch.no_grad()(work)
     if at_once == 1:
         for piece in pieces:
             work(piece)
@@ -30,7 +31,7 @@ def each(work: Callable[[Piece], None], pieces: Sequence[Piece], at_once: int) -
     before = torch.get_num_threads()
     pool = ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        for _ in pool.map(torch.no_grad()(work), pieces):
+        for _ in pool.map(work, pieces):
             pass
     finally:
         pool.shutdown(cancel_futures=True)

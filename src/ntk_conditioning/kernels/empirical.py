@@ -22,12 +22,12 @@ from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
 from ntk_conditioning.networks.mlp import (
     MLP,
-    PART,
     GradientFactors,
     check_inputs,
     embeddings,
     gradient_factors,
     linear_factor,
+    parts,
 )
 
 __all__ = ["linear_factor", "min_angle", "nngp", "ntk", "pair_angle"]
@@ -86,9 +86,13 @@ def nngp(
 
 def _last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     """Return the factors of the gradients by the last layer, whose delta is 1."""
-    part = PART.get(x.device.type, PART["cuda"])
-    parts = [embeddings(mlp, x[top : top + part]) for top in range(0, len(x), part)]
-    return GradientFactors((torch.cat(parts),), ())
+    alphas = x.new_empty(len(x), mlp.weights[-1].shape[1])
+
+    def fill(rows: slice) -> None:
+        alphas[rows] = embeddings(mlp, x[rows])
+
+    threads.each(fill, *parts(len(x), x.device))
+    return GradientFactors((alphas,), ())
 
 
 def _kernel(
@@ -106,8 +110,7 @@ def _kernel(
     check_inputs(mlp, others)
     n, n2 = len(x), len(others)
     shape, at_once = gradient_tiles.tiling(n * n2 // (1 + (x2 is None)), x.device)
-    height, width = (tile, tile) if tile else shape
-    shape = min(height, n), min(width, n2)
+    shape = (tile, tile) if tile else shape
     k = x.new_empty(n, n2)
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
     memory = memory if x2 is None else memory // 2  # two sets of panels share it
@@ -137,7 +140,7 @@ def _fill(
     def fill(tile: tuple[slice, slice]) -> None:
         r, c = tile
         entries = k[r, c]
-        Products(k, shape).kernel(entries, here.rows(r), there.rows(c))
+        Products(entries, entries.shape).kernel(entries, here.rows(r), there.rows(c))
         if upper and r.start == c.start:
             # Here both triangles were computed, and a BLAS may round them differently.
             square = entries[:, : len(entries)]

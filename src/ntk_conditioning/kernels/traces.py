@@ -9,6 +9,7 @@ the gradient at the call's output, which is watched.
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +117,7 @@ class Record:
 Rule = Callable[..., Tensor]
 
 
-class Watching(TorchFunctionMode):
+class Watching(TorchFunctionMode, ABC):
     """Sees the calls of functions one after the other, also those within multi-head attention."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -126,8 +127,9 @@ class Watching(TorchFunctionMode):
                 return _attention(*args, **kwargs)
         return self.call(func, args, kwargs)
 
+    @abstractmethod
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
-        raise NotImplementedError
+        """Return what ``func`` returns, having seen to it."""
 
 
 class Trace(Watching):

@@ -162,7 +162,7 @@ def tiles(
 class Products:
     """Sums of products of layers' Gram matrices, in buffers that are used again and again."""
 
-    def __init__(self, like: Tensor, shape: tuple[int, int]) -> None:
+    def __init__(self, like: Tensor, shape: tuple[int, ...]) -> None:
         self._buffers = like.new_empty(2, math.prod(shape))
 
     def kernel(self, total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:

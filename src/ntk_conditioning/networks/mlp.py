@@ -198,13 +198,15 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     widths = [weight.shape[0] for weight in mlp.weights[:-1]]
     alphas, deltas = ([x.new_empty(len(x), width) for width in widths] for _ in range(2))
     factors = GradientFactors((x, *alphas), tuple(deltas))
-    parts, at_once = _parts(len(x), x.device)
-    threads.each(lambda rows: _fill(mlp, factors.rows(rows)), parts, at_once)
+    threads.each(lambda rows: _fill(mlp, factors.rows(rows)), *parts(len(x), x.device))
     return factors
 
 
-def _parts(n: int, device: torch.device) -> tuple[list[slice], int]:
-    """Return parts of ``n`` samples and how many to work on at once: as many for each thread."""
+def parts(n: int, device: torch.device) -> tuple[list[slice], int]:
+    """Return parts of ``n`` samples, and how many of them to work on at once, see `threads.each`.
+
+    Every thread has as many parts; if that were few, the threads share parts that are larger.
+    """
     part, at_once = PART.get(device.type, PART["cuda"]), threads.count(device)
     if n <= LEAST_PARTS * at_once * part:
         part, at_once = part * at_once, 1
