@@ -5,6 +5,7 @@
 # Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
 #        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
 #        where the trainings of all depths begin
+#        results/{run}/predictions/...: the same trainings as that kernel predicts them
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 # The kernel is a job of its own, so that an edit of its code trains only networks whose learning
@@ -68,3 +69,30 @@ rule train_network:
         " --depth {wildcards.depth} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
+
+
+rule predict_training:
+    """Predict the trainings of all depths from the NTK at initialisation, and compare them."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+        training=plan.predicted_trainings,
+    output:
+        "results/{run}/predictions/{experiment}/{dataset}/{model}/{activation}.parquet",
+    log:
+        "logs/{run}/predict_training/{experiment}/{dataset}/{model}/{activation}.log",
+    benchmark:
+        "logs/{run}/predict_training/{experiment}/{dataset}/{model}/{activation}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("predict_training"),
+    params:
+        settings=plan.prediction_options,
+        plugins=plan.own_options,
+        code=plan.code("scripts/predict_training.py"),
+    shell:
+        "python scripts/predict_training.py --data {input.data:q} --training {input.training:q}"
+        " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
+        " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
+        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"

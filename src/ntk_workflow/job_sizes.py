@@ -77,6 +77,9 @@ class JobSizes:
                 if kind_of(w.model).by_modules:
                     of["sizes"] = [self._sizes(w, settings, d, depth) for depth in depths]
                 return resources.training_kernel(w.model, w.activation, settings, depths, **of)
+            case "predict_training":
+                settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
+                return resources.prediction(settings, depths, loaded=loaded, d=d)
             case "compute_activation_study":
                 study = {**config, **config["activation_study"]}
                 row = resources.Row.from_config(study, n=loaded, d=d)

@@ -94,6 +94,7 @@ CORE: Mapping[str, Throughput] = {
     "compute_infinite_min_angle": Throughput(0.7, 4.5e10),
     "compute_training_kernel": Throughput(2.0, 4e10),
     "train_network": Throughput(2.5, 4e10),
+    "predict_training": Throughput(2.5, 2e10),
     "render_figure": Throughput(4.2, 4e10),
 }
 #: Of one GPU of a data centre: assumptions. Eigenvalues of small blocks are the processor's anyway.
@@ -376,6 +377,29 @@ def training_kernel(
     for each in sizes:
         flops += size * (6 * each.products + UNIT * each.units) + size**2 * each.weights
     return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * size**2 + 10**9)
+
+
+def prediction(
+    settings: TrainingSettings, depths: Sequence[int], *, loaded: int, d: int
+) -> ResourceEstimate:
+    """Estimate predict_training: all depths, of which each keeps the gradients of all outputs.
+
+    A step takes 4 operations per weight and sample, and 4 per output and hidden unit; in
+    evaluations it is half as many.
+    """
+    n = loaded if settings.samples == "all" else settings.samples
+    classes = 1 if settings.outputs == "scalar" else CLASSES
+    itemsize, width, seeds = np.dtype(settings.dtype).itemsize, settings.width, len(settings.seeds)
+    passes = settings.epochs + (settings.epochs // settings.evaluate_every + 1) / 2
+    block = min(n, KERNEL_SAMPLES)
+    flops, memory = 0.0, 0.0
+    for depth in depths:
+        weights, units = _parameters(d, width, depth, classes), depth * width
+        step = 4 * n * (weights + classes * units)
+        drawn = 2 * n * classes * weights + 2 * block**2 * classes * units + EIGENVALUES * block**3
+        flops += seeds * (len(settings.rates) * step * passes * itemsize / 8 + drawn)
+        memory = max(memory, (8 + itemsize) * n * (classes + 2) * units)
+    return ResourceEstimate(flops, TORCH + 8 * d * (2 * loaded + n) + 4 * 8 * block**2 + memory)
 
 
 def has_closed_form(activation: str) -> bool:

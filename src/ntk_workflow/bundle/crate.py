@@ -54,6 +54,7 @@ ROWS = {
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",
     "training_kernels": "kernels where trainings begin",
+    "predictions": "trainings as the kernel predicts them",
 }
 
 

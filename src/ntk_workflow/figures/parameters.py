@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 #: Tables of trained networks, of which there is one for each experiment.
-TRAINING_TABLES = ("training", "training_kernels", "learning_rates")
+TRAINING_TABLES = ("training", "training_kernels", "learning_rates", "predictions")
 
 
 def tables_of(

@@ -24,16 +24,24 @@ class Trainings(Datasets):
             values |= overrides.get(name, {})
         entry, by_modules = self.catalogue[w.dataset], kind_of(w.model).by_modules
         image = catalogue.known_image(entry) if by_modules else None
-        return TrainingSettings.from_config(values, image=image)
+        settings = TrainingSettings.from_config(values, image=image)
+        return replace(settings, test_share=0.0) if self.test_samples(w) else settings
 
     def training_options(self, w: Any) -> list[str]:
         """Return the same as options, with the table of critical rates and the test samples."""
         settings = self.training_settings(w)
         kernel = [f"--kernel={name}" for name in self.training_kernel(w)]
         test = [f"--test={name}" for name in self.test_samples(w)]
-        if test:
-            settings = replace(settings, test_share=0.0)
         return [*to_options(settings), *kernel, *test]
+
+    def prediction_options(self, w: Any) -> list[str]:
+        """Return the settings of trainings that are predicted as options."""
+        return to_options(self.training_settings(w))
+
+    def predicted_trainings(self, w: Any) -> list[str]:
+        """Return the curves of all depths with which predictions are compared."""
+        row = self.path("training", w.experiment, w.dataset, w.model, w.activation)
+        return [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(w)]
 
     def kernel_options(self, w: Any) -> list[str]:
         """Return the options of the NTK where trainings begin, with their depths."""
@@ -73,7 +81,7 @@ class Trainings(Datasets):
             of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
             if table == "training":
                 files += [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(of)]
-            elif self.has_kernel(of):
+            elif values["predict"] if table == "predictions" else self.has_kernel(of):
                 files.append(f"{row}.parquet")
         return files
 

@@ -1,0 +1,169 @@
+"""Predict trainings from the NTK at initialisation, and compare them with what happened.
+
+For full-batch descent on the square loss the prediction is a sum over eigenvectors; otherwise the
+network's expansion in its weights is trained on the same samples in the same order.
+"""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
+from ntk_conditioning.tables.predictions import (
+    PREDICTIONS,
+    SHARES,
+    parted,
+    time_columns,
+    times,
+)
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture
+from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.trainer import Member, Part
+from ntk_workflow.cli import Argv, limit_threads, logger, run_main
+from ntk_workflow.cli_activations import load_activation_files
+from ntk_workflow.settings import from_mapping
+from ntk_workflow.trainings.data import LabelledSamples, labelled_samples
+from ntk_workflow.trainings.settings import Family, TrainingSettings, training_parser
+
+log = logger(__file__)
+
+#: Samples of the kernel that is described, at most.
+MOST_SAMPLES = 1024
+#: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
+MOST_ROWS = 4096
+#: What a row says of its training.
+COPIED = (*TRAINING.keys[:-1], "width", "n", "classes", "loss", "batch_size")
+#: Numbers of eigenvalues at which the label energy is told.
+RANKS = 64
+
+
+@run_main
+def main(argv: Argv = None) -> None:
+    parser = training_parser(__doc__, Family, TrainingSettings)
+    add = parser.add_argument
+    add("--training", type=Path, nargs="+", required=True, help="curves of all depths (.parquet)")
+    args = parser.parse_args(argv)
+    limit_threads(args.threads)
+    load_activation_files(args)
+    family, settings = from_mapping(Family, vars(args)), from_mapping(TrainingSettings, vars(args))
+    samples = labelled_samples(args.data, None, family.dataset, settings)
+    curves: dict[int, dict[tuple[int, float], list[dict[str, Any]]]] = {}
+    for row in tables.read([str(path) for path in args.training], TRAINING).to_pylist():
+        of_depth = curves.setdefault(row["depth"], {})
+        of_depth.setdefault((row["seed"], row["learning_rate"]), []).append(row)
+    rows: list[dict[str, Any]] = []
+    for depth, of_depth in curves.items():
+        rates = tuple(sorted({rate for _, rate in of_depth}))
+        found = replace(settings, learning_rates=rates, relative_rates=())
+        network = Architecture(depth, settings.width, activations.get(args.activation))
+        predictions = predict(network, found, samples)
+        for key, curve in of_depth.items():
+            epochs = [row["epoch"] for row in curve]
+            losses = [math.nan if (x := row["train_loss"]) is None else x for row in curve]
+            predicted = predictions[key]
+            rows.append(
+                {name: curve[0][name] for name in COPIED}
+                | {"epochs": epochs, "train_loss": losses}
+                | predicted
+                | times(epochs, losses)
+                | {"parted_epoch": parted(epochs, losses, predicted["predicted_loss"])}
+            )
+        log.info("depth %d: %d networks predicted", depth, len(predictions))
+    tables.write(args.output, PREDICTIONS, tables.from_rows(PREDICTIONS, rows))
+
+
+def predict(
+    network: Architecture, settings: TrainingSettings, samples: LabelledSamples
+) -> dict[tuple[int, float], dict[str, Any]]:
+    """Return the columns of every seed's and rate's prediction, and of its kernel."""
+    outputs = {"outputs": settings.outputs, "classes": samples.classes}
+    loss = make_loss(settings.loss, **outputs, dtype=torch.float64)
+    n, course = samples.shape[0], settings.descent
+    closed = settings.loss == "square" and settings.batch_size in ("all", n)
+    closed &= n * loss.outputs <= MOST_ROWS
+    found = {}
+    for number, part in samples.train.items():
+        x, y = torch.from_numpy(part.x), torch.from_numpy(part.y)
+        weights = initial_weights(network, x.shape[1], loss.outputs, seed=number, like=x)
+        described = describe(network, weights, x, loss.codes[y], number)
+        if closed:
+            whole = tangent(network, weights, x)
+            residual = (loss.codes[y] - whole.f).reshape(-1).numpy()
+            values, vectors = np.linalg.eigh(whole.kernel().numpy())
+            squares = np.square(vectors.T @ residual)
+            for rate in settings.rates:
+                of: Any = {"rate": rate, "n": n}
+                curve = predicted_losses(values, squares, **of, steps=course.evaluated)
+                when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
+                found[number, rate] = described | {
+                    "method": "eigenvectors",
+                    "predicted_loss": curve.tolist(),
+                    **time_columns(when, prefix="predicted_"),
+                }
+            continue
+        dtype = getattr(torch, settings.dtype)
+        here = make_loss(settings.loss, **outputs, dtype=dtype)
+        members = [Member(number, rate) for rate in settings.rates]
+        train = {number: Part(x.to(dtype), y)}
+        ensemble = Linearised(network, here, members, train, course=course)
+        with full_precision():
+            while not ensemble.finished:
+                ensemble.advance()
+        for k, rate in enumerate(settings.rates):
+            losses = ensemble.metrics["train_loss"][course.evaluated, k].tolist()
+            found[number, rate] = described | {
+                "method": "flow",
+                "predicted_loss": losses,
+                **times(course.evaluated, losses, prefix="predicted_"),
+            }
+    return found
+
+
+def describe(
+    network: Architecture,
+    weights: list[torch.Tensor],
+    x: torch.Tensor,
+    targets: torch.Tensor,
+    number: int,
+) -> dict[str, Any]:
+    """Return the columns of the kernel at initialisation and of the labels in it."""
+    chosen = generator(number, "blocks").permutation(len(x))[:MOST_SAMPLES]
+    here, targets = tangent(network, weights, x[chosen]), targets[chosen]
+    k = here.mean_kernel().numpy()
+    spectrum = conditioning(k)
+    labels = label_spectrum(k, (targets - here.f).numpy())
+    resolved = labels.effective_kappa * spectrum.resolution_floor < spectrum.lambda_max
+    ranks = log_ranks(len(k))
+    return {
+        "kernel_n": len(k),
+        "lambda_max": spectrum.lambda_max,
+        "kappa": spectrum.kappa,
+        "effective_kappa": labels.effective_kappa if resolved else None,
+        "alignment": kernel_target_alignment(k, targets.numpy()),
+        "critical_learning_rate": 2 * len(k) / spectrum.lambda_max,
+        "ranks": ranks.astype(float).tolist(),
+        "eigenvalues": labels.eigenvalues[ranks - 1].tolist(),
+        "label_energy": np.cumsum(labels.energy)[ranks - 1].tolist(),
+    }
+
+
+def log_ranks(n: int) -> NDArray[np.int64]:
+    """Return about `RANKS` numbers from 1 to n, evenly in their logarithm."""
+    return np.unique(np.geomspace(1, n, RANKS).round().astype(np.int64))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+"""The table of predicted trainings, and how a prediction is compared with what happened."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ntk_conditioning.tables import declared
+from ntk_conditioning.tables.learning_rates import epochs_to
+from ntk_conditioning.tables.training import TRAINING
+
+PREDICTIONS = declared(__file__, like=TRAINING)
+
+#: Shares of the initial loss, the time to which is compared, by their names in columns.
+SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
+#: A prediction has parted from a loss when it is off by this share of it.
+PARTED = 0.1
+
+
+def times(epochs: Sequence[int], losses: Sequence[float], *, prefix: str = "") -> dict[str, Any]:
+    """Return the columns of the times to `SHARES` of a curve's first loss; NaN means diverged.
+
+    >>> times([0, 1, 2], [1.0, 0.25, 0.0625])["epochs_to_half"]
+    0.5
+    """
+    known = [loss if math.isfinite(loss) else None for loss in losses]
+    found = {name: epochs_to(share * losses[0], epochs, known) for name, share in SHARES.items()}
+    return time_columns(found, prefix=prefix)
+
+
+def time_columns(found: dict[str, float], *, prefix: str = "") -> dict[str, Any]:
+    """Return times by the names of `SHARES` as columns, missing where they are infinite."""
+    return {f"{prefix}epochs_to_{n}": t if math.isfinite(t) else None for n, t in found.items()}
+
+
+def parted(
+    epochs: Sequence[int], real: Sequence[float], predicted: Sequence[float]
+) -> float | None:
+    """Return the first epoch at which a prediction is off by `PARTED` of the real loss.
+
+    >>> parted([0, 1, 2], [1.0, 0.5, 0.2], [1.0, 0.46, 0.1])
+    2.0
+    """
+    here, there = np.asarray(real), np.asarray(predicted)
+    off = ~(np.abs(there - here) <= PARTED * here)
+    return float(epochs[int(np.argmax(off))]) if off.any() else None

@@ -1,0 +1,69 @@
+"""Losses of gradient descent as the kernel at initialisation predicts them.
+
+For the mean square loss over n samples and all of them in a step, a network that is linear in its
+weights has after t steps (liu2023relu, Section 3; Jacot et al. 2018)
+
+    L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²,
+
+with the eigenvalues λ_i and eigenvectors u_i of the kernel of all outputs at all samples.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def predicted_losses(
+    eigenvalues: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    *,
+    rate: float,
+    n: int,
+    steps: ArrayLike,
+) -> NDArray[np.float64]:
+    """Return L_t for each of ``steps``, from (u_i · (y - f_0))² in ``squares``.
+
+    >>> one, two = np.array([2.0]), np.array([8.0])
+    >>> predicted_losses(one, two, rate=0.25, n=1, steps=[0, 1, 2]).tolist()
+    [4.0, 1.0, 0.25]
+    """
+    factors = np.square(1 - rate * eigenvalues / n)
+    powers = factors ** np.asarray(steps, dtype=float)[..., None]
+    losses: NDArray[np.float64] = powers @ squares / (2 * n)
+    return losses
+
+
+def predicted_steps(
+    eigenvalues: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    *,
+    rate: float,
+    n: int,
+    share: float,
+    most: float = 1e15,
+) -> float:
+    """Return the time t, not only a whole one, at which L_t is ``share`` of L_0.
+
+    Infinity if that is after ``most`` steps, or never: beyond the critical rate, or where so much
+    of the residual lies in directions without eigenvalue.
+
+    >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
+    1.0
+    """
+    if (rate * eigenvalues > 2 * n)[squares > 0].any():
+        return math.inf
+
+    def left(t: float) -> float:
+        now = predicted_losses(eigenvalues, squares, rate=rate, n=n, steps=t)
+        return float(2 * n * now / squares.sum()) - share
+
+    low, high = 0.0, 1.0
+    while left(high) > 0:
+        low, high = high, 2 * high
+        if high > most:
+            return math.inf
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if left(middle) > 0 else (low, middle)
+    return high
