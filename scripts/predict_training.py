@@ -41,7 +41,7 @@ from ntk_workflow.trainings.settings import Family, TrainingSettings, training_p
 log = logger(__file__)
 
 #: Samples of the kernel that is described, at most.
-MOST_SAMPLES = 1024
+MOST_SAMPLES = 512
 #: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
 MOST_ROWS = 4096
 #: What a row says of its training.
@@ -89,7 +89,7 @@ def predict(
     network: Architecture, settings: TrainingSettings, samples: LabelledSamples
 ) -> dict[tuple[int, float], dict[str, Any]]:
     """Return the columns of every seed's and rate's prediction, and of its kernel."""
-    outputs = {"outputs": settings.outputs, "classes": samples.classes}
+    outputs: Any = {"outputs": settings.outputs, "classes": samples.classes}
     loss = make_loss(settings.loss, **outputs, dtype=torch.float64)
     n, course = samples.shape[0], settings.descent
     closed = settings.loss == "square" and settings.batch_size in ("all", n)

@@ -286,6 +286,8 @@ class Checks:
             for depth in overrides.get(dataset, {}).get("depths", values["depths"]):
                 if problem := depth_problem(name, depth):
                     yield f"{where}: {problem}, not {depth}; correct depths"
+        if values["predict"]:
+            yield f"{self.at(*place, 'predict')}: only trainings of mlp are predicted, not {name}"
         if problem := width_problem(name, values["width"]):
             yield f"{where}: {problem}, not {values['width']}; correct width"
 

@@ -24,6 +24,8 @@ from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 TORCH = 6 * 10**8
 #: Bytes that gradients may take in a search for the smallest angle, `min_angle.MEMORY`.
 GRADIENTS = 2**32
+#: Samples of the kernels that predict_training describes, at most, and as below.
+PREDICTED_SAMPLES = 512
 #: Samples of a training's kernel, as many as compute_training_kernel takes at most.
 KERNEL_SAMPLES = 1024
 #: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
@@ -391,7 +393,7 @@ def prediction(
     classes = 1 if settings.outputs == "scalar" else CLASSES
     itemsize, width, seeds = np.dtype(settings.dtype).itemsize, settings.width, len(settings.seeds)
     passes = settings.epochs + (settings.epochs // settings.evaluate_every + 1) / 2
-    block = min(n, KERNEL_SAMPLES)
+    block = min(n, PREDICTED_SAMPLES)
     flops, memory = 0.0, 0.0
     for depth in depths:
         weights, units = _parameters(d, width, depth, classes), depth * width

@@ -35,6 +35,7 @@ from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
+from ntk_conditioning.tables.predictions import PREDICTIONS, times
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
@@ -151,6 +152,7 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
     points = [(e, x, *net) for e in DEEP for x in deep for net in DEEP[e]]
     runs += [*product(points, depths[-2:], seeds)]
     rows: list[dict[str, Any]] = []
+    predictions: list[dict[str, Any]] = []
     kernels, t = [], np.arange(6)
     for names, depth, seed in runs:
         point = dict(zip(POINT_KEYS, (*names, depth), strict=True)) | {"width": 8, "n": 20}
@@ -173,8 +175,22 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
             network = {"seed": seed, "rate": rate, "diverged": 2 if gone else -1}
             epochs = {"epochs": [0, 2, 4, 5], "steps_per_epoch": 1}
             rows += curve_rows(labels, metrics=metrics, **network, **epochs)
+            if not tested:
+                method = {"method": "eigenvectors" if square else "flow"}
+                foreseen = np.array(losses[[0, 2, 4, 5]])
+                curves = {"epochs": [0, 2, 4, 5], "train_loss": foreseen.tolist()}
+                curves |= {"predicted_loss": (foreseen**1.1).tolist()}
+                curves |= times(curves["epochs"], curves["train_loss"])
+                curves |= times(curves["epochs"], curves["predicted_loss"], prefix="predicted_")
+                lists = {"ranks": [1, 2], "eigenvalues": [40, 0.5], "label_energy": [0.5, 1]}
+                kappa = {"kappa": 80.0 / depth, "effective_kappa": 80.0} if depth else {}
+                found = {"seed": seed, "learning_rate": rate, "critical_learning_rate": 1.0}
+                names_of = {n: labels[n] for n in ("loss", "batch_size", *point)}
+                of = names_of | found | method | curves | lists | kappa
+                predictions.append(plain(PREDICTIONS, **of))
     write(folder / "training.parquet", TRAINING, *rows)
     write(folder / "training_kernels.parquet", TRAINING_KERNELS, *kernels)
+    write(folder / "predictions.parquet", PREDICTIONS, *predictions)
     rules = dict.fromkeys([*experiments, *DEEP], ("final_loss", 0.1))
     known = (tables.read(folder / f"{t.name}.parquet", t) for t in (TRAINING, TRAINING_KERNELS))
     tables.write(folder / "learning_rates.parquet", LEARNING_RATES, select_rates(*known, rules))

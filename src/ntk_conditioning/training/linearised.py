@@ -89,9 +89,7 @@ def _unit(f: Tensor) -> Tensor:
 def tangent(architecture: Architecture, weights: Sequence[Tensor], x: Tensor) -> Tangent:
     """Return the expansion at ``weights``, W_1 (m_1, d) to W_(L+1) (c, m_L), for ``x`` (n, d)."""
     *inner, last = weights
-    each = [
-        gradient_factors(MLP((*inner, row[None]), architecture.activation), x) for row in last
-    ]
+    each = [gradient_factors(MLP((*inner, row[None]), architecture.activation), x) for row in last]
     deltas = (torch.stack(layer, dim=1) for layer in zip(*(g.deltas for g in each), strict=True))
     alphas = each[0].alphas
     return Tangent(alphas[-1] @ last.T, alphas, tuple(deltas))

@@ -135,7 +135,8 @@ class Plan(Rows, Trainings, Figures):
         """Return all rows and trainings of the run, of which its tables are made."""
         tables = [table for table in AXES if table in self.tables]
         rows = [path for table in tables for path in self.row_files(table)]
-        for name, table in product(self.experiments, ("training", "training_kernels", "predictions")):
+        trained = ("training", "training_kernels", "predictions")
+        for name, table in product(self.experiments, trained):
             rows += self.training_files(table, name)
         return rows
 

@@ -25,12 +25,11 @@ class Figures(Run):
         off = [study for study in needed if not self.is_on(study)]
         patterns = spec.get("experiments")
         shown = [name for each in patterns or [] for name in fnmatch.filter(self.experiments, each)]
-        name = patterns[0].removesuffix("*") if patterns else ""
         if patterns and not fnmatch.filter(shown, patterns[0]):
-            off.append(f"training.{name}")
-        elif "predictions" in spec["tables"]:
-            if not any(self.experiments[each]["predict"] for each in shown):
-                off.append(f"training.{name}.predict: true")
+            off.append(f"training.{patterns[0].removesuffix('*')}")
+        predicted = any(self.experiments[each]["predict"] for each in shown)
+        if "predictions" in spec["tables"] and not predicted:
+            off.append("training with predict: true")
         return list(dict.fromkeys(off))
 
     def suggestion(self, w: Any) -> list[str]:

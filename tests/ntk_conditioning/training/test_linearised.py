@@ -1,0 +1,124 @@
+"""Predictions against gradient descent of explicit Jacobians, and against wide networks."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, jacrev
+
+from ntk_conditioning.kernels.modules import ntk
+from ntk_conditioning.networks import activations
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.trainer import Member, Part
+
+N, D, C = 14, 5, 3
+
+
+class Plain(torch.nn.Module):
+    """A network as in liu2023relu, Eq. (1), with c outputs, for automatic differentiation."""
+
+    def __init__(self, network, weights):
+        super().__init__()
+        self.network = network
+        self.weights = torch.nn.ParameterList([w.clone() for w in weights])
+
+    def forward(self, x):
+        *hidden, last = self.weights
+        for weight in hidden:
+            z = x @ weight.T
+            x = self.network.activation.function(z) * self.network.activation.gain
+            x = x / len(weight) ** 0.5
+        return x @ last.T
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((N, D)))
+    return Part(x, torch.from_numpy(rng.integers(0, C, N)))
+
+
+def jacobian(network, weights, x):
+    """Return the outputs (n c,) and their Jacobian (n c, p) by automatic differentiation."""
+    model = Plain(network, weights)
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    found = jacrev(lambda given: functional_call(model, given, (x,)))(parameters)
+    rows = [found[name].reshape(len(x) * C, -1) for name in parameters]
+    return model(x).detach().reshape(-1), torch.cat(rows, dim=1)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize(("loss", "batch"), [("square", "all"), ("cross_entropy", 4)])
+def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batch, depth):
+    x, y = problem
+    network = Architecture(depth, 7, activations.get("tanh"))
+    of = make_loss(loss, outputs="classes", classes=C, dtype=torch.float64)
+    rates, course = (0.05, 0.2), Course(epochs=20, batch_size=batch)
+    members = [Member(seed, rate) for seed in (1, 2) for rate in rates]
+    ensemble = Linearised(network, of, members, {1: problem, 2: problem}, course=course)
+    while not ensemble.finished:
+        ensemble.advance()
+    for number, (seed, rate) in enumerate(members):
+        weights = initial_weights(network, D, C, seed=seed, like=x)
+        f, j = jacobian(network, weights, x)
+        change, curve = torch.zeros(j.shape[1], dtype=torch.float64), []
+        for epoch in range(21):
+            whole = epoch == 0 or batch == "all"
+            order = range(N) if whole else generator(seed, "batch", epoch).permutation(N)
+            for rows in torch.tensor([*order]).split(N if whole else batch) if epoch else ():
+                out = (f + j @ change).reshape(N, C)[rows]
+                pull = torch.zeros(N, C, dtype=torch.float64)
+                pull[rows] = of.gradient(out, y[rows]) / len(rows)
+                change -= rate * (j.T @ pull.reshape(-1))
+            curve.append(of.values((f + j @ change).reshape(N, C), y).mean().item())
+        np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
+
+
+def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
+    network = Architecture(2, 6, activations.get("relu"))
+    loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
+    weights = initial_weights(network, D, C, seed=1, like=problem.x)
+    whole = tangent(network, weights, problem.x)
+    f, j = jacobian(network, weights, problem.x)
+    np.testing.assert_allclose(whole.kernel(), j @ j.T, rtol=0, atol=1e-12)
+    mean = ntk(Plain(network, weights), problem.x, outputs="mean_of_kernels")
+    np.testing.assert_allclose(whole.mean_kernel(), mean.detach(), rtol=0, atol=1e-12)
+    values, vectors = np.linalg.eigh(whole.kernel().numpy())
+    residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
+    squares, rate = np.square(vectors.T @ residual), N / values[-1]
+    members, course = [Member(1, rate)], Course(epochs=200)
+    ensemble = Linearised(network, loss, members, {1: problem}, course=course)
+    while not ensemble.finished:
+        ensemble.advance()
+    curve = ensemble.metrics["train_loss"][:, 0]
+    predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
+    np.testing.assert_allclose(curve, predicted, rtol=1e-10)
+    share = curve[150] / curve[0]
+    assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
+    assert predicted_steps(values, squares, rate=3 * rate, n=N, share=share) == np.inf
+
+
+def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
+    """Lee et al. (2019), Theorem 2.1: the distance falls at least like 1/sqrt(m)."""
+    widths = [32, 128, 512]
+    loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
+    members = [Member(seed, 0.3) for seed in range(4)]
+    parts = dict.fromkeys(range(4), problem)
+    off = []
+    for width in widths:
+        network, course = Architecture(2, width, activations.get("tanh")), Course(epochs=30)
+        real = Ensemble(network, loss, members, parts, course=course)
+        expanded = Linearised(network, loss, members, parts, course=course)
+        for ensemble in (real, expanded):
+            while not ensemble.finished:
+                ensemble.advance()
+        a, b = (e.metrics["train_loss"] for e in (real, expanded))
+        off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
+    assert all(wide < narrow for narrow, wide in pairwise(off))
+    assert np.polyfit(np.log(widths), np.log(off), 1)[0] < -0.4

@@ -1,0 +1,42 @@
+"""Predictions of trainings: the program compares them with the curves that it is given."""
+
+from pathlib import Path
+
+import numpy as np
+import predict_training
+import pytest
+import train_network
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables.predictions import PREDICTIONS, parted, times
+from ntk_workflow.cli import limit_threads
+from tests.sources import write_prepared
+from tests.trainings import to_words
+
+
+@pytest.mark.parametrize("method", ["eigenvectors", "flow"])
+def test_wide_networks_are_predicted_and_compared_with_their_curves(tmp_path: Path, method: str):
+    write_prepared(tmp_path / "train.npz")
+    usual = {"data": tmp_path / "train.npz", "experiment": "gd", "dataset": "tiny"}
+    usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 12}
+    usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)}
+    if method == "eigenvectors":
+        usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
+    curves: tuple[Path, ...] = ()
+    for depth in (1, 2):
+        curves += (tmp_path / f"depth-{depth}.parquet",)
+        assert train_network.main(to_words(usual | {"depth": depth, "output": curves[-1]})) == 0
+    given = usual | {"training": curves, "output": tmp_path / "predicted.parquet"}
+    limit_threads(1)
+    assert predict_training.main(to_words(given)) == 0
+    rows = tables.read(tmp_path / "predicted.parquet", PREDICTIONS).to_pylist()
+    assert len(rows) == 8
+    for row in rows:
+        assert row["method"] == method
+        real, predicted = row["train_loss"], row["predicted_loss"]
+        np.testing.assert_allclose(predicted, real, rtol=0.1)  # 1/sqrt(width) is 0.04
+        assert row["epochs_to_half"] == times(row["epochs"], real)["epochs_to_half"]
+        assert row["parted_epoch"] == parted(row["epochs"], real, predicted)
+        assert row["label_energy"][-1] == pytest.approx(1)
+        assert 0 <= row["alignment"] <= 1
+        assert 1 <= row["effective_kappa"] <= row["kappa"] * (1 + 1e-9)  # two solvers
