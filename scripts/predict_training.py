@@ -4,7 +4,6 @@ For full-batch descent on the square loss the prediction is a sum over eigenvect
 network's expansion in its weights is trained on the same samples in the same order.
 """
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spect
 from ntk_conditioning.tables.predictions import (
     PREDICTIONS,
     SHARES,
+    known,
     parted,
     time_columns,
     times,
@@ -72,7 +72,7 @@ def main(argv: Argv = None) -> None:
         predictions = predict(network, found, samples)
         for key, curve in of_depth.items():
             epochs = [row["epoch"] for row in curve]
-            losses = [math.nan if (x := row["train_loss"]) is None else x for row in curve]
+            losses = [row["train_loss"] for row in curve]
             predicted = predictions[key]
             rows.append(
                 {name: curve[0][name] for name in COPIED}
@@ -123,7 +123,7 @@ def predict(
             while not ensemble.finished:
                 ensemble.advance()
         for k, rate in enumerate(settings.rates):
-            losses = ensemble.metrics["train_loss"][course.evaluated, k].tolist()
+            losses = known(ensemble.metrics["train_loss"][course.evaluated, k].tolist())
             found[number, rate] = described | {
                 "method": "flow",
                 "predicted_loss": losses,

@@ -36,6 +36,7 @@ from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.predictions import PREDICTIONS, times
+from ntk_conditioning.tables.predictions import known as known_losses
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import bounds_vs_exact
@@ -177,9 +178,9 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
             rows += curve_rows(labels, metrics=metrics, **network, **epochs)
             if not tested:
                 method = {"method": "eigenvectors" if square else "flow"}
-                foreseen = np.array(losses[[0, 2, 4, 5]])
-                curves = {"epochs": [0, 2, 4, 5], "train_loss": foreseen.tolist()}
-                curves |= {"predicted_loss": (foreseen**1.1).tolist()}
+                curves: dict[str, Any] = {"epochs": [0, 2, 4, 5]}
+                curves["train_loss"] = known_losses(losses[[0, 2, 4, 5]])
+                curves["predicted_loss"] = known_losses(losses[[0, 2, 4, 5]] ** 1.1)
                 curves |= times(curves["epochs"], curves["train_loss"])
                 curves |= times(curves["epochs"], curves["predicted_loss"], prefix="predicted_")
                 lists = {"ranks": [1, 2], "eigenvalues": [40, 0.5], "label_energy": [0.5, 1]}

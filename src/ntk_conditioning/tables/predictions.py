@@ -18,14 +18,23 @@ SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 PARTED = 0.1
 
 
-def times(epochs: Sequence[int], losses: Sequence[float], *, prefix: str = "") -> dict[str, Any]:
-    """Return the columns of the times to `SHARES` of a curve's first loss; NaN means diverged.
+#: Losses of a curve, missing once it has diverged.
+Losses = Sequence[float | None]
+
+
+def known(losses: Sequence[float]) -> Losses:
+    """Return losses without those that are not finite."""
+    return [loss if math.isfinite(loss) else None for loss in losses]
+
+
+def times(epochs: Sequence[int], losses: Losses, *, prefix: str = "") -> dict[str, Any]:
+    """Return the columns of the times to `SHARES` of a curve's first loss.
 
     >>> times([0, 1, 2], [1.0, 0.25, 0.0625])["epochs_to_half"]
     0.5
     """
-    known = [loss if math.isfinite(loss) else None for loss in losses]
-    found = {name: epochs_to(share * losses[0], epochs, known) for name, share in SHARES.items()}
+    start = losses[0] or 0.0
+    found = {name: epochs_to(share * start, epochs, losses) for name, share in SHARES.items()}
     return time_columns(found, prefix=prefix)
 
 
@@ -34,14 +43,12 @@ def time_columns(found: dict[str, float], *, prefix: str = "") -> dict[str, Any]
     return {f"{prefix}epochs_to_{n}": t if math.isfinite(t) else None for n, t in found.items()}
 
 
-def parted(
-    epochs: Sequence[int], real: Sequence[float], predicted: Sequence[float]
-) -> float | None:
+def parted(epochs: Sequence[int], real: Losses, predicted: Losses) -> float | None:
     """Return the first epoch at which a prediction is off by `PARTED` of the real loss.
 
     >>> parted([0, 1, 2], [1.0, 0.5, 0.2], [1.0, 0.46, 0.1])
     2.0
     """
-    here, there = np.asarray(real), np.asarray(predicted)
+    here, there = (np.array(losses, dtype=float) for losses in (real, predicted))
     off = ~(np.abs(there - here) <= PARTED * here)
     return float(epochs[int(np.argmax(off))]) if off.any() else None
