@@ -17,6 +17,8 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
         *("section_6_linear", "figure_7_selu", "figure_8_selu", "figure_8_higher"),
         *("figure_3_depth_code", "section_6_square_loss", "section_6_square_loss_relative"),
         *("figure_3_every_rate_images", "figure_3_every_rate_speech"),
+        *("section_6_predicted_time", "section_6_kappa_explains"),
+        *("section_6_label_energy_explains", "section_6_prediction"),
         # no DenseNet or linear network is wide enough, no dataset has more samples than dimensions
         *("appendix_e_data", "finite_linear_rate", "section_5_rank"),
     }
