@@ -32,7 +32,7 @@ use rule aggregate_table as aggregate_training with:
     log:
         "logs/{run}/aggregate_training/{table}/{experiment}.log",
     wildcard_constraints:
-        table="training|training_kernels|predictions",
+        table="training|training_kernels|predictions|kernels_along_training",
 
 
 use rule aggregate_table as aggregate_experiments with:
@@ -44,7 +44,7 @@ use rule aggregate_table as aggregate_experiments with:
     log:
         "logs/{run}/aggregate_experiments/{table}.log",
     wildcard_constraints:
-        table="training|training_kernels|learning_rates|predictions",
+        table="training|training_kernels|learning_rates|predictions|kernels_along_training",
 
 
 rule select_learning_rates:

@@ -5,6 +5,8 @@
 # Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
 #        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
 #        where the trainings of all depths begin
+#        results/{run}/kernels_along_training/...: kernels along training, for experiments with
+#        kernels_along
 #        results/{run}/predictions/...: the same trainings as that kernel predicts them
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
@@ -52,6 +54,8 @@ rule train_network:
         "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
     benchmark:
         "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
+    wildcard_constraints:
+        experiment=plan.experiments_along(measured=False),
     conda:
         "../envs/environment.yaml"
     resources:
@@ -68,7 +72,20 @@ rule train_network:
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
         " --depth {wildcards.depth} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output:q} 2> {log:q}"
+        " --output {output[0]:q} 2> {log:q}"
+
+
+use rule train_network as train_and_measure_network with:
+    """Train networks, and measure their kernels and sharpness along training."""
+    output:
+        "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        "results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+    log:
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
+    benchmark:
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
+    wildcard_constraints:
+        experiment=plan.experiments_along(measured=True),
 
 
 rule predict_training:

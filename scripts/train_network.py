@@ -11,6 +11,7 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
@@ -43,6 +44,7 @@ def main(argv: Argv = None) -> int:
     plugins = [*args.activation_file, *([own.file] if own else [])]
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     rows: list[dict[str, Any]] = []
+    along: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
     in_turn = networks.turns(point, settings, samples, own)
     for turn in in_turn:
@@ -61,8 +63,12 @@ def main(argv: Argv = None) -> int:
         if checkpoints and turn is not in_turn[-1]:
             checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
         rows += networks.ensemble_rows(point, settings, samples, ensemble)
+        along += networks.kernel_rows(point, settings, samples, ensemble)
         del ensemble
     tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
+    if args.kernels_output:
+        kernels = tables.from_rows(KERNELS_ALONG_TRAINING, along)
+        tables.write(args.kernels_output, KERNELS_ALONG_TRAINING, kernels)
     for checkpoints in finished:
         checkpoints.forget()
     return 0
@@ -73,6 +79,7 @@ def parse(argv: Argv) -> argparse.Namespace:
     add = parser.add_argument
     add("--test", type=Path, help="prepared test samples (.npz)")
     add("--kernel", type=Path, help="table of the critical rates (.parquet)")
+    add("--kernels-output", type=Path, help="table of --kernels-along (.parquet)")
     device_argument(parser)
     help = "of the networks of mlp; by default together on a GPU and separate on a CPU"
     add("--products", choices=["separate", "together"], help=help)

@@ -151,6 +151,8 @@ def _parts(job: Job) -> tuple[float, float]:
     return startup, job.seconds - startup
 
 
+#: Rules of trainings.
+TRAININGS = ("train_network", "train_and_measure_network")
 _LONG = 24  # hours of a training, from which a GPU is worth a hint
 _COSTS = {"jobs": "sum", "core-hours": "sum", "GPU-hours": "sum", "longest": "max", "memory": "max"}
 _TIMES = {"finished": "sum", "estimated seconds": "sum", "measured seconds": "sum"}
@@ -166,7 +168,7 @@ def report(remaining: Sequence[Job], finished: Timings) -> Iterator[str]:
     yield ""
     if assumed := sorted({job.rule for job in remaining if job.gpus} - finished.keys()):
         yield f"GPU-hours of {', '.join(assumed)} are assumed: no such job was measured."
-    if any(job.rule == "train_network" and not job.gpus and job.hours > _LONG for job in remaining):
+    if any(job.rule in TRAININGS and not job.gpus and job.hours > _LONG for job in remaining):
         yield "Trainings are counted on processors; PROFILE=gpu or PROFILE=slurm gives them GPUs."
     if not finished:
         yield "From the package's own rates: no job of this run has been measured."

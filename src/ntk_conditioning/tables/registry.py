@@ -12,6 +12,7 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.frames import FRAMES
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
@@ -24,7 +25,7 @@ from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
 _KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS)
 _STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
-_TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS)
+_TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS, KERNELS_ALONG_TRAINING)
 _OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
 
 #: In the order in which they are documented.

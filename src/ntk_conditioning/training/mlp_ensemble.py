@@ -25,6 +25,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import activate, draw_weights, product
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.trainer import Group, Member, Part, Training
 
@@ -101,6 +102,21 @@ class Ensemble(Training):
         for scale, weight in zip(scales, weights, strict=False):
             x, _ = activate(activation, product(x, weight.mT, scale))
         return product(x, weights[-1].mT, last), None
+
+    def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
+        weights = [w[place].double() for w in group.tensors.values()]
+        return mlp_kernel(weights, self._architecture.activation, x.double())
+
+    def _sharpness(
+        self, group: Group, place: int, block: Part, *, start: np.random.Generator
+    ) -> float:
+        weights = [w[place].clone().requires_grad_() for w in group.tensors.values()]
+
+        def loss() -> Tensor:
+            f = mlp_outputs(weights, self._architecture.activation, block.x)
+            return self._loss.values(f, block.y).mean()
+
+        return sharpness(loss, weights, start=start)
 
 
 def _matrices(group: Group) -> Weights:

@@ -6,6 +6,7 @@ in the state: weights, running statistics and momentum.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,15 @@ from torch.nn.functional import pad
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
+from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.trainer import Arrays, Group, Member, Part, Training
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
+
+#: `kernels.modules` sets torch's precision for all threads.
+_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +136,26 @@ class ModuleEnsemble(Training):
         f, u = self._output(group, x)
         group.network.train()
         return f, u
+
+    def _measure(self, group: _Trained) -> bool:
+        with _ONE_AT_A_TIME:
+            return super()._measure(group)
+
+    def _kernel(self, group: _Trained, place: int, x: Tensor) -> Tensor:
+        return module_kernel(frozen(group.network, x), x)
+
+    def _sharpness(
+        self, group: _Trained, place: int, block: Part, *, start: np.random.Generator
+    ) -> float:
+        network = frozen(group.network, block.x)
+        groups = network.rate_groups()
+        parameters = [parameter for group in groups.values() for parameter in group]
+        factors = [factor for factor, group in groups.items() for _ in group]
+
+        def loss() -> Tensor:
+            return self._loss.values(network(block.x)[0], block.y).mean()
+
+        return sharpness(loss, parameters, start=start, factors=factors)
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""

@@ -55,6 +55,7 @@ ROWS = {
     "training": "training curves",
     "training_kernels": "kernels where trainings begin",
     "predictions": "trainings as the kernel predicts them",
+    "kernels_along_training": "kernels along trainings",
 }
 
 

@@ -10,7 +10,16 @@ from typing import Any
 import yaml
 
 #: Tables of trained networks, of which there is one for each experiment.
-TRAINING_TABLES = ("training", "training_kernels", "learning_rates", "predictions")
+TRAINING_TABLES = (
+    *("training", "training_kernels", "learning_rates", "predictions", "kernels_along_training"),
+)
+#: The key of an experiment that asks for a table, by table; the others are made of all.
+ASKED_FOR = {"predictions": "predict", "kernels_along_training": "kernels_along"}
+
+
+def has_table(table: str, experiment: Mapping[str, Any]) -> bool:
+    """Return whether an experiment, which is not switched off, has a table of trained networks."""
+    return table not in ASKED_FOR or bool(experiment.get(ASKED_FOR[table]))
 
 
 def tables_of(
@@ -29,7 +38,8 @@ def tables_of(
     shown = [n for pattern in spec.get("experiments", ()) for n in fnmatch.filter(known, pattern)]
     files = {name: [f"{folder}/{name}.parquet"] for name in spec["tables"]}
     for name in set(files) & set(TRAINING_TABLES):
-        files[name] = [f"{folder}/{name}/{each}.parquet" for each in dict.fromkeys(shown)]
+        having = [each for each in dict.fromkeys(shown) if has_table(name, experiments[each])]
+        files[name] = [f"{folder}/{name}/{each}.parquet" for each in having]
     return files
 
 

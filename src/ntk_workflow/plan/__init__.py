@@ -29,11 +29,11 @@ from ntk_workflow.config import (
     with_defaults,
 )
 from ntk_workflow.figures import parameters
-from ntk_workflow.figures.parameters import TRAINING_TABLES
+from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
 from ntk_workflow.plan.figures import Figures
 from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import TABLES, ConfigError
-from ntk_workflow.plan.trainings import Trainings
+from ntk_workflow.plan.trainings import ALONG, Trainings
 from ntk_workflow.provenance import digests, versions
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ class Plan(Rows, Trainings, Figures):
         """Return the results that are bundled; figures come with the notebooks that drew them."""
         parts = product(TRAINING_TABLES if self.experiments else (), self.experiments)
         files = [*(f"tables/{table}.parquet" for table in self.tables)]
-        files += [f"tables/{table}/{name}.parquet" for table, name in parts]
+        having = [part for part in parts if has_table(part[0], self.experiments[part[1]])]
+        files += [f"tables/{table}/{name}.parquet" for table, name in having]
         files += [f"notebooks/{figure}.ipynb" for figure in self.drawn_figures]
         files += [f"claims.{kind}" for kind in ("md", "html")] if self.papers else []
         files += [f"record/{name}" for name in ("config.yaml", "versions.json")]
@@ -135,7 +136,7 @@ class Plan(Rows, Trainings, Figures):
         """Return all rows and trainings of the run, of which its tables are made."""
         tables = [table for table in AXES if table in self.tables]
         rows = [path for table in tables for path in self.row_files(table)]
-        trained = ("training", "training_kernels", "predictions")
+        trained = ("training", "training_kernels", "predictions", ALONG)
         for name, table in product(self.experiments, trained):
             rows += self.training_files(table, name)
         return rows

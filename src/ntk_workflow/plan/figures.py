@@ -27,9 +27,9 @@ class Figures(Run):
         shown = [name for each in patterns or [] for name in fnmatch.filter(self.experiments, each)]
         if patterns and not fnmatch.filter(shown, patterns[0]):
             off.append(f"training.{patterns[0].removesuffix('*')}")
-        predicted = any(self.experiments[each]["predict"] for each in shown)
-        if "predictions" in spec["tables"] and not predicted:
-            off.append("training with predict: true")
+        for table, key in parameters.ASKED_FOR.items():
+            if table in spec["tables"] and not any(self.experiments[each][key] for each in shown):
+                off.append(f"training with {key}")
         return list(dict.fromkeys(off))
 
     def suggestion(self, w: Any) -> list[str]:

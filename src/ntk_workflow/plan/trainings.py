@@ -7,10 +7,14 @@ from typing import Any
 
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
+from ntk_workflow.figures.parameters import has_table
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options
 from ntk_workflow.settings import from_mapping, to_options, words
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
+
+#: The table of the kernels along training, which are files of the same jobs.
+ALONG = "kernels_along_training"
 
 
 class Trainings(Datasets):
@@ -32,11 +36,22 @@ class Trainings(Datasets):
         settings = self.training_settings(w)
         kernel = [f"--kernel={name}" for name in self.training_kernel(w)]
         test = [f"--test={name}" for name in self.test_samples(w)]
-        return [*to_options(settings), *kernel, *test]
+        along = [f"--kernels-output={name}" for name in self.kernels_along(w)]
+        return [*to_options(settings), *kernel, *test, *along]
+
+    def kernels_along(self, w: Any) -> list[str]:
+        """Return the table of the kernels along a training, if they are measured."""
+        row = (w.experiment, w.dataset, w.model, w.activation, f"depth-{w.depth}.parquet")
+        return [self.path(ALONG, *row)] if self.experiments[w.experiment]["kernels_along"] else []
+
+    def experiments_along(self, measured: bool) -> str:
+        """Return a pattern of the experiments whose kernels are measured along training, or not."""
+        names = [n for n, v in self.experiments.items() if bool(v["kernels_along"]) == measured]
+        return "|".join(names) or "(?!)"
 
     def prediction_options(self, w: Any) -> list[str]:
         """Return the settings of trainings that are predicted as options."""
-        return to_options(self.training_settings(w))
+        return to_options(replace(self.training_settings(w), kernels_along=None))
 
     def predicted_trainings(self, w: Any) -> list[str]:
         """Return the curves of all depths with which predictions are compared."""
@@ -79,8 +94,10 @@ class Trainings(Datasets):
         for names in product(values["datasets"], values["models"], values["activations"]):
             row = self.path(table, experiment, *names)
             of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
-            if table == "training":
+            if table == "training" or (table == ALONG and values["kernels_along"]):
                 files += [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(of)]
+            elif table == ALONG:
+                continue
             elif values["predict"] if table == "predictions" else self.has_kernel(of):
                 files.append(f"{row}.parquet")
         return files
@@ -98,5 +115,6 @@ class Trainings(Datasets):
         return options({key: experiment[key] for key in ("criterion", "loss_level")})
 
     def experiment_tables(self, w: Any) -> list[str]:
-        """Return the tables of all experiments, by the table's name."""
-        return [self.path("tables", w.table, f"{name}.parquet") for name in self.experiments]
+        """Return the tables of all experiments that have one, by the table's name."""
+        names = [name for name, values in self.experiments.items() if has_table(w.table, values)]
+        return [self.path("tables", w.table, f"{name}.parquet") for name in names]

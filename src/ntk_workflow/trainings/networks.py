@@ -1,7 +1,7 @@
 """The networks of a training, at initialisation from its settings and afterwards in its table."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -33,16 +33,18 @@ from ntk_conditioning.networks.own import (
 )
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.kernels_along_training import along_rows
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
+from ntk_conditioning.training.kernels_along import Along
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part, Training
 from ntk_workflow.cli import UsageError, logger
 from ntk_workflow.trainings.data import LabelledSamples
-from ntk_workflow.trainings.settings import Point, TrainingSettings
+from ntk_workflow.trainings.settings import ALONG, Point, TrainingSettings
 
 log = logger(__file__)
 
@@ -133,6 +135,8 @@ def make_ensemble(
     else:
         architecture = Architecture(point.depth, settings.width, activation)
         ensemble = Ensemble(architecture, *common, course=settings.descent, together=together)
+    if settings.kernels_along:
+        ensemble.measure_along(Along(**dict(zip(ALONG, settings.kernels_along, strict=True))))
     precision = settings.dtype + (", products of bfloat16" if settings.mixed_precision else "")
     log.info(
         "device %s, %s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
@@ -241,25 +245,46 @@ def ensemble_rows(
     point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Training
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of an ensemble's curves, with its settings."""
+    columns, epochs = set(TRAINING.schema.names), ensemble.course.evaluated
+    values = _columns(point, settings, samples)
+    labels = {name: value for name, value in values.items() if name in columns}
+    return [
+        row
+        for curve in _curves(ensemble, ensemble.METRICS)
+        for row in curve_rows(labels, epochs=epochs, **curve)
+    ]
+
+
+def kernel_rows(
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Training
+) -> list[dict[str, Any]]:
+    """Return the rows of the table of the kernels along training, none if there are none."""
+    values = _columns(point, settings, samples)
+    labels = values | {"n_train": values["n"], "n": ensemble.block_size}
+    return [
+        row
+        for curve in _curves(ensemble, ensemble.metrics)
+        for row in along_rows(labels, epochs=ensemble.measured, **curve)
+    ]
+
+
+def _columns(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
     (n, d), batch = samples.shape, settings.batch_size
     values = asdict(point) | asdict(settings)
     values |= {"n": n, "d": d, "n_test": samples.n_test, "classes": samples.classes}
-    values |= {
+    return values | {
         "batch_size": n if batch == "all" else min(batch, n),
         "decay_at": " ".join(map(str, settings.decay_at)) or "none",
         "image": " ".join(map(str, image_of(point, settings) or ["none"])),
     }
-    columns = {column.name for column in TRAINING.columns}
-    return [
-        row
-        for number, member in enumerate(ensemble.members)
-        for row in curve_rows(
-            {name: value for name, value in values.items() if name in columns},
-            seed=member.seed,
-            rate=member.rate,
-            steps_per_epoch=ensemble.steps_per_epoch,
-            metrics={name: metric[:, number].tolist() for name, metric in ensemble.metrics.items()},
-            diverged=int(ensemble.diverged[number]),
-            epochs=ensemble.course.evaluated,
-        )
-    ]
+
+
+def _curves(ensemble: Training, metrics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, member in enumerate(ensemble.members):
+        yield {
+            "seed": member.seed,
+            "rate": member.rate,
+            "steps_per_epoch": ensemble.steps_per_epoch,
+            "metrics": {name: ensemble.metrics[name][:, number].tolist() for name in metrics},
+            "diverged": int(ensemble.diverged[number]),
+        }

@@ -16,6 +16,9 @@ from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.settings import add_arguments, from_mapping, option
 
+#: The keys of kernels_along, in the order of its option's numbers.
+ALONG = ("samples", "points")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
@@ -96,6 +99,12 @@ class TrainingSettings(KernelSettings):
     decay_factor: float = option("by this", type=positive_number, default=0.1)
     augmentation: Augmentation = option("of training images", default="none")
     mixed_precision: bool = option("take products of bfloat16", default=False)
+    kernels_along: tuple[int, int] | None = option(
+        "samples of the kernels that are measured along training, and epochs at which they are",
+        type=count,
+        many=2,
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,7 +135,9 @@ class TrainingSettings(KernelSettings):
             rates, key = AUTO_RATES[values["loss"]], "relative_rates"
         elif isinstance(rates, Mapping):
             rates, key = rates["critical"], "relative_rates"
-        return from_mapping(cls, {**values, "learning_rates": (), "image": image, key: rates})
+        along = values["kernels_along"] and tuple(values["kernels_along"][k] for k in ALONG)
+        given = {**values, "learning_rates": (), "image": image, key: rates}
+        return from_mapping(cls, given | {"kernels_along": along})
 
 
 def training_parser(

@@ -1,0 +1,217 @@
+"""A network's kernel and its loss's curvature at a moment of training, on a block of samples.
+
+The kernel of c outputs is the mean of the kernels of one output each. It is that of the network's
+parameters as gradient descent moves them: of a parameter whose learning rate has a factor s, the
+gradient counts sqrt(s) times, and so in the Hessian.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from torch import Tensor
+
+from ntk_conditioning.kernels import modules
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import activate
+from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.spectra.conditioning import KernelError, conditioning
+from ntk_conditioning.spectra.labels import kernel_target_alignment
+
+#: What is measured, by the names of columns.
+ALONG = (
+    *("kappa", "lambda_max", "lambda_min", "effective_rank", "alignment", "kernel_change"),
+    *("min_angle", "sharpness"),
+)
+#: Relative residual at which Lanczos stops: errors of the eigenvalue are about its square, times
+#: lambda over the gap to the next. So the sharpness is good to 1e-3.
+TOLERANCE = 1e-2
+#: Lanczos vectors that are kept.
+VECTORS = 8
+#: Restarts of Lanczos, after which a sharpness that has not converged is missing.
+RESTARTS = 30
+#: Entries of the deltas of several outputs that are held at once.
+ENTRIES = 2**24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Along:
+    """How kernels are measured along training: on so many samples, at so many epochs at most."""
+
+    samples: int
+    points: int
+
+    def epochs(self, evaluated: Sequence[int]) -> list[int]:
+        """Return the first and the last of the epochs and others, evenly in their logarithm.
+
+        >>> Along(samples=512, points=6).epochs(range(101))
+        [0, 1, 3, 10, 32, 100]
+        """
+        first, *others = evaluated
+        if not others or self.points < 2:
+            return [first]
+        wanted = np.geomspace(others[0], others[-1], self.points - 1)
+        nearest = np.abs(np.subtract.outer(np.array(others), wanted)).argmin(0)
+        return [first, *(others[k] for k in sorted({*nearest.tolist(), len(others) - 1}))]
+
+
+@torch.no_grad()
+def mlp_kernel(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
+    """Return the kernel (n, n) of a fully connected network, in the type of its weights.
+
+    ``weights`` are W_1 (m_1, d), …, W_(L+1) (c, m_L) as in `networks.mlp`. With the deltas
+    D_l (n, c m_l) of all outputs side by side, K = Σ_l (A_(l-1) A_(l-1)^T) * (D_l D_l^T) / c.
+
+    >>> from ntk_conditioning.networks import activations
+    >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
+    >>> mlp_kernel([two], activations.get("linear"), two).tolist()
+    [[1.0, 0.0], [0.0, 9.0]]
+    """
+    alphas, slopes = [x], []
+    scales = [activation.gain / math.sqrt(len(weight)) for weight in weights[:-1]]
+    for weight, scale in zip(weights, scales, strict=False):
+        value, slope = activate(activation, alphas[-1] @ weight.T)
+        slopes.append(slope(torch.full_like(value, scale)))
+        alphas.append(scale * value)
+    grams = [alpha @ alpha.T for alpha in alphas]
+    k, last = grams.pop(), weights[-1]
+    widest = max((len(weight) for weight in weights[:-1]), default=1)
+    for rows in torch.split(last, max(1, ENTRIES // (len(x) * widest))):
+        back = rows.expand(len(x), -1, -1)
+        for layer in reversed(range(len(slopes))):
+            back = back * slopes[layer][:, None]
+            flat = back.flatten(1)
+            k.addcmul_(grams[layer], flat @ flat.T, value=1 / len(last))
+            back = back @ weights[layer]  # to the layer before
+    return k
+
+
+def mlp_outputs(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
+    """Return the outputs (n, c) of the same network, by operations that can be differentiated."""
+    for weight in weights[:-1]:
+        x = activation.gain / math.sqrt(len(weight)) * activation.function(x @ weight.T)
+    return x @ weights[-1].T
+
+
+def frozen(network: Network, x: Tensor) -> Network:
+    """Return a copy of a network whose batch norms have the statistics of ``x``."""
+    copy = deepcopy(network)
+    freeze_statistics(copy, x)
+    return copy
+
+
+def module_kernel(network: Network, x: Tensor) -> Tensor:
+    """Return the kernel (n, n) of a network that is in evaluation mode, in float64."""
+    network, x = deepcopy(network).double(), x.double()
+    k = x.new_zeros(len(x), len(x))
+    for factor, parameters in network.rate_groups().items():
+        group = {id(parameter) for parameter in parameters}
+        k += factor * modules.ntk(
+            network,
+            x,
+            outputs="mean_of_kernels",
+            parameters=lambda _, p, group=group: id(p) in group,
+            progress=False,
+        )
+    return k
+
+
+def sharpness(
+    loss: Callable[[], Tensor],
+    parameters: Sequence[Tensor],
+    *,
+    start: np.random.Generator,
+    factors: Sequence[float] | None = None,
+    tolerance: float = TOLERANCE,
+) -> float:
+    """Return the largest eigenvalue of the Hessian of a ``loss`` by its ``parameters``.
+
+    By Lanczos iterations on products of the Hessian and a vector (Pearlmutter 1994), in the
+    parameters' type, from a vector that ``start`` draws, see `TOLERANCE`; NaN if they do not
+    converge. ``factors`` are those of the parameters' learning rates: beyond 2 over
+    the rate, full-batch gradient descent leaves the quadratic expansion of its loss.
+
+    >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    >>> round(sharpness(lambda: (w**2 @ w**2) / 12, [w], start=np.random.default_rng(0)), 9)
+    4.0
+    """
+    roots = [math.sqrt(factor) for factor in factors or [1.0] * len(parameters)]
+    with torch.enable_grad():
+        gradients = torch.autograd.grad(
+            loss(), parameters, create_graph=True, allow_unused=True, materialize_grads=True
+        )
+    sizes, like = [p.numel() for p in parameters], parameters[0]
+
+    def product(vector: NDArray[np.floating]) -> NDArray[np.floating]:
+        parts = torch.split(torch.from_numpy(vector.reshape(-1)).to(like), sizes)
+        with torch.enable_grad():
+            # the vectors as an argument make torch import sympy
+            pairs = zip(gradients, roots, parts, strict=True)
+            along = torch.stack([(g * (root * v.view_as(g))).sum() for g, root, v in pairs]).sum()
+        if not along.requires_grad:
+            return np.zeros_like(vector)
+        columns = torch.autograd.grad(
+            along, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        flat = [root * column.reshape(-1) for root, column in zip(roots, columns, strict=True)]
+        return torch.cat(flat).numpy(force=True)
+
+    p, dtype = sum(sizes), torch.empty((), dtype=like.dtype).numpy().dtype
+    v0 = start.standard_normal(p).astype(dtype)
+    if p <= VECTORS:
+        dense = np.stack([product(row) for row in np.eye(p, dtype=dtype)])
+        return float(np.linalg.eigvalsh(dense)[-1])
+    operator = LinearOperator((p, p), matvec=product, dtype=dtype)
+    how = {"which": "LA", "ncv": VECTORS, "tol": tolerance, "maxiter": RESTARTS, "rng": start}
+    try:
+        return float(eigsh(operator, 1, v0=v0, return_eigenvectors=False, **how)[0])
+    except ArpackNoConvergence:
+        return math.nan
+
+
+def kernel_numbers(
+    k: NDArray[np.float64], initial: NDArray[np.float64], codes: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return what is said of a kernel (n, n), beside that at initialisation, by `ALONG`'s names.
+
+    ``codes`` (n, c) are those of the labels. What is not resolved is NaN, see `conditioning`, and
+    all is where the kernel is zero.
+    """
+    try:
+        spectrum = conditioning(k)
+    except KernelError:
+        return dict.fromkeys(ALONG[:-1], math.nan)
+    resolved = spectrum.kappa is not None
+    numbers = {
+        "kappa": spectrum.kappa,
+        "lambda_max": spectrum.lambda_max,
+        "lambda_min": spectrum.lambda_min if resolved else None,
+        "effective_rank": spectrum.effective_rank,
+        "alignment": kernel_target_alignment(k, codes),
+        "kernel_change": float(np.linalg.norm(k - initial) / np.linalg.norm(initial)),
+        "min_angle": smallest_angle(k),
+    }
+    return {name: math.nan if value is None else value for name, value in numbers.items()}
+
+
+def smallest_angle(k: NDArray[np.float64]) -> float:
+    """Return the smallest angle between two samples' gradients in degrees; NaN if one is zero.
+
+    From the kernel alone it is resolved to about 1e-6 degrees.
+
+    >>> round(smallest_angle(np.array([[1.0, 1.0], [1.0, 2.0]])), 9)
+    45.0
+    """
+    norms = np.sqrt(k.diagonal())
+    if len(k) < 2 or not norms.all():
+        return math.nan
+    cosines = k / np.outer(norms, norms)
+    largest = float(cosines[np.triu_indices(len(k), 1)].max())
+    # Of equal gradients it may be rounded to more than 1.
+    return math.degrees(math.acos(min(1.0, largest)))
