@@ -60,6 +60,10 @@ _CONVOLUTION, UNIT, _MOVED, STARTED = 0.5, 1900, 120, 2e7
 _ROUNDING = 40
 # Numbers that a hidden unit keeps of every sample until the gradient has passed.
 _HELD = 6
+# Outputs by which kernels along training are counted: a rare dataset has more.
+_USUAL_CLASSES = 10
+# Products of a Hessian and a vector that a sharpness takes: 7 to 13 were counted.
+_HESSIANS = 10
 
 
 @dataclass(frozen=True)
@@ -335,7 +339,9 @@ def training(
         placed = d * (itemsize * n_test + (itemsize + 8) * n * draws)
         hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
         held = itemsize * weights * (3 * networks + 2)
-        return ResourceEstimate(networks * products * itemsize / 8, kept + placed + hidden + held)
+        measured = _along(settings, n, weights, weights, units=depth * width)
+        flops = networks * (products * itemsize / 8 + measured.flops)
+        return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)
     image, kind = settings.image, architectures.kind_of(model)
     shape: dict[str, Any] = {"d": d, "width": width, "depth": depth, "outputs": classes}
     size = size or architectures.sizes(model, **shape, image=image)
@@ -350,7 +356,29 @@ def training(
     # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
     side_by_side = rates * architectures.seeds_in_turn(size.weights * rates)
     held = itemsize * size.weights * (4 * min(networks, side_by_side) + 2)
-    return ResourceEstimate(flops, kept + placed + hidden + held)
+    measured = _along(settings, n, product * size.products + UNIT / 6 * size.units, size.weights)
+    flops += networks * measured.flops
+    return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)
+
+
+def _along(
+    settings: TrainingSettings, n: int, products: float, weights: int, units: int = 0
+) -> ResourceEstimate:
+    """Estimate the kernels and the sharpness of one network along its training.
+
+    Of s samples the kernel takes products of s² pairs of gradients, by all weights or, of mlp, by
+    its ``units``, with a pass for every output, and the sharpness so many products of the Hessian
+    and a vector, each of 12 operations per weight and sample.
+    """
+    if settings.kernels_along is None:
+        return ResourceEstimate(0, 0)
+    itemsize, (samples, points) = np.dtype(settings.dtype).itemsize, settings.kernels_along
+    classes = 1 if settings.outputs == "scalar" else _USUAL_CLASSES
+    s, points = min(n, samples), min(points, settings.epochs // settings.evaluate_every + 2)
+    kernel = 4 * s * classes * products + 2 * s**2 * classes * (units or weights)
+    curvature = _HESSIANS * 12 * s * products * itemsize / 8
+    memory = 3 * 8 * s**2 + itemsize * weights * (_HESSIANS + 4) + (10**9 if not units else 2**28)
+    return ResourceEstimate(points * (kernel + EIGENVALUES * s**3 + curvature), memory)
 
 
 def training_kernel(
