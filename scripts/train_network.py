@@ -15,7 +15,7 @@ from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAININ
 from ntk_conditioning.tables.training import TRAINING
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
-from ntk_workflow.cli import Argv, limit_threads, run_main
+from ntk_workflow.cli import Argv, UsageError, limit_threads, run_main
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.devices import device_argument, torch_device
@@ -29,6 +29,8 @@ from ntk_workflow.trainings.settings import Point, TrainingSettings, training_pa
 @run_main
 def main(argv: Argv = None) -> int:
     args = parse(argv)
+    if bool(args.kernels_along) != bool(args.kernels_output):
+        raise UsageError("--kernels-along and --kernels-output need each other; give both or none")
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
     load_activation_files(args)

@@ -23,6 +23,7 @@ from ntk_conditioning.data.subsets import seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training import mlp_ensemble
@@ -197,6 +198,25 @@ def test_two_calls_write_the_same_bytes(folder, network):
     assert call(folder, **network | {"width": 8}) != usual
 
 
+@pytest.mark.parametrize("network", [{}, RESNET], ids=["mlp", "modules"])
+def test_kernels_along_training_are_a_table_beside_the_same_curves(folder, network):
+    along = {"kernels_along": (12, 3), "kernels_output": folder / "along.parquet"}
+    usual = call(folder, **network)
+    assert call(folder, **network, **along) == usual
+    first = along["kernels_output"].read_bytes()
+    table = tables.read(along["kernels_output"], KERNELS_ALONG_TRAINING).to_pylist()
+    last = network.get("epochs", 3)
+    measured = [(s, r, e) for s in SEEDS for r in RATES for e in (0, 1, last)]
+    assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in table] == measured
+    for row in table:
+        assert (row["n"], row["n_train"]) == (12, 21 if network else 30)
+        assert row["steps"] == row["epoch"] * (3 if network else 4)
+        assert (row["kernel_change"] == 0) == (row["epoch"] == 0)
+        assert all(row[name] > 0 for name in ("lambda_max", "alignment", "sharpness"))
+    assert call(folder, **network, **along, threads=2, checkpoints=folder / "kept") == usual
+    assert along["kernels_output"].read_bytes() == first
+
+
 def test_every_seed_draws_its_own_samples(folder):
     """Those of `prepare_dataset`; classes are counted in the whole dataset."""
     drawn = rows(folder, samples=12, test=None)
@@ -277,6 +297,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, "argument --test-share: 1 is not a number from 0 to below 1"),
         ({"test_share": 0.3}, "--test and --test-share exclude each other; give one"),
+        ({"kernels_along": (12, 3)}, "--kernels-along and --kernels-output need each other; give"),
     ],
 )
 def test_a_mistake_is_one_line(folder, refusal, monkeypatch, options, problem):
@@ -514,11 +535,20 @@ MODULES = {"model": "fc_batch_norm", "depth": 2, "width": 4, "image": IMAGE, "te
 MODULES |= {"augmentation": "crop_flip", "momentum": 0.9, "decay_at": (4, 20)}
 
 
-@pytest.mark.parametrize("network", [{"width": 32}, MODULES], ids=["mlp", "modules"])
+MEASURED = {"width": 32, "kernels_along": (12, 30)}
+
+
+@pytest.mark.parametrize(
+    "network", [{"width": 32}, MODULES, MEASURED], ids=["mlp", "modules", "measured"]
+)
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     options = {"epochs": 30, "checkpoint_epochs": 1} | network
+    along = folder / "along.parquet"
+    if "kernels_along" in network:
+        options["kernels_output"] = along
     output, log = folder / "out/depth-1.parquet", folder / "log"
     usual = call(folder, **options, output=folder / "usual.parquet")
+    usual_along = along.read_bytes() if along.exists() else b""
     kept = folder / "kept"
     argv = arguments(folder, **options, checkpoints=kept)
     # One more checkpoint is there, the process has just started, one is being written.
@@ -543,6 +573,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     last.join()
     assert (killed >= 3, last.exitcode) == (True, 0)
     assert output.read_bytes() == usual
+    assert not usual_along or along.read_bytes() == usual_along
     assert "going on from a checkpoint in epoch" in log.read_text()
     assert not kept.exists()
     assert [path for path in output.parent.iterdir() if path.name[0] != "."] == [output]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.kernels import modules
@@ -171,8 +171,8 @@ def sharpness(
     how = {"which": "LA", "ncv": VECTORS, "tol": tolerance, "maxiter": RESTARTS, "rng": start}
     try:
         return float(eigsh(operator, 1, v0=v0, return_eigenvectors=False, **how)[0])
-    except ArpackNoConvergence:
-        return math.nan
+    except ArpackError:
+        return math.nan if product(v0).any() else 0.0
 
 
 def kernel_numbers(
@@ -188,12 +188,14 @@ def kernel_numbers(
     except KernelError:
         return dict.fromkeys(ALONG[:-1], math.nan)
     resolved = spectrum.kappa is not None
+    with np.errstate(invalid="ignore"):  # of a constant kernel, or of one class
+        alignment = kernel_target_alignment(k, codes)
     numbers = {
         "kappa": spectrum.kappa,
         "lambda_max": spectrum.lambda_max,
         "lambda_min": spectrum.lambda_min if resolved else None,
         "effective_rank": spectrum.effective_rank,
-        "alignment": kernel_target_alignment(k, codes),
+        "alignment": alignment,
         "kernel_change": float(np.linalg.norm(k - initial) / np.linalg.norm(initial)),
         "min_angle": smallest_angle(k),
     }
