@@ -35,10 +35,12 @@ from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
 from ntk_conditioning.tables.predictions import PREDICTIONS, times
 from ntk_conditioning.tables.predictions import known as known_losses
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
@@ -154,6 +156,7 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
     runs += [*product(points, depths[-2:], seeds)]
     rows: list[dict[str, Any]] = []
     predictions: list[dict[str, Any]] = []
+    along: list[dict[str, Any]] = []
     kernels, t = [], np.arange(6)
     for names, depth, seed in runs:
         point = dict(zip(POINT_KEYS, (*names, depth), strict=True)) | {"width": 8, "n": 20}
@@ -189,9 +192,15 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
                 names_of = {n: labels[n] for n in ("loss", "batch_size", *point)}
                 of = names_of | found | method | curves | lists | kappa
                 predictions.append(plain(PREDICTIONS, **of))
+                numbers = dict.fromkeys(ALONG, losses) | {"train_loss": losses}
+                numbers |= {"kappa": losses * 100} if depth else {"kappa": losses * np.nan}
+                numbers |= {"kernel_change": t / 9}
+                measured = plain(KERNELS_ALONG_TRAINING, **names_of | {"n_train": 20})
+                along += along_rows(measured, metrics=numbers, **network, **epochs)
     write(folder / "training.parquet", TRAINING, *rows)
     write(folder / "training_kernels.parquet", TRAINING_KERNELS, *kernels)
     write(folder / "predictions.parquet", PREDICTIONS, *predictions)
+    write(folder / "kernels_along_training.parquet", KERNELS_ALONG_TRAINING, *along)
     rules = dict.fromkeys([*experiments, *DEEP], ("final_loss", 0.1))
     known = (tables.read(folder / f"{t.name}.parquet", t) for t in (TRAINING, TRAINING_KERNELS))
     tables.write(folder / "learning_rates.parquet", LEARNING_RATES, select_rates(*known, rules))

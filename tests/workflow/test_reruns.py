@@ -101,7 +101,8 @@ def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
     )
     trained = {name for name in rerun.planned_outputs(*CI) if "/gradient_descent/" in name}
     trained = {name.split("/")[2] for name in trained}
-    assert trained == {"training_kernels", "training", "predictions"}
+    expected = {"training_kernels", "training", "predictions", "kernels_along_training"}
+    assert trained == expected
 
 
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
@@ -154,9 +155,9 @@ def test_paper_figures_are_collected_on_demand(rerun):
     assert job_counts(done.stderr) == Counter(collect_paper_figures=1)
     found = {path.name for path in rerun.files("results/ci/paper/*")}
     assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
-    assert len(found) == 22 + 2
+    assert len(found) == 23 + 2
     latex = (rerun.folder / "results/ci/paper/captions.tex").read_text()
-    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 22
+    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 23
 
     caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
     os.utime(caption)

@@ -10,6 +10,7 @@ from ntk_workflow.config import read_yaml
 from tests.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
+TRAININGS = ("train_network", "train_and_measure_network")
 RECORD = ("record/config.yaml", "record/versions.json")
 
 
@@ -33,7 +34,7 @@ def test_jobs_on_a_cluster_ask_for_what_their_size_needs(clone):
         *("mem_mb", "runtime", "disk_mb", "tmpdir", "core_seconds", "gpu", "device")
     }
     for rule, resources, output in jobs:
-        assert ("gpu" in resources) == (rule == "train_network"), rule
+        assert ("gpu" in resources) == (rule in TRAININGS), rule
         assert int(resources["mem_mb"]) >= 1000, rule
         assert rule == "all" or int(resources["runtime"]) >= 10, rule
         if match := re.search(r"training/fig3/mnist/.*/depth-(\d+)\.", output):
@@ -49,7 +50,7 @@ def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
     networks = "compute_(spectrum|min_angle)|measure_(orthogonality|linearity)"
     for rule, resources, _ in plan(clone, "--profile", "gpu", *CI):
         on_cpu = (None, "cpu" if re.match(networks, rule) else None)
-        expected = ("1", "cuda") if rule == "train_network" else on_cpu
+        expected = ("1", "cuda") if rule in TRAININGS else on_cpu
         assert (resources.get("gpu"), resources.get("device")) == expected, rule
     profile = yaml.safe_load((ROOT / "profiles/gpu/config.yaml").read_text())
     assert profile["resources"] == ["gpu=1"]
