@@ -10,10 +10,14 @@ with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the p
 the same with them. Matrices may have one more axis in front, for networks that are computed side by
 side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
 weights without storing the gradient.
+
+A large batch is cut into pieces, so that threads that have no network of their own can help: first
+each piece of samples goes forward and backward, then each strip of every matrix is moved. The cuts
+depend on sizes alone, and so do the numbers that come out.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +35,10 @@ from ntk_conditioning.training.trainer import Group, Member, Part, Training
 #: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
 Weights = Sequence[Tensor]
 
+#: A piece of a batch has at least so many samples, and products of so many multiplications forward:
+#: smaller products are slower, and threads that help have to be woken.
+PIECE, PIECE_PRODUCTS = 250, 5e7
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -42,7 +50,7 @@ class Architecture:
 
 
 class Ensemble(Training):
-    """Networks of one `Architecture` in plain gradient descent, see `Training`.
+    """Networks of one `Architecture` in gradient descent, see `Training`.
 
     ``together`` says whether the products of all members are computed together.
     """
@@ -75,7 +83,10 @@ class Ensemble(Training):
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[seeds[number]] for number in part), strict=True)
             weights = [torch.stack(layer).to(self._like) for layer in layers]
-            groups.append(Group(part, {f"weights_{k}": w for k, w in enumerate(weights)}))
+            tensors = {f"weights_{k}": w for k, w in enumerate(weights)}
+            if self.course.momentum:
+                tensors |= {f"velocity_{k}": torch.zeros_like(w) for k, w in enumerate(weights)}
+            groups.append(Group(part, tensors))
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
@@ -85,12 +96,21 @@ class Ensemble(Training):
         if len(rates) > 1:
             pace = pace[:, None, None]
 
-        def pull(f: Tensor) -> Tensor:
-            self._watch_step(group, f, y)
-            return self._loss.gradient(f, y).mul_(pace)
+        def pull(f: Tensor, rows: slice) -> Tensor:
+            return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
         last = step + 1 == self.steps_per_epoch
-        moved = descend(self._architecture.activation, _matrices(group), x, pull, measure=last)
+        f, moved = descend(
+            self._architecture.activation,
+            _matrices(group),
+            x,
+            pull,
+            velocities=_matrices(group, "velocity"),
+            momentum=self.course.momentum,
+            measure=last,
+            spread=self._spread,
+        )
+        self._watch_step(group, f, y)
         if moved is not None:
             norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
@@ -98,52 +118,112 @@ class Ensemble(Training):
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
         activation, weights = self._architecture.activation, _matrices(group)
         *scales, last = _scales(activation, weights)
-        for scale, weight in zip(scales, weights, strict=False):
-            x, _ = activate(activation, product(x, weight.mT, scale))
-        return product(x, weights[-1].mT, last), None
+
+        def outputs(rows: slice) -> Tensor:
+            a = x[..., rows, :]
+            for scale, weight in zip(scales, weights, strict=False):
+                a, _ = activate(activation, product(a, weight.mT, scale))
+            return product(a, weights[-1].mT, last)
+
+        return torch.cat([*self._spread(outputs, pieces(weights, x))], dim=-2), None
 
 
-def _matrices(group: Group) -> Weights:
-    """Return the weights, of a single member without the axis for members."""
+def _matrices(group: Group, name: str = "weights") -> list[Tensor]:
+    """Return the weights, or velocities, of a single member without the axis for members."""
     alone = len(group.numbers) == 1
-    return [w[0] if alone else w for w in group.tensors.values()]
+    return [t[0] if alone else t for key, t in group.tensors.items() if key.startswith(name)]
+
+
+def pieces(weights: Weights, x: Tensor) -> list[slice]:
+    """Return the pieces of a batch (..., n, d): all of it on a GPU and of a stack of networks."""
+    n = x.shape[-2]
+    most = min(n // PIECE, int(n * sum(w.numel() for w in weights) // PIECE_PRODUCTS))
+    return _cut(n, most if x.ndim == 2 and x.device.type == "cpu" else 1)
+
+
+def _cut(n: int, parts: int) -> list[slice]:
+    parts = max(1, parts)
+    return [slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)]
 
 
 def descend(
     activation: Activation,
     weights: Weights,
     x: Tensor,
-    pull: Callable[[Tensor], Tensor],
+    pull: Callable[[Tensor, slice], Tensor],
     *,
-    measure: bool,
-) -> Tensor | None:
+    velocities: Weights = (),
+    momentum: float = 0.0,
+    measure: bool = False,
+    spread: Callable[..., Iterable[Any]] = map,
+) -> tuple[Tensor, Tensor | None]:
     """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
 
-    ``pull`` returns p (..., n, c) for the outputs: for a step of gradient descent, minus the
-    learning rate times the gradient of the loss. With ``measure``, return the norm (...) of what
-    is added.
+    ``pull`` returns p (..., rows, c) for some rows of the outputs: for a step of gradient descent,
+    minus the learning rate times the gradient of the loss. With ``velocities``, like the weights,
+    these become ``momentum`` times themselves plus J^T p, and are added.
+
+    Return f and, with ``measure``, the norm (...) of J^T p. ``spread`` maps a function over
+    pieces of the work.
     """
     scales = _scales(activation, weights)
-    inputs, slopes = [x], []
-    for scale, weight in zip(scales, weights[:-1], strict=False):
-        a, slope = activate(activation, product(inputs[-1], weight.mT, scale))
-        inputs.append(a)
-        slopes.append(slope)
-    back = pull(product(inputs[-1], weights[-1].mT, scales[-1]))
-    squares = []
-    for layer in reversed(range(len(weights))):
-        weight, scale, a = weights[layer], scales[layer], inputs.pop()
+
+    def passes(rows: slice) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Return the outputs, and of every layer the inputs and what comes back to its outputs."""
+        inputs, slopes = [x[..., rows, :]], []
+        for scale, weight in zip(scales, weights[:-1], strict=False):
+            a, slope = activate(activation, product(inputs[-1], weight.mT, scale))
+            inputs.append(a)
+            slopes.append(slope)
+        f = product(inputs[-1], weights[-1].mT, scales[-1])
+        back = [pull(f, rows)]
+        for weight, scale in zip(weights[:0:-1], scales[:0:-1], strict=True):
+            back.append(slopes.pop()(product(back[-1], weight, scale)))
+        return f, inputs, back[::-1]
+
+    rows = pieces(weights, x)
+    outputs, *layers = zip(*spread(passes, rows), strict=True)
+    inputs, back = (list(zip(*of, strict=True)) for of in layers)
+
+    def move(strip: tuple[int, slice]) -> Tensor | None:
+        """Move some rows of a layer's matrix; return the square of the norm of J^T p there."""
+        layer, units = strip
+        moved = weights[layer][..., units, :]
+        change = velocities[layer][..., units, :] if velocities else moved
+        factors = [
+            (b[..., units].mT, a, scales[layer])
+            for a, b in zip(inputs[layer], back[layer], strict=True)
+        ]
+        square = None
         if measure:
-            change = product(back.mT, a, scale)
-            squares.append(change.square().sum((-2, -1), dtype=torch.float64))
-        ahead = slopes.pop()(product(back, weight, scale)) if layer else back
+            total = product(*factors[0])
+            for factor in factors[1:]:
+                add_product(total, *factor)
+            square = total.square().sum((-2, -1), dtype=torch.float64)
+        if velocities:
+            change.mul_(momentum)
         if measure:
-            weight += change
+            change += total
         else:
-            add = weight.addmm_ if weight.ndim == 2 else weight.baddbmm_
-            add(back.mT, a, alpha=scale)
-        back = ahead
-    return torch.stack(squares).sum(0).sqrt() if measure else None
+            for factor in factors:
+                add_product(change, *factor)
+        if velocities:
+            moved += change
+        return square
+
+    strips = [
+        (layer, units)
+        for layer, weight in reversed(list(enumerate(weights)))
+        for units in _cut(weight.shape[-2], min(len(rows), weight.shape[-2] // PIECE))
+    ]
+    squares = [*spread(move, strips)]
+    return torch.cat(outputs, dim=-2), torch.stack(squares).sum(0).sqrt() if measure else None
+
+
+def add_product(to: Tensor, a: Tensor, b: Tensor, scale: float) -> None:
+    """Add scale · a b to a matrix, or stack of matrices, in place."""
+    add = to.addmm_ if to.ndim == 2 else to.baddbmm_
+    add(a, b, alpha=scale)
 
 
 def _scales(activation: Activation, weights: Weights) -> list[float]:

@@ -108,6 +108,7 @@ class Training(ABC):
         self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
         self.steps_per_epoch = -(-self._n // self._batch)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
+        self._spread: Callable[..., Iterable[Any]] = map
         outputs = (self._n, loss.outputs)
         zero = {
             seed: loss.values(part.x.new_zeros(outputs), part.y).mean(dtype=torch.float64).item()
@@ -130,12 +131,14 @@ class Training(ABC):
     def advance(
         self,
         paused: Callable[[], bool] = lambda: False,
-        spread: Callable[..., Iterable[bool]] = map,
+        spread: Callable[..., Iterable[Any]] = map,
     ) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
-        ``spread`` maps a function over independent groups: `map`, or that of a pool of threads.
+        ``spread`` maps a function over independent groups, and over pieces of the work of each:
+        `map`, or that of a `threads.Team`.
         """
+        self._spread = spread
         if not all([*spread(lambda group: self._finish_epoch(group, paused), self._groups)]):
             return False
         if self.epoch in self.course.evaluated:

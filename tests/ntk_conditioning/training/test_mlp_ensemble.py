@@ -1,7 +1,6 @@
 """Ensembles have autograd's gradients, and members that feel no other."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.threads import Team
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
@@ -148,8 +148,8 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
 
 @pytest.mark.parametrize(("threads", "dtype"), [(1, torch.float64), (2, torch.float32)])
 def test_a_member_alone_has_the_same_curves(threads, dtype):
-    with ThreadPoolExecutor(threads, None, torch.set_num_threads, (1,)) as workers:
-        every = finish(make(**UNEVEN, dtype=dtype), workers.map)
+    with Team(threads) as team:
+        every = finish(make(**UNEVEN, dtype=dtype), team.map)
     assert np.isfinite(every.metrics["train_loss"]).all()
     for number, member in enumerate(MEMBERS):
         alone = finish(make([member], **UNEVEN, dtype=dtype))
