@@ -6,7 +6,7 @@ their own they meet once.
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import TracebackType
+from threading import Lock
 from typing import TypeVar
 
 import torch
@@ -56,23 +56,29 @@ class Team:
     """
 
     def __init__(self, threads: int) -> None:
-        self._alone = threads == 1
-        self._others = ThreadPoolExecutor(max(1, threads - 1), None, torch.set_num_threads, (1,))
+        self.threads = threads
+        self._others = ThreadPoolExecutor(
+            max(1, threads - 1), initializer=torch.set_num_threads, initargs=(1,)
+        )
+        self._lock, self._busy = Lock(), 1
 
     def __enter__(self) -> "Team":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._others.shutdown(cancel_futures=True)
+
+    @property
+    def spare(self) -> int:
+        """How many threads have nothing to do, but for whom shares out the first work."""
+        return self.threads - self._busy
 
     def map(self, function: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
         """Return a function's values for all pieces; an error is raised as soon as others rest."""
         pieces = [*pieces]
-        if self._alone or len(pieces) == 1:
+        if self.threads == 1 or len(pieces) == 1:
             return [function(piece) for piece in pieces]
-        futures = [self._others.submit(function, piece) for piece in pieces]
+        futures = [self._others.submit(self._work, function, piece) for piece in pieces]
         try:
             own = {k: function(piece) for k, piece in enumerate(pieces) if futures[k].cancel()}
         finally:
@@ -80,3 +86,12 @@ class Team:
             while wait(begun, LOOK_UP).not_done:
                 pass
         return [own[k] if k in own else future.result() for k, future in enumerate(futures)]
+
+    def _work(self, function: Callable[[Piece], Result], piece: Piece) -> Result:
+        with self._lock:
+            self._busy += 1
+        try:
+            return function(piece)
+        finally:
+            with self._lock:
+                self._busy -= 1

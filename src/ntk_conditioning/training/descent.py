@@ -69,9 +69,9 @@ class Descent(Course):
 
     @property
     def plain(self) -> bool:
-        """Whether this is plain gradient descent."""
+        """Whether this is a course and nothing beyond."""
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
 
-#: What means nothing to networks that are trained by plain gradient descent.
+#: What means nothing to networks that are not of torch modules.
 BEYOND_PLAIN = tuple(Descent.__annotations__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+
 import numpy as np
 from torch.backends import cudnn
 
@@ -74,7 +75,7 @@ def train(
         Team(threads) as team,
     ):
         while not ensemble.finished:
-            whole = ensemble.advance(interruption.wanted, team.map)
+            whole = ensemble.advance(interruption.wanted, team)
             if whole:
                 _log_divergence(ensemble)
                 bar.set_postfix_str(f"lowest loss {_lowest_loss(ensemble):.4g}", refresh=False)
