@@ -19,9 +19,9 @@ def to_words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def finish(ensemble, spread=map):
+def finish(ensemble, team=None):
     while not ensemble.finished:
-        assert ensemble.advance(spread=spread)
+        assert ensemble.advance(team=team)
     return ensemble
 
 

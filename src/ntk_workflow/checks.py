@@ -273,11 +273,11 @@ class Checks:
                 yield f"{where}: {name} has no test samples; give a test_share or another criterion"
 
     def _plain(self, place: Place, _index: int, name: str, values: Config) -> Iterator[str]:
-        """Yield lines for what plain gradient descent has not."""
+        """Yield lines for what only modules are trained with."""
         for key in BEYOND_PLAIN:
             if values[key] != self.plain[key]:
                 remedy = f"leave it at {self.plain[key]!r}, or give {name} its own experiment"
-                yield f"{self.at(*place, key)}: {name} has plain gradient descent; {remedy}"
+                yield f"{self.at(*place, key)}: {name} has momentum only; {remedy}"
 
     def _modules(self, place: Place, index: int, name: str, values: Config) -> Iterator[str]:
         """Yield lines for what a model of torch's modules cannot have."""

@@ -338,7 +338,8 @@ def training(
         products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
         placed = d * (itemsize * n_test + (itemsize + 8) * n * draws)
         hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
-        held = itemsize * weights * (3 * networks + 2)
+        tensors = 5 if settings.momentum else 3  # of each network, those of a checkpoint too
+        held = itemsize * weights * (tensors * networks + 2)
         measured = _along(settings, n, weights, weights, units=depth * width)
         flops = networks * (products * itemsize / 8 + measured.flops)
         return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)

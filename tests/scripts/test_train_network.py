@@ -26,10 +26,10 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_conditioning.training import mlp_ensemble
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
@@ -291,7 +291,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"image": None}, "build() gives a network that fails on two samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
-        (RESNET | {"model": "mlp"}, "mlp is trained by plain gradient descent; leave momentum"),
+        (RESNET | {"model": "mlp"}, "mlp is trained with momentum only; leave weight decay"),
         ({"model": "fc", "augmentation": "crop_flip"}, "images are needed; give --image"),
         (RESNET | {"batch_size": 20}, "--batch-size 20: an epoch of 21 samples ends with a step"),
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
@@ -310,7 +310,7 @@ def test_a_mistake_is_one_line(folder, refusal, monkeypatch, options, problem):
 @contextmanager
 def stopped_after(steps: int, number: int = signal.SIGTERM):
     """Have a signal noted in the midst of the step that follows so many, of any network."""
-    descend, count = mlp_ensemble.descend, itertools.count()
+    descend, count = Layers.descend, itertools.count()
 
     def counted(*given, **options):
         if next(count) == steps:
@@ -318,7 +318,7 @@ def stopped_after(steps: int, number: int = signal.SIGTERM):
         return descend(*given, **options)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(mlp_ensemble, "descend", counted)
+        patched.setattr(Layers, "descend", counted)
         yield
 
 
@@ -535,11 +535,13 @@ MODULES = {"model": "fc_batch_norm", "depth": 2, "width": 4, "image": IMAGE, "te
 MODULES |= {"augmentation": "crop_flip", "momentum": 0.9, "decay_at": (4, 20)}
 
 
-MEASURED = {"width": 32, "kernels_along": (12, 30)}
+MEASURED = {"width": 32, "momentum": 0.9, "kernels_along": (12, 30)}
 
 
 @pytest.mark.parametrize(
-    "network", [{"width": 32}, MODULES, MEASURED], ids=["mlp", "modules", "measured"]
+    "network",
+    [{"width": 32, "momentum": 0.9}, MODULES, MEASURED],
+    ids=["mlp", "modules", "measured"],
 )
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
     options = {"epochs": 30, "checkpoint_epochs": 1} | network

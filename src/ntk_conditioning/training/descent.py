@@ -35,7 +35,8 @@ def rounded_down(rate: float) -> float:
 class Course:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
-    Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end.
+    Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
+    minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball).
 
     >>> Course(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
@@ -44,6 +45,7 @@ class Course:
     epochs: int
     batch_size: int | Literal["all"] = "all"
     evaluate_every: int = 1
+    momentum: float = 0.0
 
     @property
     def evaluated(self) -> list[int]:
@@ -53,13 +55,12 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True)
 class Descent(Course):
-    """A course with what goes beyond plain gradient descent.
+    """A course with what only networks of torch modules are trained with.
 
     The rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``. With
     ``mixed_precision`` products are of bfloat16 where torch's autocast has it so.
     """
 
-    momentum: float = 0.0
     weight_decay: float = 0.0
     decay_at: Sequence[int] = ()
     decay_factor: float = 0.1
@@ -68,9 +69,9 @@ class Descent(Course):
 
     @property
     def plain(self) -> bool:
-        """Whether this is plain gradient descent."""
+        """Whether this is a course and nothing beyond."""
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
 
-#: What means nothing to networks that are trained by plain gradient descent.
+#: What means nothing to networks that are not of torch modules.
 BEYOND_PLAIN = tuple(Descent.__annotations__)

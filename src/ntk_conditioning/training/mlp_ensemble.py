@@ -9,11 +9,10 @@ members are computed together. The networks of `networks.mlp`, with any number o
 with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products, which cost
 the same with them. Matrices may have one more axis in front, for networks that are computed side by
 side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
-weights without storing the gradient.
+weights without storing the gradient. Threads that have no network help with another one's steps.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +21,13 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate, draw_weights, product
+from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
+from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of, same_when_shared
 from ntk_conditioning.training.trainer import Group, Member, Part, Training
-
-#: Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
-Weights = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Architecture:
 
 
 class Ensemble(Training):
-    """Networks of one `Architecture` in plain gradient descent, see `Training`.
+    """Networks of one `Architecture` in gradient descent, see `Training`.
 
     ``together`` says whether the products of all members are computed together.
     """
@@ -60,6 +57,7 @@ class Ensemble(Training):
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
+        self._shareable: dict[tuple[int, int], bool] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
@@ -76,7 +74,10 @@ class Ensemble(Training):
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[seeds[number]] for number in part), strict=True)
             weights = [torch.stack(layer).to(self._like) for layer in layers]
-            groups.append(Group(part, {f"weights_{k}": w for k, w in enumerate(weights)}))
+            tensors = {f"weights_{k}": w for k, w in enumerate(weights)}
+            if self.course.momentum:
+                tensors |= {f"velocity_{k}": torch.zeros_like(w) for k, w in enumerate(weights)}
+            groups.append(Group(part, tensors))
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
@@ -86,31 +87,44 @@ class Ensemble(Training):
         if len(rates) > 1:
             pace = pace[:, None, None]
 
-        def pull(f: Tensor) -> Tensor:
-            self._watch_step(group, f, y)
-            return self._loss.gradient(f, y).mul_(pace)
+        def pull(f: Tensor, rows: slice) -> Tensor:
+            return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
-        last = step + 1 == self.steps_per_epoch
-        moved = descend(self._architecture.activation, _matrices(group), x, pull, measure=last)
-        if moved is not None:
-            norms = np.atleast_1d(moved.numpy(force=True)) / rates.numpy()
+        layers, measure = self._layers(group), step + 1 == self.steps_per_epoch
+        if self._shares(layers, x, pull):
+            f, norm = layers.descend_shared(x, pull, self._team, measure=measure)
+        else:
+            f, norm = layers.descend(x, pull, measure=measure)
+        self._watch_step(group, f, y)
+        if norm is not None:
+            norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
+    def _shares(self, layers: Layers, x: Tensor, pull: Pull) -> bool:
+        """Return whether threads that have nothing else to do help with a step."""
+        if not self._team.spare or x.device.type != "cpu" or parts_of(x, layers, self._team) < 2:
+            return False
+        n, threads = len(x), self._team.threads
+        if (n, threads) not in self._shareable:
+            self._shareable[n, threads] = same_when_shared(layers, x, pull, self._team)
+        return self._shareable[n, threads]
+
+    def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
+        if self._like.device.type == "cpu" and self._team.spare:
+            return self._team.map(torch.no_grad()(function), parts)
+        return super()._each(function, parts)
+
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
-        activation, weights = self._architecture.activation, _matrices(group)
-        *scales, last = _scales(activation, weights)
-        for scale, weight in zip(scales, weights, strict=False):
-            x, _ = activate(activation, product(x, weight.mT, scale))
-        return product(x, weights[-1].mT, last), None
+        return self._layers(group).forward(x), None
 
     def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in group.tensors.values()]
+        weights = [w[place].double() for w in _named(group, "weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
     def _sharpness(
         self, group: Group, place: int, block: Part, *, start: np.random.Generator
     ) -> float:
-        weights = [w[place].clone().requires_grad_() for w in group.tensors.values()]
+        weights = [w[place].clone().requires_grad_() for w in _named(group, "weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
@@ -118,50 +132,14 @@ class Ensemble(Training):
 
         return sharpness(loss, weights, start=start)
 
-
-def _matrices(group: Group) -> Weights:
-    """Return the weights, of a single member without the axis for members."""
-    alone = len(group.numbers) == 1
-    return [w[0] if alone else w for w in group.tensors.values()]
-
-
-def descend(
-    activation: Activation,
-    weights: Weights,
-    x: Tensor,
-    pull: Callable[[Tensor], Tensor],
-    *,
-    measure: bool,
-) -> Tensor | None:
-    """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
-
-    ``pull`` returns p (..., n, c) for the outputs: for a step of gradient descent, minus the
-    learning rate times the gradient of the loss. With ``measure``, return the norm (...) of what
-    is added.
-    """
-    scales = _scales(activation, weights)
-    inputs, slopes = [x], []
-    for scale, weight in zip(scales, weights[:-1], strict=False):
-        a, slope = activate(activation, product(inputs[-1], weight.mT, scale))
-        inputs.append(a)
-        slopes.append(slope)
-    back = pull(product(inputs[-1], weights[-1].mT, scales[-1]))
-    squares = []
-    for layer in reversed(range(len(weights))):
-        weight, scale, a = weights[layer], scales[layer], inputs.pop()
-        if measure:
-            change = product(back.mT, a, scale)
-            squares.append(change.square().sum((-2, -1), dtype=torch.float64))
-        ahead = slopes.pop()(product(back, weight, scale)) if layer else back
-        if measure:
-            weight += change
-        else:
-            add = weight.addmm_ if weight.ndim == 2 else weight.baddbmm_
-            add(back.mT, a, alpha=scale)
-        back = ahead
-    return torch.stack(squares).sum(0).sqrt() if measure else None
+    def _layers(self, group: Group) -> Layers:
+        """Return the layers, of a single member without the axis for members."""
+        alone = len(group.numbers) == 1
+        weights, velocities = (
+            [t[0] if alone else t for t in _named(group, kind)] for kind in ("weights", "velocity")
+        )
+        return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
 
 
-def _scales(activation: Activation, weights: Weights) -> list[float]:
-    """Return the scale of each layer's input."""
-    return [1.0, *(activation.gain / math.sqrt(weight.shape[-2]) for weight in weights[:-1])]
+def _named(group: Group, kind: str) -> list[Tensor]:
+    return [t for name, t in group.tensors.items() if name.startswith(kind)]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
-from typing import Any
 
 import numpy as np
 from torch.backends import cudnn
 
 from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.threads import Team
 from ntk_conditioning.training.trainer import Training
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
-from ntk_workflow.cli import limit_threads, logger
+from ntk_workflow.cli import logger
 from ntk_workflow.progress import progress
 
 log = logger(__file__)
@@ -75,10 +72,10 @@ def train(
         # cuDNN's fastest convolutions do not sum in a fixed order.
         cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
         Interruption(every=every) as interruption,
-        ThreadPoolExecutor(threads, initializer=limit_threads, initargs=(1,)) as pool,
+        Team(threads) as team,
     ):
         while not ensemble.finished:
-            whole = ensemble.advance(interruption.wanted, partial(_spread, pool))
+            whole = ensemble.advance(interruption.wanted, team)
             if whole:
                 _log_divergence(ensemble)
                 bar.set_postfix_str(f"lowest loss {_lowest_loss(ensemble):.4g}", refresh=False)
@@ -95,20 +92,6 @@ def train(
                 log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)
                 return stop
     return None
-
-
-def _spread(
-    pool: ThreadPoolExecutor, function: Callable[[Any], bool], items: Iterable[Any]
-) -> list[bool]:
-    """Return a function's values for all items, computed by a pool of threads.
-
-    The main thread does not wait for long at a time: a signal that comes just before it waits is
-    otherwise not handled until a thread is done.
-    """
-    futures = [pool.submit(function, item) for item in items]
-    while wait(futures, timeout=1).not_done:
-        pass
-    return [future.result() for future in futures]
 
 
 def _log_divergence(ensemble: Training) -> None:

@@ -212,8 +212,8 @@ def require_possible(point: Point, settings: TrainingSettings, samples: Labelled
     model, (n, d), image = kind_of(point.model), samples.shape, settings.image
     if not model.by_modules and not settings.descent.plain:
         raise UsageError(
-            f"{point.model} is trained by plain gradient descent; leave momentum, weight decay, "
-            "decays, augmentation and mixed precision out"
+            f"{point.model} is trained with momentum only; leave weight decay, decays, "
+            "augmentation and mixed precision out"
         )
     require_network(point.model, d, depth=point.depth, width=settings.width, image=image)
     if image is None and settings.augmentation != "none":

@@ -68,6 +68,7 @@ MOVED |= {"decay_at": (5,), "decay_factor": 0.5}
     "make",
     [
         *(partial(mlp, [DEAD, HEALTHY], together=together) for together in (False, True)),
+        partial(mlp, [10 * DEAD, HEALTHY / 10], momentum=0.5),
         partial(modules, [10.0, 0.1], **MOVED),
         partial(modules, [1e6, 0.1], "fc_batch_norm", **MOVED),
     ],

@@ -1,7 +1,6 @@
 """Ensembles have autograd's gradients, and members that feel no other."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,10 +11,12 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import trainer
+from ntk_conditioning.threads import Team
+from ntk_conditioning.training import mlp_layers, trainer
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.trainer import Member, Part, StateError
 from tests.ntk_conditioning.references import plain_losses
 from tests.trainings import after, assert_same, finish
@@ -116,6 +117,30 @@ def test_a_step_goes_along_the_gradient_of_autograd(activation, depth, kind):
     assert size[1, 0] == pytest.approx(norm(expected), abs=0, rel=1e-12)
 
 
+@both_ways
+def test_momentum_is_that_of_torch(together):
+    members, rate = [Member(1, 0.1), Member(5, 0.1)], 0.1
+    ensemble = make(members, n=7, momentum=0.9, epochs=5, together=together)
+    ensemble.advance()
+    for number, member in enumerate(members):
+        matrices = [w[number].clone().requires_grad_() for w in weights(ensemble)]
+        optimizer, data = torch.optim.SGD(matrices, lr=rate, momentum=0.9), part(member.seed, 7)
+        for epoch in range(1, 6):
+            order = torch.from_numpy(generator(member.seed, "batch", epoch).permutation(7))
+            for rows in torch.split(order, 4):
+                optimizer.zero_grad()
+                f = plain(RELU, matrices, data.x[rows])
+                plain_losses(CROSS_ENTROPY, f, data.y[rows]).mean().backward()
+                size = norm([w.grad for w in matrices])
+                optimizer.step()
+        expected = [w.detach() for w in matrices], size
+        after_all = finish(make(members, n=7, momentum=0.9, epochs=5, together=together))
+        found = [w[number] for w in weights(after_all)]
+        errors = (one - other for one, other in zip(found, expected[0], strict=True))
+        assert norm(errors) < 1e-12 * norm(expected[0])
+        assert after_all.metrics["gradient_norm"][5, number] == pytest.approx(size, rel=1e-12)
+
+
 @every_loss
 @both_ways
 def test_metrics_are_those_of_the_networks_at_an_epochs_end(kind, together):
@@ -148,8 +173,8 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
 
 @pytest.mark.parametrize(("threads", "dtype"), [(1, torch.float64), (2, torch.float32)])
 def test_a_member_alone_has_the_same_curves(threads, dtype):
-    with ThreadPoolExecutor(threads, None, torch.set_num_threads, (1,)) as workers:
-        every = finish(make(**UNEVEN, dtype=dtype), workers.map)
+    with Team(threads) as team:
+        every = finish(make(**UNEVEN, dtype=dtype), team)
     assert np.isfinite(every.metrics["train_loss"]).all()
     for number, member in enumerate(MEMBERS):
         alone = finish(make([member], **UNEVEN, dtype=dtype))
@@ -157,6 +182,43 @@ def test_a_member_alone_has_the_same_curves(threads, dtype):
             np.testing.assert_array_equal(alone.metrics[name][:, 0], every.metrics[name][:, number])
         for one, other in zip(weights(alone), weights(every), strict=True):
             assert torch.equal(one[0], other[number])
+
+
+#: A function of all samples, of which those of a part do not tell the same.
+CENTRED = Activation("centred", lambda z: z - z.mean(0), lambda z: 1 + 0 * z, exact_gain=1.0)
+
+
+@pytest.mark.parametrize(
+    ("activation", "dtype", "shared"),
+    [
+        (RELU, torch.float32, True),
+        (activations.get("tanh"), torch.float64, True),
+        (CENTRED, torch.float64, False),
+    ],
+)
+def test_threads_that_have_no_network_help_and_change_no_bit(
+    monkeypatch, activation, dtype, shared
+):
+    """Only where a trial gives the same bits; batches of 250 and 100, evaluations in parts."""
+    monkeypatch.setattr(mlp_layers, "LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(mlp_layers, "LEAST_ROWS", 40)
+    monkeypatch.setattr(trainer, "EVALUATED", 70)
+    helped, descend = set(), Layers.descend_shared
+
+    def watched(self, x, *given, **options):
+        helped.add((len(x), options["measure"]))
+        return descend(self, x, *given, **options)
+
+    monkeypatch.setattr(Layers, "descend_shared", watched)
+    options = {"n": 350, "d": 30, "width": 96, "batch_size": 250, "momentum": 0.5}
+    options |= {"activation": activation, "dtype": dtype}
+    alone = finish(make(MEMBERS[:1], **options))
+    assert not helped
+    for threads in (2, 3):
+        with Team(threads) as team:
+            assert_same(finish(make(MEMBERS[:1], **options), team).state(), alone.state())
+    trials = {(250, False), (100, False)}
+    assert helped == trials | ({(100, True)} if shared else set())
 
 
 # Rounding in every step, and steps that spread it: some hundred times the type's own.

@@ -1,0 +1,179 @@
+"""The layers of fully connected networks: outputs, and steps of gradient descent.
+
+A step may be shared by threads: first each takes some of the samples forward and backward, then
+some rows of every matrix. A BLAS sums each entry of a product in the same order whatever rows it
+has beside it, if these are cut where its blocks end; so the numbers should be the same, which
+`same_when_shared` finds out.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import activate, product
+from ntk_conditioning.threads import Team
+
+#: Matrices W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
+Matrices = Sequence[Tensor]
+
+#: p (..., rows, c) for some rows of the outputs, see `Layers.descend`.
+Pull = Callable[[Tensor, slice], Tensor]
+
+#: A step is shared if each thread gets so many multiplications forward: less is done sooner than
+#: another thread is woken.
+LEAST_PRODUCTS = 5e7
+
+#: Parts have so many rows, of samples or of a matrix, or more. They are cut at multiples of a
+#: number, where the blocks of a BLAS end.
+LEAST_ROWS, BLOCK = 100, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Weights, with ``velocities`` of the same shapes in a descent with ``momentum``."""
+
+    activation: Activation
+    weights: Matrices
+    velocities: Matrices = ()
+    momentum: float = 0.0
+
+    @cached_property
+    def scales(self) -> list[float]:
+        """The scale of each layer's input."""
+        gain = self.activation.gain
+        return [1.0, *(gain / math.sqrt(weight.shape[-2]) for weight in self.weights[:-1])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs (..., n, c)."""
+        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
+            x, _ = activate(self.activation, product(x, weight.mT, scale))
+        return product(x, self.weights[-1].mT, self.scales[-1])
+
+    def descend(self, x: Tensor, pull: Pull, *, measure: bool) -> tuple[Tensor, Tensor | None]:
+        """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
+
+        ``pull`` returns p for the outputs: for a step of gradient descent, minus the learning rate
+        times the gradient of the loss. With momentum, velocities become its multiple plus J^T p,
+        and are added.
+
+        Return f and, with ``measure``, the norm (...) of J^T p.
+        """
+        inputs, slopes = [x], []
+        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
+            a, slope = activate(self.activation, product(inputs[-1], weight.mT, scale))
+            inputs.append(a)
+            slopes.append(slope)
+        f = product(inputs[-1], self.weights[-1].mT, self.scales[-1])
+        back = pull(f, slice(None))
+        squares = []
+        for layer in reversed(range(len(self.weights))):
+            weight, scale = self.weights[layer], self.scales[layer]
+            ahead = slopes.pop()(product(back, weight, scale)) if layer else back
+            velocity = self.velocities[layer] if self.velocities else None
+            squares.append(self._move(weight, velocity, back, inputs.pop(), scale, measure))
+            back = ahead
+        return f, _norm(squares) if measure else None
+
+    def descend_shared(
+        self, x: Tensor, pull: Pull, team: Team, *, measure: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Do the same as `descend` on samples (n, d), shared by a team's threads."""
+        sizes = [len(weight) for weight in self.weights]
+        inputs, back = [x], [x.new_empty(len(x), size) for size in sizes]
+        inputs += [x.new_empty(len(x), size) for size in sizes]  # of layers, and f
+
+        def passes(rows: slice) -> None:
+            slopes = []
+            for layer, weight in enumerate(self.weights[:-1]):
+                z = product(inputs[layer][rows], weight.T, self.scales[layer])
+                inputs[layer + 1][rows], slope = activate(self.activation, z)
+                slopes.append(slope)
+            room, weight = inputs[-1][rows], self.weights[-1]
+            f = product(inputs[-2][rows], weight.T, self.scales[-1], out=room)
+            back[-1][rows] = pull(f, rows)
+            for layer in reversed(range(1, len(self.weights))):
+                room, of = back[layer - 1][rows], back[layer][rows]
+                slopes.pop()(product(of, self.weights[layer], self.scales[layer], out=room))
+
+        def move(strip: tuple[int, slice]) -> Tensor | None:
+            layer, rows = strip
+            weight, scale = self.weights[layer][rows], self.scales[layer]
+            velocity = self.velocities[layer][rows] if self.velocities else None
+            return self._move(weight, velocity, back[layer][:, rows], inputs[layer], scale, measure)
+
+        team.map(passes, _cut(len(x), parts_of(x, self, team)))
+        parts = 1 if measure else team.threads  # a norm is that of a whole matrix
+        strips = [(k, rows) for k in reversed(range(len(sizes))) for rows in _cut(sizes[k], parts)]
+        squares = team.map(move, strips)
+        return inputs[-1], _norm(squares) if measure else None
+
+    def _move(
+        self,
+        weight: Tensor,
+        velocity: Tensor | None,
+        back: Tensor,
+        a: Tensor,
+        scale: float,
+        measure: bool,
+    ) -> Tensor | None:
+        """Move rows of a matrix; return the square of the norm of J^T p there."""
+        to, kept, square = weight, 1.0, None
+        if velocity is not None:
+            to, kept = velocity, self.momentum
+        if measure:
+            change = product(back.mT, a, scale)
+            square = change.square().sum((-2, -1), dtype=torch.float64)
+            to.mul_(kept).add_(change)
+        else:
+            add = to.addmm_ if to.ndim == 2 else to.baddbmm_
+            add(back.mT, a, beta=kept, alpha=scale)
+        if velocity is not None:
+            weight += velocity
+        return square
+
+
+def parts_of(x: Tensor, layers: Layers, team: Team) -> int:
+    """Return into how many parts of a batch a shared step is cut; those of stacks are not."""
+    if x.ndim > 2:
+        return 1
+    products = len(x) * sum(weight.numel() for weight in layers.weights)
+    return min(team.threads, len(x) // LEAST_ROWS, int(products // LEAST_PRODUCTS))
+
+
+def same_when_shared(layers: Layers, x: Tensor, pull: Pull, team: Team) -> bool:
+    """Return whether a step that is shared has the same bits, tried on copies of the layers.
+
+    Sizes decide on the order in which a BLAS sums, not the numbers: it is the same in every step.
+    """
+    copies = [
+        replace(
+            layers,
+            weights=[w.clone() for w in layers.weights],
+            velocities=[v.clone() for v in layers.velocities],
+        )
+        for _ in range(2)
+    ]
+    results = [
+        copies[0].descend(x, pull, measure=False)[0],
+        copies[1].descend_shared(x, pull, team, measure=False)[0],
+    ]
+    alone, shared = (
+        [f, *copy.weights, *copy.velocities] for f, copy in zip(results, copies, strict=True)
+    )
+    return all(map(torch.equal, alone, shared))
+
+
+def _cut(rows: int, parts: int) -> list[slice]:
+    parts = max(1, min(parts, rows // LEAST_ROWS))
+    ends = [round(k * rows / parts / BLOCK) * BLOCK for k in range(parts)] + [rows]
+    return [slice(top, end) for top, end in pairwise(ends) if top < end]
+
+
+def _norm(squares: Sequence[Tensor | None]) -> Tensor:
+    return torch.stack([square for square in squares if square is not None]).sum(0).sqrt()
