@@ -429,7 +429,8 @@ def prediction(
         step = 4 * n * (weights + classes * units)
         drawn = 2 * n * classes * weights + 2 * block**2 * classes * units + EIGENVALUES * block**3
         flops += seeds * (len(settings.rates) * step * passes * itemsize / 8 + drawn)
-        memory = max(memory, (8 + itemsize) * n * (classes + 2) * units)
+        moved = itemsize * weights * len(settings.rates) * (2 if settings.momentum else 1)
+        memory = max(memory, (8 + itemsize) * n * (classes + 2) * units + moved)
     return ResourceEstimate(flops, TORCH + 8 * d * (2 * loaded + n) + 4 * 8 * block**2 + memory)
 
 

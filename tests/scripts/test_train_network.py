@@ -291,7 +291,10 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"image": None}, "build() gives a network that fails on two samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
-        (RESNET | {"model": "mlp"}, "mlp is trained with momentum only; leave weight decay"),
+        (
+            RESNET | {"model": "mlp", "weight_decay": 0.1},
+            "mlp is trained with momentum only; leave weight decay",
+        ),
         ({"model": "fc", "augmentation": "crop_flip"}, "images are needed; give --image"),
         (RESNET | {"batch_size": 20}, "--batch-size 20: an epoch of 21 samples ends with a step"),
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),

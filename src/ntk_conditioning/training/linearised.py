@@ -23,7 +23,7 @@ from ntk_conditioning.networks.mlp import MLP, draw_weights, gradient_factors
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.mlp_ensemble import Architecture
+from ntk_conditioning.training.mlp_ensemble import Architecture, named
 from ntk_conditioning.training.trainer import Group, Member, Part, Training
 
 
@@ -132,7 +132,12 @@ class Linearised(Training):
             )
             self._tangents[seed] = tangent(self._architecture, weights, x)
             part = [number for number in numbers if self.members[number].seed == seed]
-            none = {f"change_{k}": w.new_zeros(len(part), *w.shape) for k, w in enumerate(weights)}
+            kinds = ["change", "velocity"] if self.course.momentum else ["change"]
+            none = {
+                f"{kind}_{k}": w.new_zeros(len(part), *w.shape)
+                for kind in kinds
+                for k, w in enumerate(weights)
+            }
             groups.append(Group(part, none))
         return groups
 
@@ -143,7 +148,13 @@ class Linearised(Training):
         self._watch_step(group, f, labels)
         rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
         pace = (-rates / f.shape[1]).to(f)[:, None, None]
-        here.add_gradients([*group.tensors.values()], self._loss.gradient(f, labels).mul_(pace))
+        pull = self._loss.gradient(f, labels).mul_(pace)
+        velocities, changes = named(group, "velocity"), named(group, "change")
+        for velocity in velocities:
+            velocity.mul_(self.course.momentum)
+        here.add_gradients(velocities or changes, pull)
+        for change, velocity in zip(changes, velocities, strict=False):
+            change += velocity
 
     def _gather(
         self, group: Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
@@ -154,4 +165,4 @@ class Linearised(Training):
         return self._tangents[seed].rows(rows[seed]), labels.expand(len(group.numbers), -1)
 
     def _forward(self, group: Group, x: Any) -> tuple[Tensor, None]:
-        return x.outputs([*group.tensors.values()]), None
+        return x.outputs(named(group, "change")), None

@@ -118,13 +118,13 @@ class Ensemble(Training):
         return self._layers(group).forward(x), None
 
     def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in _named(group, "weights")]
+        weights = [w[place].double() for w in named(group, "weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
     def _sharpness(
         self, group: Group, place: int, block: Part, *, start: np.random.Generator
     ) -> float:
-        weights = [w[place].clone().requires_grad_() for w in _named(group, "weights")]
+        weights = [w[place].clone().requires_grad_() for w in named(group, "weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
@@ -136,10 +136,11 @@ class Ensemble(Training):
         """Return the layers, of a single member without the axis for members."""
         alone = len(group.numbers) == 1
         weights, velocities = (
-            [t[0] if alone else t for t in _named(group, kind)] for kind in ("weights", "velocity")
+            [t[0] if alone else t for t in named(group, kind)] for kind in ("weights", "velocity")
         )
         return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
 
 
-def _named(group: Group, kind: str) -> list[Tensor]:
+def named(group: Group, kind: str) -> list[Tensor]:
+    """Return a group's tensors of one kind, from the first layer to the last."""
     return [t for name, t in group.tensors.items() if name.startswith(kind)]

@@ -135,7 +135,8 @@ class TrainingSettings(KernelSettings):
             rates, key = AUTO_RATES[values["loss"]], "relative_rates"
         elif isinstance(rates, Mapping):
             rates, key = rates["critical"], "relative_rates"
-        along = values["kernels_along"] and tuple(values["kernels_along"][k] for k in ALONG)
+        along = values.get("kernels_along")
+        along = along and tuple(along[k] for k in ALONG)
         given = {**values, "learning_rates": (), "image": image, key: rates}
         return from_mapping(cls, given | {"kernels_along": along})
 

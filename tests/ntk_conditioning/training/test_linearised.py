@@ -54,12 +54,15 @@ def jacobian(network, weights, x):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
-@pytest.mark.parametrize(("loss", "batch"), [("square", "all"), ("cross_entropy", 4)])
-def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batch, depth):
+@pytest.mark.parametrize(
+    ("loss", "batch", "momentum"),
+    [("square", "all", 0.0), ("square", "all", 0.9), ("cross_entropy", 4, 0.0)],
+)
+def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batch, momentum, depth):
     x, y = problem
     network = Architecture(depth, 7, activations.get("tanh"))
     of = make_loss(loss, outputs="classes", classes=C, dtype=torch.float64)
-    rates, course = (0.05, 0.2), Course(epochs=20, batch_size=batch)
+    rates, course = (0.05, 0.2), Course(epochs=20, batch_size=batch, momentum=momentum)
     members = [Member(seed, rate) for seed in (1, 2) for rate in rates]
     ensemble = Linearised(network, of, members, {1: problem, 2: problem}, course=course)
     while not ensemble.finished:
@@ -68,6 +71,7 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batc
         weights = initial_weights(network, D, C, seed=seed, like=x)
         f, j = jacobian(network, weights, x)
         change, curve = torch.zeros(j.shape[1], dtype=torch.float64), []
+        velocity = change
         for epoch in range(21):
             whole = epoch == 0 or batch == "all"
             order = range(N) if whole else generator(seed, "batch", epoch).permutation(N)
@@ -75,7 +79,8 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batc
                 out = (f + j @ change).reshape(N, C)[rows]
                 pull = torch.zeros(N, C, dtype=torch.float64)
                 pull[rows] = of.gradient(out, y[rows]) / len(rows)
-                change -= rate * (j.T @ pull.reshape(-1))
+                velocity = momentum * velocity - rate * (j.T @ pull.reshape(-1))
+                change = change + velocity
             curve.append(of.values((f + j @ change).reshape(N, C), y).mean().item())
         np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
 
