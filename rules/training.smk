@@ -49,7 +49,7 @@ rule train_network:
         datasheets=plan.training_datasheets,
         kernel=plan.training_kernel,
     output:
-        "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
     log:
         "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
     benchmark:
@@ -72,14 +72,14 @@ rule train_network:
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
         " --depth {wildcards.depth} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output[0]:q} 2> {log:q}"
+        " --output {output.curves:q} 2> {log:q}"
 
 
 use rule train_network as train_and_measure_network with:
     """Train networks, and measure their kernels and sharpness along training."""
     output:
-        "results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
-        "results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
     log:
         "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
     benchmark:
