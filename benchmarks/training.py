@@ -30,6 +30,7 @@ from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning import plotting
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.plotting import label_line_ends
+from ntk_conditioning.threads import Team
 from ntk_workflow.cli import limit_threads
 
 TITLE = "Training of ensembles"
@@ -47,6 +48,7 @@ COLORS = {"ours": figures.OURS, "together": "#56B4E9", "torch": "#D55E00"}
 SHORT = {"ours": "ours", "together": "together", "torch": "PyTorch"}
 COMPARED_STEPS = 3
 SAVED = Networks(10, seeds=5)  # of all depths the one with the largest checkpoints
+ALONE = Networks(4, rates=(1.0,), n=60_000)  # of MNIST's size
 TINY: dict[str, Any] = {"n": 48, "batch": 16, "d": 8, "width": 16, "rates": (0.5, 1.0)}
 log = logging.getLogger("benchmarks")
 
@@ -61,13 +63,15 @@ def measure(settings: Settings) -> dict[str, Any]:
     rates = gemm_rates(size=256 if quick else GEMM_SIZE, rounds=settings.rounds)
     depths = (1, 2) if quick else DEPTHS
     points = [measure_depth(shrunk(Networks(depth), settings), settings) for depth in depths]
+    alone = measure_depth(shrunk(ALONE, settings), settings)
     checkpoints = measure_checkpoints(settings)
     device = measure_device(settings) if torch.cuda.is_available() else None
     return {
         "machine": machine.facts(settings.threads),
         "gemm_gflops": rates,
-        "targets": target_rows(judge(points, checkpoints, device)),
+        "targets": target_rows(judge(points, alone, checkpoints, device)),
         "points": points,
+        "alone": alone,
         "checkpoints": checkpoints,
         "device": device,
     }
@@ -90,11 +94,12 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
     with (
         full_precision(),
         ThreadPoolExecutor(threads, initializer=limit_threads, initargs=(1,)) as pool,
+        Team(threads) as team,
     ):
         for ensemble in (ours, together):
             ensemble.advance()  # epoch 0 is an evaluation
         methods = {
-            "ours": with_threads(1, stopwatch(lambda: ours.advance(spread=pool.map))),
+            "ours": with_threads(1, stopwatch(lambda: ours.advance(team=team))),
             "together": with_threads(threads, stopwatch(together.advance)),
             "torch": with_threads(threads, stopwatch(plain.epoch)),
             "products_side": with_threads(1, stopwatch(lambda: products.epoch(pool.map))),
@@ -204,15 +209,19 @@ def measure_device(settings: Settings, *, device: str = "cuda") -> dict[str, Any
 
 
 def judge(
-    points: list[dict[str, Any]], checkpoints: dict[str, Any], device: dict[str, Any] | None
+    points: list[dict[str, Any]],
+    alone: dict[str, Any],
+    checkpoints: dict[str, Any],
+    device: dict[str, Any] | None,
 ) -> list[Target]:
-    """Return the targets: two of one depth, and one each of checkpoints and of the device."""
+    """Return the targets: two each of one depth and of one network alone, and two others."""
     found = [point for point in points if point["depth"] == JUDGED_DEPTH]
     if not found:
         return []
     (point,) = found
     where = f"{point['networks']} networks, width {point['width']}, depth {JUDGED_DEPTH}, float32"
     saved = checkpoints["trained"]
+    one = f"one network, {alone['n']:,} samples, width {alone['width']}, depth {alone['depth']}"
     return [
         Target(
             f"rate of the steps over that of their products alone: {where}",
@@ -226,6 +235,15 @@ def judge(
             1,
             point["ratios"]["torch"]["median"],
             " ×",
+        ),
+        Target(
+            f"rate of the steps over that of their products alone: {one}",
+            "at least",
+            0.85,
+            alone["share_of_products"]["ours"]["median"],
+        ),
+        Target(
+            f"PyTorch over ours: {one}", "at least", 1.3, alone["ratios"]["torch"]["median"], " ×"
         ),
         Target(
             f"checkpoints' share of the time: {saved['networks']} networks, depth "
@@ -264,6 +282,12 @@ def markdown(result: dict[str, Any]) -> str:
         *table(
             ("depth", "", "seconds", "steps a second", "over ours", "share of the products' rate"),
             [row for point in result["points"] for row in rows(point)],
+        ),
+        f"One network alone, of {result['alone']['n']:,} samples, whose steps threads share:",
+        "",
+        *table(
+            ("depth", "", "seconds", "steps a second", "over ours", "share of the products' rate"),
+            rows(result["alone"]),
         ),
         *about_checkpoints(result["checkpoints"]),
         *about_device(result["device"]),
