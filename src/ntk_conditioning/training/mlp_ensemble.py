@@ -26,8 +26,9 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
+from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of, same_when_shared
-from ntk_conditioning.training.trainer import Group, Member, Part, Training
+from ntk_conditioning.training.trainer import Group, Member, Part
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Architecture:
     activation: Activation
 
 
-class Ensemble(Training):
+class Ensemble(Measured):
     """Networks of one `Architecture` in gradient descent, see `Training`.
 
     ``together`` says whether the products of all members are computed together.

@@ -20,7 +20,8 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.trainer import Arrays, Group, Member, Part, Training
+from ntk_conditioning.training.measured import Measured
+from ntk_conditioning.training.trainer import Arrays, Group, Member, Part
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -37,7 +38,7 @@ class _Trained(Group):
     momentum: Mapping[Tensor, Tensor]
 
 
-class ModuleEnsemble(Training):
+class ModuleEnsemble(Measured):
     """Networks that ``make`` makes of a generator, see `Training`.
 
     Samples are vectors or, of four axes, images (n, colours, height, width). Losses are measured
@@ -48,7 +49,7 @@ class ModuleEnsemble(Training):
             samples, where the network tells them.
     """
 
-    METRICS = (*Training.METRICS, "test_dot_product")
+    METRICS = (*Measured.METRICS, "test_dot_product")
 
     def __init__(
         self,
@@ -137,9 +138,9 @@ class ModuleEnsemble(Training):
         group.network.train()
         return f, u
 
-    def _measure(self, group: _Trained) -> bool:
+    def _measure(self, epoch: int, group: _Trained) -> None:
         with _ONE_AT_A_TIME:
-            return super()._measure(group)
+            super()._measure(epoch, group)
 
     def _kernel(self, group: _Trained, place: int, x: Tensor) -> Tensor:
         return module_kernel(frozen(group.network, x), x)

@@ -20,7 +20,6 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
 from ntk_conditioning.training.descent import Course
-from ntk_conditioning.training.kernels_along import ALONG, Along, kernel_numbers
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -121,27 +120,9 @@ class Training(ABC):
         self._peak_loss = torch.zeros(len(members), dtype=torch.float64, device=self._like.device)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
-        self._along: Along | None = None
-        self._initial_kernels: dict[int, NDArray[np.float64]] = {}  # by seed
         self._groups = self._begin(range(len(members)))
         tensors = self._groups[0].tensors.items()
         self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
-
-    def measure_along(self, along: Along) -> None:
-        """Also measure kernels and sharpness, see `kernels_along`; to be said before all else."""
-        self._along = along
-        shape = (self.course.epochs + 1, len(self.members))
-        self.metrics |= {name: np.full(shape, np.nan) for name in ALONG}
-
-    @property
-    def block_size(self) -> int:
-        """The number of samples on which they are measured."""
-        return min(self._n, self._along.samples) if self._along else 0
-
-    @property
-    def measured(self) -> list[int]:
-        """The epochs at which kernels are measured."""
-        return self._along.epochs(self.course.evaluated) if self._along else []
 
     @property
     def finished(self) -> bool:
@@ -168,9 +149,6 @@ class Training(ABC):
                 values[self.epoch, lost] = np.nan
             if lost.any():
                 self._drop_diverged()
-        if self.epoch in self.measured:
-            self._find_initial_kernels()
-            self._team.map(self._measure, self._groups)
         self._steps[:] = 0
         self.epoch += 1
         return True
@@ -230,43 +208,6 @@ class Training(ABC):
     @abstractmethod
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
-
-    def _kernel(self, group: Any, place: int, x: Tensor) -> Tensor:
-        """Return the kernel of the member at a place of a group, in float64."""
-        raise NotImplementedError
-
-    def _sharpness(
-        self, group: Any, place: int, block: Part, *, start: np.random.Generator
-    ) -> float:
-        """Return the sharpness of the member at a place of a group."""
-        raise NotImplementedError
-
-    def _block(self, seed: int) -> Part:
-        """Return the samples on which kernels of a seed are measured."""
-        rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n)[: self.block_size])
-        return Part(*(each[rows.to(each.device)] for each in self._train[seed]))
-
-    def _measure(self, group: Any) -> bool:
-        """Measure kernels and sharpness of a group's members."""
-        for place, number in enumerate(group.numbers):
-            seed = self.members[number].seed
-            block = self._block(seed)
-            k = self._kernel(group, place, block.x).numpy(force=True)
-            codes = self._loss.codes[block.y].numpy(force=True).astype(np.float64)
-            numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
-            start = generator(seed, "lanczos")
-            numbers["sharpness"] = self._sharpness(group, place, block, start=start)
-            for name, value in numbers.items():
-                self.metrics[name][self.epoch, number] = value
-        return True
-
-    def _find_initial_kernels(self) -> None:
-        """Have the kernels at initialisation of all seeds, also where a state goes on."""
-        for number, member in enumerate(self.members):
-            if member.seed not in self._initial_kernels:
-                (group,) = self._begin([number])
-                k = self._kernel(group, 0, self._block(member.seed).x)
-                self._initial_kernels[member.seed] = k.numpy(force=True)
 
     def _lost(self) -> NDArray[np.bool_]:
         """Return which members have diverged by the epoch that was just evaluated."""

@@ -39,6 +39,7 @@ from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
 from ntk_conditioning.training.kernels_along import Along
 from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part, Training
@@ -101,7 +102,7 @@ def make_ensemble(
     device: torch.device,
     products: str,
     own: OwnModel | None = None,
-) -> Training:
+) -> Measured:
     """Return the networks at initialisation, with their samples on the device.
 
     The ``products`` of mlp may be computed "together", see `Ensemble`; ``own`` is that of `turns`.
@@ -126,7 +127,7 @@ def make_ensemble(
     loss = make_loss(settings.loss, **codes, dtype=dtype, device=device)
     test = parts(samples.test) if samples.test else None
     common = (loss, members, parts(samples.train), test)
-    ensemble: Training
+    ensemble: Measured
     if by_modules:
         shape = _shape(point, settings, samples)
         kind = partial(make_own_network, own) if own else partial(make_network, point.model)
@@ -256,7 +257,7 @@ def ensemble_rows(
 
 
 def kernel_rows(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Training
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Measured
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of the kernels along training, none if there are none."""
     values = _columns(point, settings, samples)
