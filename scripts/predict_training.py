@@ -1,8 +1,7 @@
 """Predict trainings from the NTK at initialisation, and compare them with what happened.
 
-For full-batch descent on the square loss without momentum the prediction is a sum over
-eigenvectors; otherwise the network's expansion in its weights is trained on the same samples in the
-same order.
+For plain full-batch descent on the square loss the prediction is a sum over eigenvectors; otherwise
+the network's expansion in its weights is trained on the same samples in the same order.
 """
 
 from dataclasses import replace
@@ -14,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from ntk_conditioning import tables
-from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
@@ -28,16 +27,17 @@ from ntk_conditioning.tables.predictions import (
     times,
 )
 from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import Argv, limit_threads, logger, run_main
 from ntk_workflow.cli_activations import load_activation_files
+from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.settings import from_mapping
 from ntk_workflow.trainings.data import LabelledSamples, labelled_samples
-from ntk_workflow.trainings.settings import Family, TrainingSettings, training_parser
+from ntk_workflow.trainings.expansions import Tangents, initial_expansions
+from ntk_workflow.trainings.networks import as_seen, image_of
+from ntk_workflow.trainings.settings import Family, Point, TrainingSettings, training_parser
 
 log = logger(__file__)
 
@@ -59,6 +59,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     limit_threads(args.threads)
     load_activation_files(args)
+    own = load_own_network(args)
     family, settings = from_mapping(Family, vars(args)), from_mapping(TrainingSettings, vars(args))
     samples = labelled_samples(args.data, None, family.dataset, settings)
     curves: dict[int, dict[tuple[int, float], list[dict[str, Any]]]] = {}
@@ -69,8 +70,8 @@ def main(argv: Argv = None) -> None:
     for depth, of_depth in curves.items():
         rates = tuple(sorted({rate for _, rate in of_depth}))
         found = replace(settings, learning_rates=rates, relative_rates=())
-        network = Architecture(depth, settings.width, activations.get(args.activation))
-        predictions = predict(network, found, samples)
+        point = Point(**vars(family), depth=depth)
+        predictions = predict(point, found, samples, own)
         for key, curve in of_depth.items():
             epochs = [row["epoch"] for row in curve]
             losses = [row["train_loss"] for row in curve]
@@ -87,21 +88,23 @@ def main(argv: Argv = None) -> None:
 
 
 def predict(
-    network: Architecture, settings: TrainingSettings, samples: LabelledSamples
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, own: OwnModel | None
 ) -> dict[tuple[int, float], dict[str, Any]]:
     """Return the columns of every seed's and rate's prediction, and of its kernel."""
     outputs: Any = {"outputs": settings.outputs, "classes": samples.classes}
     loss = make_loss(settings.loss, **outputs, dtype=torch.float64)
+    networks = initial_expansions(point, settings, samples, own)
     n, course = samples.shape[0], settings.descent
     closed = settings.loss == "square" and settings.batch_size in ("all", n)
-    closed &= course.momentum == 0 and n * loss.outputs <= MOST_ROWS
+    closed &= course.momentum == 0 and course.plain and n * loss.outputs <= MOST_ROWS
     found = {}
     for number, part in samples.train.items():
-        x, y = torch.from_numpy(part.x), torch.from_numpy(part.y)
-        weights = initial_weights(network, x.shape[1], loss.outputs, seed=number, like=x)
-        described = describe(network, weights, x, loss.codes[y], number)
+        x = as_seen(part.x, image_of(point, settings))
+        y = torch.from_numpy(part.y)
+        chosen = generator(number, "blocks").permutation(len(x))[:MOST_SAMPLES]
+        described = describe(networks.at(number, x[chosen]), loss.codes[y[chosen]])
         if closed:
-            whole = tangent(network, weights, x)
+            whole = networks.at(number, x)
             residual = (loss.codes[y] - whole.f).reshape(-1).numpy()
             values, vectors = np.linalg.eigh(whole.kernel().numpy())
             squares = np.square(vectors.T @ residual)
@@ -118,8 +121,7 @@ def predict(
         dtype = getattr(torch, settings.dtype)
         here = make_loss(settings.loss, **outputs, dtype=dtype)
         members = [Member(number, rate) for rate in settings.rates]
-        train = {number: Part(x.to(dtype), y)}
-        ensemble = Linearised(network, here, members, train, course=course)
+        ensemble = networks.ensemble(here, members, {number: Part(x.to(dtype), y)}, course)
         with full_precision():
             while not ensemble.finished:
                 ensemble.advance()
@@ -133,16 +135,8 @@ def predict(
     return found
 
 
-def describe(
-    network: Architecture,
-    weights: list[torch.Tensor],
-    x: torch.Tensor,
-    targets: torch.Tensor,
-    number: int,
-) -> dict[str, Any]:
+def describe(here: Tangents, targets: torch.Tensor) -> dict[str, Any]:
     """Return the columns of the kernel at initialisation and of the labels in it."""
-    chosen = generator(number, "blocks").permutation(len(x))[:MOST_SAMPLES]
-    here, targets = tangent(network, weights, x[chosen]), targets[chosen]
     k = here.mean_kernel().numpy()
     spectrum = conditioning(k)
     labels = label_spectrum(k, (targets - here.f).numpy())

@@ -16,6 +16,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
+from ntk_conditioning.training.prediction import UNPREDICTABLE
 from ntk_workflow.catalogue import SPEECH, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
 
@@ -286,10 +287,13 @@ class Checks:
             for depth in overrides.get(dataset, {}).get("depths", values["depths"]):
                 if problem := depth_problem(name, depth):
                     yield f"{where}: {problem}, not {depth}; correct depths"
-        if values["predict"]:
-            yield f"{self.at(*place, 'predict')}: only trainings of mlp are predicted, not {name}"
+        if values["predict"] and kind_of(name).normalization == "batch":
+            yield self._unpredictable(place, name)
         if problem := width_problem(name, values["width"]):
             yield f"{where}: {problem}, not {values['width']}; correct width"
+
+    def _unpredictable(self, place: Place, name: str) -> str:
+        return f"{self.at(*place, 'predict')}: {name}: {UNPREDICTABLE}; switch it off"
 
     def _own_network(self, place: Place, index: int, name: str, values: Config) -> Iterator[str]:
         """Yield a line if a network of the user's own cannot be built and trained as it is used."""
@@ -301,13 +305,16 @@ class Checks:
             for depth in values["overrides"].get(dataset, {}).get("depths", values["depths"]):
                 from ntk_conditioning.networks import own  # torch takes seconds
 
-                size = {"d": d, "image": image, "depth": depth, "width": values["width"]}
+                size: Any = {"d": d, "image": image, "depth": depth, "width": values["width"]}
                 outputs = ANY_CLASSES if values["outputs"] == "classes" else 1
                 try:
                     sigma = activations.get(known[0])
-                    own.require_trainable(
-                        self.models[name], **size, activation=sigma, outputs=outputs
-                    )
+                    size |= {"activation": sigma, "outputs": outputs}
+                    own.require_trainable(self.models[name], **size)
+                    mixed = values["predict"] and own.normalises_batches(self.models[name], **size)
                 except UserError as error:
                     yield f"{self.at(*place, 'models', index)}: {name} on {dataset}: {error}"
+                    return
+                if mixed:
+                    yield self._unpredictable(place, name)
                     return

@@ -9,7 +9,7 @@ from typing import Any
 from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
-from ntk_workflow import resources, study_resources
+from ntk_workflow import resources, study_resources, training_resources
 from ntk_workflow.catalogue import known_image
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
@@ -70,16 +70,17 @@ class JobSizes:
                 settings, depth = self.plan.training_settings(w), int(w.depth)
                 own = w.model in self.plan.models
                 size = self._sizes(w, settings, d, depth) if own else None
-                return resources.training(w.model, settings, depth, loaded=loaded, d=d, size=size)
+                return training_resources.training(
+                    w.model, settings, depth, loaded=loaded, d=d, size=size
+                )
             case "compute_training_kernel":
-                settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
-                of: Any = {"loaded": loaded, "d": d}
-                if kind_of(w.model).by_modules:
-                    of["sizes"] = [self._sizes(w, settings, d, depth) for depth in depths]
-                return resources.training_kernel(w.model, w.activation, settings, depths, **of)
+                settings, depths, of = self._depths(w, loaded, d)
+                return training_resources.training_kernel(
+                    w.model, w.activation, settings, depths, **of
+                )
             case "predict_training":
-                settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
-                return resources.prediction(settings, depths, loaded=loaded, d=d)
+                settings, depths, of = self._depths(w, loaded, d)
+                return training_resources.prediction(w.model, settings, depths, **of)
             case "compute_activation_study":
                 study = {**config, **config["activation_study"]}
                 row = resources.Row.from_config(study, n=loaded, d=d)
@@ -100,9 +101,22 @@ class JobSizes:
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
 
+    def _depths(
+        self, w: Any, loaded: int, d: int
+    ) -> tuple[TrainingSettings, list[int], dict[str, Any]]:
+        """Return settings and depths of an experiment's networks, and what else is known of them.
+
+        Those are their sizes if they are of torch's modules.
+        """
+        settings, depths = self.plan.training_settings(w), self.plan.training_depths(w)
+        of: dict[str, Any] = {"loaded": loaded, "d": d}
+        if kind_of(w.model).by_modules:
+            of["sizes"] = [self._sizes(w, settings, d, depth) for depth in depths]
+        return settings, depths, of
+
     def _sizes(self, w: Any, settings: TrainingSettings, d: int, depth: int) -> Sizes:
         """Return the sizes of a network of torch's modules, which may be the user's own."""
-        outputs = 1 if settings.outputs == "scalar" else resources.CLASSES
+        outputs = 1 if settings.outputs == "scalar" else training_resources.CLASSES
         size = {"d": d, "depth": depth, "width": settings.width, "outputs": outputs}
         if w.model not in self.plan.models:
             return sizes(w.model, **size, image=settings.image)

@@ -10,26 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ntk_conditioning import memory
-from ntk_conditioning.networks import activations, architectures
+from ntk_conditioning.networks import activations
 from ntk_workflow.allocation import SNAKEMAKE
-from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 #: What a process with torch takes before it has any data, in bytes.
 TORCH = 6 * 10**8
 #: Bytes that gradients may take in a search for the smallest angle, `min_angle.MEMORY`.
 GRADIENTS = 2**32
-#: Samples of the kernels that predict_training describes, at most, and as below.
-PREDICTED_SAMPLES = 512
-#: Samples of a training's kernel, as many as compute_training_kernel takes at most.
-KERNEL_SAMPLES = 1024
-#: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
-CLASSES = 251
 #: The longest time that a job asks for, in minutes: few partitions grant more. What takes longer
 #: goes on from its checkpoint when it is tried again.
 MOST_MINUTES = 24 * 60
@@ -52,18 +45,11 @@ _FACTORISATIONS, ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
 # ReLU and of a function that is interpolated.
 ANGLE, CLOSED_FORM, QUADRATURE = 4000, 700, 20000
-# Operations of torch's modules, in those of a large product of the same type, measured: on a
-# multiply-add of a narrow convolution, on a hidden unit of a sample in a step, on a weight that a
-# step moves, and to start the operations of a layer.
-_CONVOLUTION, UNIT, _MOVED, STARTED = 0.5, 1900, 120, 2e7
+# Operations of torch's modules, in those of a large product of the same type, measured: on a hidden
+# unit of a sample in a step, and to start the operations of a layer.
+UNIT, STARTED = 1900, 2e7
 # Operations on an entry that is scaled and rounded, which only reads the memory.
 _ROUNDING = 40
-# Numbers that a hidden unit keeps of every sample until the gradient has passed.
-_HELD = 6
-# Outputs by which kernels along training are counted: a rare dataset has more.
-_USUAL_CLASSES = 10
-# Products of a Hessian and a vector that a sharpness takes: 7 to 13 were counted.
-_HESSIANS = 10
 
 
 @dataclass(frozen=True)
@@ -225,13 +211,13 @@ def spectrum(activation: str, row: Row, kernel: str = "empirical_ntk") -> Resour
             passes, length = _passes(m, d, width, depth), factors
             if kernel != "empirical_ntk":
                 passes, length, factors = passes / 2, width, d + width
-            flops = (passes + m**2 * length) * itemsize / 8 + _conditioning(row)
+            flops = (passes + m**2 * length) * itemsize / 8 + conditioning(row)
             copies = (2 if itemsize == 8 else 5) if row.whole else 1
             gradients = itemsize * factors
             needed = memory.kernel_bytes(m, itemsize=itemsize, row_bytes=gradients, copies=copies)
             # empirical.ntk keeps all gradients if they take up to half of the kernel.
             needed += min(m * gradients, max(2**28, m * m * itemsize // 2))
-        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        weights = 2 * 8 * parameters(d, width, depth, 1)
         base = TORCH - memory.PROCESS + 8 * row.n * d
         flops = row.seeds * (shared + row.blocks * flops)
         return ResourceEstimate(flops, base + needed + weights)
@@ -249,7 +235,7 @@ def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
             flops = _singular_values(m, d)
         else:
-            flops = 3 * m**2 * d + _layers(activation, m, depth) + _conditioning(row)
+            flops = 3 * m**2 * d + _layers(activation, m, depth) + conditioning(row)
         return ResourceEstimate(row.seeds * row.blocks * flops, needed)
 
     return row.total(cells)
@@ -275,7 +261,7 @@ def min_angle(activation: str, row: Row) -> ResourceEstimate:
             gradients = _passes(n, d, width, depth) + _ROUNDING * n * factors
         # What is computed in float64 before it is rounded: some thousand samples at once.
         exact = 4 * 8 * min(n, 4096) * (d + hidden)
-        weights = 2 * 8 * _parameters(d, width, depth, 1)
+        weights = 2 * 8 * parameters(d, width, depth, 1)
         needed = min(GRADIENTS, n * bytes_each) + exact + maps + weights
         flops = row.seeds * (gradients + n**2 * length / 2)
         return ResourceEstimate(flops, TORCH + 2 * 8 * n * d + needed)
@@ -301,139 +287,6 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
     return row.total(cells)
 
 
-def training(
-    model: str,
-    settings: TrainingSettings,
-    depth: int,
-    *,
-    loaded: int,
-    d: int,
-    classes: int = 0,
-    size: architectures.Sizes | None = None,
-) -> ResourceEstimate:
-    """Estimate train_network: networks of one ``model`` for all seeds and learning rates.
-
-    Each trains on samples of its seed if not on all that are ``loaded``, and is tested on a fifth
-    as many. A sample takes 6 operations per weight in training, 4 of the first layer, which passes
-    no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is the
-    most.
-
-    ``size`` is that of a network of the user's own.
-
-    Models of torch's modules spend more besides products: on hidden units, on weights that a step
-    moves, and on starting each layer's operations. Their seeds take turns, see
-    `architectures.seeds_in_turn`.
-    """
-    n = loaded if settings.samples == "all" else settings.samples
-    batch = n if settings.batch_size == "all" else min(n, settings.batch_size)
-    classes = 1 if settings.outputs == "scalar" else classes or CLASSES
-    itemsize, width, epochs = np.dtype(settings.dtype).itemsize, settings.width, settings.epochs
-    seeds, rates, n_test = len(settings.seeds), len(settings.rates), loaded // 5
-    networks, evaluations = seeds * rates, epochs // settings.evaluate_every + 1
-    draws = seeds if n < loaded else 1
-    kept = TORCH + 8 * d * 2 * (loaded + n_test)
-    if not architectures.kind_of(model).by_modules:
-        weights = _parameters(d, width, depth, classes)
-        first = d * (width if depth else classes)
-        products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
-        placed = d * (itemsize * n_test + (itemsize + 8) * n * draws)
-        hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
-        tensors = 5 if settings.momentum else 3  # of each network, those of a checkpoint too
-        held = itemsize * weights * (tensors * networks + 2)
-        measured = _along(settings, n, weights, weights, units=depth * width)
-        flops = networks * (products * itemsize / 8 + measured.flops)
-        return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)
-    image, kind = settings.image, architectures.kind_of(model)
-    shape: dict[str, Any] = {"d": d, "width": width, "depth": depth, "outputs": classes}
-    size = size or architectures.sizes(model, **shape, image=image)
-    convolutions = kind.family in ("conv", "resnet") or (kind.family == "own" and image)
-    product = _CONVOLUTION if convolutions else 1
-    trained = n * epochs * (product * (6 * size.products - 2 * size.first) + UNIT * size.units)
-    evaluated = (n + n_test) * evaluations * (2 * product * size.products + UNIT / 3 * size.units)
-    moved = epochs * math.ceil(n / batch) * (_MOVED * size.weights + STARTED * depth)
-    flops = networks * (trained + evaluated + moved) * itemsize / 8
-    placed = 2 * d * itemsize * (n + n_test) * draws
-    hidden = itemsize * max(_HELD * batch, 4 * min(1000, n)) * (size.units + d)
-    # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
-    side_by_side = rates * architectures.seeds_in_turn(size.weights * rates)
-    held = itemsize * size.weights * (4 * min(networks, side_by_side) + 2)
-    measured = _along(settings, n, product * size.products + UNIT / 6 * size.units, size.weights)
-    flops += networks * measured.flops
-    return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)
-
-
-def _along(
-    settings: TrainingSettings, n: int, products: float, weights: int, units: int = 0
-) -> ResourceEstimate:
-    """Estimate the kernels and the sharpness of one network along its training.
-
-    Of s samples the kernel takes products of s² pairs of gradients, by all weights or, of mlp, by
-    its ``units``, with a pass for every output, and the sharpness so many products of the Hessian
-    and a vector, each of 12 operations per weight and sample.
-    """
-    if settings.kernels_along is None:
-        return ResourceEstimate(0, 0)
-    itemsize, (samples, points) = np.dtype(settings.dtype).itemsize, settings.kernels_along
-    classes = 1 if settings.outputs == "scalar" else _USUAL_CLASSES
-    s, points = min(n, samples), min(points, settings.epochs // settings.evaluate_every + 2)
-    kernel = 4 * s * classes * products + 2 * s**2 * classes * (units or weights)
-    curvature = _HESSIANS * 12 * s * products * itemsize / 8
-    memory = 3 * 8 * s**2 + itemsize * weights * (_HESSIANS + 4) + (10**9 if not units else 2**28)
-    return ResourceEstimate(points * (kernel + EIGENVALUES * s**3 + curvature), memory)
-
-
-def training_kernel(
-    model: str,
-    activation: str,
-    settings: KernelSettings,
-    depths: Sequence[int],
-    *,
-    loaded: int,
-    d: int,
-    sizes: Sequence[architectures.Sizes] = (),
-) -> ResourceEstimate:
-    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each
-    depth and seed.
-
-    ``sizes`` are those of a ``model`` of torch's modules, by depth: at most a product of all
-    gradients.
-    """
-    n, seeds = loaded if settings.samples == "all" else settings.samples, len(settings.seeds)
-    size = min(n, KERNEL_SAMPLES)
-    row = Row(n=2 * loaded + seeds * n, d=d, depths=depths, seeds=seeds, kernel_size=size)
-    if not architectures.kind_of(model).by_modules:
-        one = spectrum(activation, replace(row, width=settings.width))
-        return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
-    flops = len(sizes) * _conditioning(row)
-    for each in sizes:
-        flops += size * (6 * each.products + UNIT * each.units) + size**2 * each.weights
-    return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * size**2 + 10**9)
-
-
-def prediction(
-    settings: TrainingSettings, depths: Sequence[int], *, loaded: int, d: int
-) -> ResourceEstimate:
-    """Estimate predict_training: all depths, of which each keeps the gradients of all outputs.
-
-    A step takes 4 operations per weight and sample, and 4 per output and hidden unit; in
-    evaluations it is half as many.
-    """
-    n = loaded if settings.samples == "all" else settings.samples
-    classes = 1 if settings.outputs == "scalar" else CLASSES
-    itemsize, width, seeds = np.dtype(settings.dtype).itemsize, settings.width, len(settings.seeds)
-    passes = settings.epochs + (settings.epochs // settings.evaluate_every + 1) / 2
-    block = min(n, PREDICTED_SAMPLES)
-    flops, memory = 0.0, 0.0
-    for depth in depths:
-        weights, units = _parameters(d, width, depth, classes), depth * width
-        step = 4 * n * (weights + classes * units)
-        drawn = 2 * n * classes * weights + 2 * block**2 * classes * units + EIGENVALUES * block**3
-        flops += seeds * (len(settings.rates) * step * passes * itemsize / 8 + drawn)
-        moved = itemsize * weights * len(settings.rates) * (2 if settings.momentum else 1)
-        memory = max(memory, (8 + itemsize) * n * (classes + 2) * units + moved)
-    return ResourceEstimate(flops, TORCH + 8 * d * (2 * loaded + n) + 4 * 8 * block**2 + memory)
-
-
 def has_closed_form(activation: str) -> bool:
     """Return whether layers of infinite width have a formula for this activation."""
     return _base(activation) in _CLOSED_FORMS
@@ -445,7 +298,8 @@ def _base(activation: str) -> str:
     return activation if variant else activations.base_name(activation)
 
 
-def _parameters(d: int, width: int, depth: int, outputs: int) -> int:
+def parameters(d: int, width: int, depth: int, outputs: int) -> int:
+    """Return the number of weights of a network of mlp."""
     return d * outputs if depth == 0 else d * width + (depth - 1) * width**2 + width * outputs
 
 
@@ -460,7 +314,8 @@ def _layers(activation: str, m: int, depth: int) -> float:
     return m**2 / 2 * (ANGLE + depth * layer)
 
 
-def _conditioning(row: Row) -> float:
+def conditioning(row: Row) -> float:
+    """Return the operations that condition a kernel of a row."""
     m = row.kernel_size
     return EIGENVALUES * m**3 if row.whole else _FACTORISATIONS * m**3 + ITERATIONS * m**2
 

@@ -26,7 +26,7 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow import allocation, resources, study_resources
+from ntk_workflow import allocation, resources, study_resources, training_resources
 from ntk_workflow.resources import ResourceEstimate, Row
 from ntk_workflow.trainings.settings import TrainingSettings
 from tests.plans import BASE
@@ -74,7 +74,7 @@ def test_a_training_takes_the_operations_of_its_products(depth):
         while not ensemble.finished:
             ensemble.advance()
     two = settings(width=width, learning_rates=(0.01, 0.02), epochs=epochs, batch_size=10)
-    estimate = resources.training("mlp", two, depth, loaded=n, d=d, classes=classes)
+    estimate = training_resources.training("mlp", two, depth, loaded=n, d=d, classes=classes)
     weights = d * width + (depth - 1) * width**2 + width * classes
     untested = 2 * estimate.flops - 2 * 2 * weights * n // 5 * (epochs + 1)  # float32
     assert untested / counter.get_total_flops() == pytest.approx(1, rel=0.02)
@@ -93,7 +93,7 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, kernel):
 
 def test_numbers_of_the_programs_are_theirs():
     assert resources.GRADIENTS == min_angle.MEMORY
-    assert resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+    assert training_resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
     # as the programs have it, all blocks are as many as fit
     config = BASE | {"kernel_size": 512, "blocks": "all"}
     assert Row.from_config(config, n=1797, d=64).blocks == 3
@@ -129,7 +129,7 @@ def test_rates_are_near_to_what_was_measured(kind, name, depth, seeds, megabytes
     if kind == "training":
         kind, square = "train_network", {"loss": "square", "outputs": "scalar", "batch_size": "all"}
         two = settings(width=1024, learning_rates=(0.1, 0.2), epochs=100, **square)
-        estimate = resources.training(name, two, depth, loaded=200, d=64)
+        estimate = training_resources.training(name, two, depth, loaded=200, d=64)
     else:
         row = replace(MNIST, depths=[depth], seeds=seeds)
         kind, estimate = f"compute_{kind}", getattr(resources, kind)(name, row)
@@ -148,14 +148,14 @@ TRAININGS = [
 def test_trainings_take_what_they_were_measured_to(model, n, depth, width, seconds):
     image = (32, 32, 3) if "resnet" in model else None
     one = settings(width=width, batch_size=100, image=image)
-    estimate = resources.training(model, one, depth, loaded=n, d=3072, classes=10)
+    estimate = training_resources.training(model, one, depth, loaded=n, d=3072, classes=10)
     assert 0.5 < estimate.flops / resources.CORE["train_network"].rate / seconds < 2
 
 
 def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
     def fc(width: int, seeds: int) -> ResourceEstimate:
         several = settings(width=width, seeds=tuple(range(seeds)), learning_rates=(0.1, 0.2))
-        return resources.training("fc", several, 64, loaded=5000, d=3072)
+        return training_resources.training("fc", several, 64, loaded=5000, d=3072)
 
     assert fc(3000, 1).memory == fc(3000, 10).memory > 4 * 0.57e9 * 4 * 2
     assert fc(3000, 10).flops == pytest.approx(10 * fc(3000, 1).flops)
@@ -208,8 +208,10 @@ def test_more_of_anything_in_a_training_costs_no_less(model, data):
         several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
         chosen = settings(**values, **several)
         if model == "kernel":
-            return resources.training_kernel("mlp", "relu", chosen, [depth], loaded=loaded, d=d)
-        return resources.training(model, chosen, depth, loaded=loaded, d=d)
+            return training_resources.training_kernel(
+                "mlp", "relu", chosen, [depth], loaded=loaded, d=d
+            )
+        return training_resources.training(model, chosen, depth, loaded=loaded, d=d)
 
     names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")
     assert_more_costs_no_less(estimate, data, names, 500)

@@ -1,6 +1,7 @@
 """Predictions of trainings: the program compares them with the curves that it is given."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import predict_training
@@ -15,11 +16,14 @@ from tests.trainings import to_words
 
 
 @pytest.mark.parametrize("method", ["eigenvectors", "flow"])
-def test_wide_networks_are_predicted_and_compared_with_their_curves(tmp_path: Path, method: str):
+@pytest.mark.parametrize("model", [{}, {"model": "residual_mlp"}], ids=["mlp", "modules"])
+def test_wide_networks_are_predicted_and_compared_with_their_curves(
+    tmp_path: Path, method: str, model: dict[str, Any]
+):
     write_prepared(tmp_path / "train.npz")
     usual = {"data": tmp_path / "train.npz", "experiment": "gd", "dataset": "tiny"}
     usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 12}
-    usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)}
+    usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
     if method == "eigenvectors":
         usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
     curves: tuple[Path, ...] = ()

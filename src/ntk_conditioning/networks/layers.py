@@ -184,8 +184,15 @@ class _Apply(torch.autograd.Function):
     def setup_context(context: Any, inputs: tuple[Tensor, Activation], output: Tensor) -> None:
         z, context.activation = inputs
         context.save_for_backward(z)
+        context.save_for_forward(z)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (z,) = context.saved_tensors
         return gradients[0] * context.activation.derivative(z), None
+
+    @staticmethod
+    def jvp(context: Any, change: Tensor, _: None) -> Tensor:
+        (z,) = context.saved_tensors
+        moved: Tensor = change * context.activation.derivative(z)
+        return moved

@@ -7,6 +7,11 @@ from torch import Tensor, nn
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
+def has_batch_norm(module: nn.Module) -> bool:
+    """Return whether samples interact in training, by batch normalisation."""
+    return any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
+
+
 @torch.no_grad()
 def freeze_statistics(module: nn.Module, x: Tensor) -> None:
     """Put a module into evaluation mode, its batch norms with the statistics of ``x`` (n, ...).

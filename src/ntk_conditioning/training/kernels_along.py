@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -106,20 +107,25 @@ def frozen(network: Network, x: Tensor) -> Network:
     return copy
 
 
-def module_kernel(network: Network, x: Tensor) -> Tensor:
-    """Return the kernel (n, n) of a network that is in evaluation mode, in float64."""
+def module_kernel(
+    network: Network, x: Tensor, outputs: Literal["mean_of_kernels", "full"] = "mean_of_kernels"
+) -> Tensor:
+    """Return the kernel (n, n) of a network whose samples do not interact, in float64.
+
+    With the ``outputs`` "full" it is that of all, (n c, n c), see `modules.ntk`.
+    """
     network, x = deepcopy(network).double(), x.double()
-    k = x.new_zeros(len(x), len(x))
-    for factor, parameters in network.rate_groups().items():
+
+    def of(parameters: Sequence[Tensor]) -> Tensor:
         group = {id(parameter) for parameter in parameters}
-        k += factor * modules.ntk(
-            network,
-            x,
-            outputs="mean_of_kernels",
-            parameters=lambda _, p, group=group: id(p) in group,
-            progress=False,
-        )
-    return k
+
+        def chosen(_: str, parameter: Tensor) -> bool:
+            return id(parameter) in group
+
+        return modules.ntk(network, x, outputs=outputs, parameters=chosen, progress=False)
+
+    groups = network.rate_groups().items()
+    return torch.stack([factor * of(parameters) for factor, parameters in groups]).sum(0)
 
 
 def sharpness(

@@ -13,6 +13,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+#: Why networks with batch normalisation are not predicted.
+UNPREDICTABLE = (
+    "with batch normalisation outputs depend on the other samples of a step, and are evaluated as "
+    "no step has seen them, so that no kernel predicts them"
+)
+
 
 def predicted_losses(
     eigenvalues: NDArray[np.float64],

@@ -1,7 +1,7 @@
 """The networks of a training, at initialisation from its settings and afterwards in its table."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -83,7 +83,7 @@ def turns(
     require_possible(point, settings, samples)
     if not kind_of(point.model).by_modules:
         return [settings]
-    shape = _shape(point, settings, samples)
+    shape = shape_of(point, settings, samples)
     if own:
         activation = activations.get(point.activation)
         require_trainable(own, **shape, activation=activation)
@@ -121,7 +121,7 @@ def make_ensemble(
     def parts(of: Mapping[int, PreparedSamples]) -> dict[int, Part]:
         return {seed: part(of[seed]) for seed in settings.seeds}
 
-    rates, activation = settings.learning_rates, activations.get(point.activation)
+    rates = settings.learning_rates
     members = [Member(seed, rate) for seed in settings.seeds for rate in rates]
     codes: dict[str, Any] = {"outputs": settings.outputs, "classes": samples.classes}
     loss = make_loss(settings.loss, **codes, dtype=dtype, device=device)
@@ -129,12 +129,10 @@ def make_ensemble(
     common = (loss, members, parts(samples.train), test)
     ensemble: Measured
     if by_modules:
-        shape = _shape(point, settings, samples)
-        kind = partial(make_own_network, own) if own else partial(make_network, point.model)
-        make = partial(kind, **shape, activation=activation, dtype=dtype)
+        make = partial(module_maker(point, settings, samples, own), dtype=dtype)
         ensemble = ModuleEnsemble(make, *common, descent=settings.descent)
     else:
-        architecture = Architecture(point.depth, settings.width, activation)
+        architecture = Architecture(point.depth, settings.width, activations.get(point.activation))
         ensemble = Ensemble(architecture, *common, course=settings.descent, together=together)
     if settings.kernels_along:
         ensemble.measure_along(Along(**dict(zip(ALONG, settings.kernels_along, strict=True))))
@@ -150,6 +148,18 @@ def make_ensemble(
         *(*samples.shape, samples.classes, ensemble.steps_per_epoch, samples.n_test or "no"),
     )
     return ensemble
+
+
+def module_maker(
+    point: Point,
+    settings: TrainingSettings,
+    samples: LabelledSamples,
+    own: OwnModel | None = None,
+) -> Callable[..., Network]:
+    """Return what makes a network of torch's modules of a generator and a ``dtype``."""
+    kind = partial(make_own_network, own) if own else partial(make_network, point.model)
+    activation = activations.get(point.activation)
+    return partial(kind, **shape_of(point, settings, samples), activation=activation)
 
 
 def as_seen(x: NDArray[np.float64], image: tuple[int, int, int] | None) -> Tensor:
@@ -192,7 +202,8 @@ def takes_images(name: str) -> bool:
     return kind_of(name).needs_images or kind_of(name).family == "own"
 
 
-def _shape(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
+def shape_of(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
+    """Return the sizes of networks and of their samples, as what makes networks takes them."""
     return {
         "d": samples.shape[1],
         "image": settings.image,

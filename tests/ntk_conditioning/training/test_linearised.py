@@ -9,13 +9,17 @@ from torch.func import functional_call, jacrev
 
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
+from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part
+from tests.trainings import finish
 
 N, D, C = 14, 5, 3
 
@@ -83,6 +87,56 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batc
                 change = change + velocity
             curve.append(of.values((f + j @ change).reshape(N, C), y).mean().item())
         np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
+
+
+def perturbed(rng):
+    """Return a residual network of convolutions whose scalars learn more slowly than the rest."""
+    size = {"d": 2 * 16, "image": (4, 4, 2), "depth": 4, "width": 2, "outputs": C}
+    of = {"activation": activations.get("tanh"), "dtype": torch.float64}
+    network = make_network("resnet_fixup", rng, **size, **of)
+    for parameter in network.parameters():  # of which some begin at zero
+        parameter.data += 0.1 * torch.from_numpy(rng.standard_normal(parameter.shape))
+    return network
+
+
+def test_expansions_of_modules_descend_as_their_explicit_jacobian_does():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((N, 2, 4, 4)))
+    data = Part(x, torch.from_numpy(rng.integers(0, C, N)))
+    loss = make_loss("cross_entropy", outputs="classes", classes=C, dtype=torch.float64)
+    course = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
+    rate, make = 0.05, expansions(perturbed)
+    ensemble = ModuleEnsemble(make, loss, [Member(1, rate)], {1: data}, descent=course)
+    finish(ensemble)
+    network = perturbed(generator(1, "init"))
+    weights = {name: p.detach() for name, p in network.named_parameters()}
+    rows = jacrev(lambda given: functional_call(network, given, (x,))[0])(weights)
+    j = torch.cat([row.reshape(N * C, -1) for row in rows.values()], dim=1)
+    factors = {id(p): s for s, group in network.rate_groups().items() for p in group}
+    like = [p.detach().reshape(-1) for p in network.parameters()]
+    pace = torch.cat(
+        [
+            torch.full_like(w, factors[id(p)])
+            for w, p in zip(like, network.parameters(), strict=True)
+        ]
+    )
+    assert len(pace.unique()) == 2
+    here = ModuleTangent(network, x)
+    np.testing.assert_allclose(here.kernel(), (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
+    start = torch.cat(like).clone()
+    w, velocity, curve = start, torch.zeros_like(start), []
+    for epoch in range(6):
+        order = generator(1, "batch", epoch).permutation(N) if epoch else np.empty(0, int)
+        for rows in torch.from_numpy(order).split(4) if epoch else ():
+            out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
+            pull = torch.zeros(N, C, dtype=torch.float64)
+            pull[rows] = loss.gradient(out[rows], data.y[rows]) / len(rows)
+            velocity = 0.9 * velocity + j.T @ pull.reshape(-1) + 0.01 * w
+            w = w - rate * pace * velocity
+        out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
+        curve.append(loss.values(out, data.y).mean().item())
+    np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 0], curve, rtol=1e-10)
+    assert curve[-1] < 0.95 * curve[0]
 
 
 def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
