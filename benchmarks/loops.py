@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.problem import DifferentResultError
 from benchmarks.timing import Timed
@@ -127,9 +128,13 @@ class Layer(nn.Module):
 
 
 class PlainLoop:
-    """One network after another by modules, automatic differentiation and an optimiser."""
+    """One network after another by modules, automatic differentiation and an optimiser.
 
-    def __init__(self, problem: Networks, start: Weights) -> None:
+    Batches are gathered as rows of a tensor or, with ``loader``, by torch's `DataLoader`.
+    """
+
+    def __init__(self, problem: Networks, start: Weights, *, loader: bool = False) -> None:
+        self._loader = loader
         self._samples, self._batch, self._epoch = problem.samples(), problem.batch, 1
         self._trained = []
         for number, member in enumerate(problem.members):
@@ -144,14 +149,20 @@ class PlainLoop:
 
     def epoch(self) -> None:
         """Train all networks for an epoch."""
-        x, y, loss = self._samples.x, self._samples.y, nn.CrossEntropyLoss()
+        loss = nn.CrossEntropyLoss()
         for seed, network, optimizer in self._trained:
-            order = torch.from_numpy(generator(seed, "batch", self._epoch).permutation(len(x)))
-            for rows in torch.split(order, self._batch):
+            for x, y in self._batches(seed):
                 optimizer.zero_grad()
-                loss(network(x[rows]), y[rows]).backward()
+                loss(network(x), y).backward()
                 optimizer.step()
         self._epoch += 1
+
+    def _batches(self, seed: int) -> Iterable[Any]:
+        x, y = self._samples
+        order = generator(seed, "batch", self._epoch).permutation(len(x))
+        if self._loader:
+            return DataLoader(TensorDataset(x, y), self._batch, sampler=order.tolist())
+        return ((x[rows], y[rows]) for rows in torch.from_numpy(order).split(self._batch))
 
     def weights(self) -> Weights:
         """Return the weights of all networks."""

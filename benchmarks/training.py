@@ -40,6 +40,7 @@ LABELS = {
     "ours": "this project, a thread for each network",
     "together": "this project, the products of all networks together",
     "torch": "PyTorch, one network after another",
+    "loader": "PyTorch, samples from its DataLoader",
     "products_side": "the products alone, a thread for each network",
     "products_turn": "the products alone, one network after another",
 }
@@ -89,7 +90,7 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
     differences = compare(problem, threads)
     epochs = most_epochs(settings)
     ours, together = (problem.ensemble(epochs=epochs, together=flag) for flag in (False, True))
-    plain = PlainLoop(problem, weights(ours))
+    plain, loaded = (PlainLoop(problem, weights(ours), loader=flag) for flag in (False, True))
     products = Products(problem)
     with (
         full_precision(),
@@ -102,6 +103,7 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
             "ours": with_threads(1, stopwatch(lambda: ours.advance(team=team))),
             "together": with_threads(threads, stopwatch(together.advance)),
             "torch": with_threads(threads, stopwatch(plain.epoch)),
+            "loader": with_threads(threads, stopwatch(loaded.epoch)),
             "products_side": with_threads(1, stopwatch(lambda: products.epoch(pool.map))),
             "products_turn": with_threads(threads, stopwatch(products.epoch)),
         }
@@ -121,7 +123,9 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
         },
         "products": fastest,
         "share_of_products": {
-            name: ratio(seconds[fastest], seconds[name]) for name in ("ours", "together", "torch")
+            name: ratio(seconds[fastest], taken)
+            for name, taken in seconds.items()
+            if name not in PRODUCTS
         },
     }
 
@@ -146,9 +150,10 @@ def compare(problem: Networks, threads: int, *, device: str = "cpu") -> dict[str
             while not ensemble.finished:
                 ensemble.advance()
             found[name] = weights(ensemble)
-        plain = PlainLoop(few, start)
-        plain.epoch()
-        found["torch"] = plain.weights()
+        for name, flag in (("torch", False), ("loader", True)):
+            plain = PlainLoop(few, start, loader=flag)
+            plain.epoch()
+            found[name] = plain.weights()
     return {
         name: require_same_weights(f"{LABELS[name]} ({problem})", taken, found["ours"], start)
         for name, taken in found.items()
@@ -242,8 +247,11 @@ def judge(
             0.85,
             alone["share_of_products"]["ours"]["median"],
         ),
-        Target(
-            f"PyTorch over ours: {one}", "at least", 1.3, alone["ratios"]["torch"]["median"], " ×"
+        *(
+            Target(
+                f"{name} over ours: {one}", "at least", 1.3, alone["ratios"][key]["median"], " ×"
+            )
+            for name, key in (("PyTorch", "torch"), ("PyTorch with its DataLoader", "loader"))
         ),
         Target(
             f"checkpoints' share of the time: {saved['networks']} networks, depth "
