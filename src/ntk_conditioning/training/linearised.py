@@ -18,13 +18,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import hardshrink
 
 from ntk_conditioning.networks.mlp import MLP, draw_weights, gradient_factors
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, named
-from ntk_conditioning.training.trainer import Group, Member, Part, Training
+from ntk_conditioning.training.trainer import Group, Member, Part, Training, rows_of
+
+#: Steps of outputs that are taken for none: of decided samples they become subnormal numbers, in
+#: which a processor multiplies many times slower.
+NEGLIGIBLE = 1e-25
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +47,9 @@ class Tangent:
 
     def rows(self, rows: slice | Tensor) -> Tangent:
         """The same at some of the samples."""
-        alphas, deltas = (tuple(a[rows] for a in each) for each in (self.alphas, self.deltas))
-        return Tangent(self.f[rows], alphas, deltas)
+        both = (self.alphas, self.deltas)
+        alphas, deltas = (tuple(rows_of(a, rows) for a in each) for each in both)
+        return Tangent(rows_of(self.f, rows), alphas, deltas)
 
     def outputs(self, changes: Sequence[Tensor]) -> Tensor:
         """Return the outputs (r, n, c) of r networks, by the changes (r, m_l, m_(l-1)) of W_l."""
@@ -51,7 +57,7 @@ class Tangent:
         for alpha, delta, change in zip(self.alphas, self.deltas, changes, strict=False):
             r, height, width = change.shape
             moved = (alpha @ change.view(r * height, width).T).view(len(alpha), r, height)
-            total += (delta @ moved.mT).permute(2, 0, 1)
+            total += (moved @ delta.mT).movedim(1, 0)
         return total
 
     def kernel(self) -> Tensor:
@@ -148,7 +154,7 @@ class Linearised(Training):
         self._watch_step(group, f, labels)
         rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
         pace = (-rates / f.shape[1]).to(f)[:, None, None]
-        pull = self._loss.gradient(f, labels).mul_(pace)
+        pull = hardshrink(self._loss.gradient(f, labels).mul_(pace), NEGLIGIBLE)
         velocities, changes = named(group, "velocity"), named(group, "change")
         for velocity in velocities:
             velocity.mul_(self.course.momentum)

@@ -27,7 +27,7 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of, same_when_shared
+from ntk_conditioning.training.mlp_layers import Layers, Pull, most_parts, parts_of_same_bits
 from ntk_conditioning.training.trainer import Group, Member, Part
 
 
@@ -58,7 +58,7 @@ class Ensemble(Measured):
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
-        self._shareable: dict[tuple[int, int], bool] = {}  # by samples and threads
+        self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
@@ -92,8 +92,8 @@ class Ensemble(Measured):
             return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
         layers, measure = self._layers(group), step + 1 == self.steps_per_epoch
-        if self._shares(layers, x, pull):
-            f, norm = layers.descend_shared(x, pull, self._team, measure=measure)
+        if (parts := self._parts(layers, x, pull)) > 1:
+            f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure)
         else:
             f, norm = layers.descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
@@ -101,13 +101,13 @@ class Ensemble(Measured):
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy()
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
-    def _shares(self, layers: Layers, x: Tensor, pull: Pull) -> bool:
-        """Return whether threads that have nothing else to do help with a step."""
-        if not self._team.spare or x.device.type != "cpu" or parts_of(x, layers, self._team) < 2:
-            return False
+    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
+        """Return into how many parts a step is cut for threads that have nothing else to do."""
+        if not self._team.spare or x.device.type != "cpu" or most_parts(x, layers, self._team) < 2:
+            return 1
         n, threads = len(x), self._team.threads
         if (n, threads) not in self._shareable:
-            self._shareable[n, threads] = same_when_shared(layers, x, pull, self._team)
+            self._shareable[n, threads] = parts_of_same_bits(layers, x, pull, self._team)
         return self._shareable[n, threads]
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:

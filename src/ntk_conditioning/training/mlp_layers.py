@@ -2,14 +2,14 @@
 
 A step may be shared by threads: first each takes some of the samples forward and backward, then
 some rows of every matrix. A BLAS sums each entry of a product in the same order whatever rows it
-has beside it, if these are cut where its blocks end; so the numbers should be the same, which
-`same_when_shared` finds out.
+has beside it, if these are cut where its blocks end and are not too few; into how many parts that
+allows to cut a step is what `parts_of_same_bits` finds out.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import torch
@@ -81,9 +81,9 @@ class Layers:
         return f, _norm(squares) if measure else None
 
     def descend_shared(
-        self, x: Tensor, pull: Pull, team: Team, *, measure: bool
+        self, x: Tensor, pull: Pull, team: Team, parts: int, *, measure: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Do the same as `descend` on samples (n, d), shared by a team's threads."""
+        """Do the same as `descend` on samples (n, d), in parts that a team's threads share."""
         sizes = [len(weight) for weight in self.weights]
         inputs, back = [x], [x.new_empty(len(x), size) for size in sizes]
         inputs += [x.new_empty(len(x), size) for size in sizes]  # of layers, and f
@@ -107,9 +107,9 @@ class Layers:
             velocity = self.velocities[layer][rows] if self.velocities else None
             return self._move(weight, velocity, back[layer][:, rows], inputs[layer], scale, measure)
 
-        team.map(passes, _cut(len(x), parts_of(x, self, team)))
-        parts = 1 if measure else team.threads  # a norm is that of a whole matrix
-        strips = [(k, rows) for k in reversed(range(len(sizes))) for rows in _cut(sizes[k], parts)]
+        team.map(passes, _cut(len(x), parts))
+        of = 1 if measure else parts  # a norm is that of a whole matrix
+        strips = [(k, rows) for k in reversed(range(len(sizes))) for rows in _cut(sizes[k], of)]
         squares = team.map(move, strips)
         return inputs[-1], _norm(squares) if measure else None
 
@@ -138,35 +138,33 @@ class Layers:
         return square
 
 
-def parts_of(x: Tensor, layers: Layers, team: Team) -> int:
-    """Return into how many parts of a batch a shared step is cut; those of stacks are not."""
+def most_parts(x: Tensor, layers: Layers, team: Team) -> int:
+    """Return into how many parts a step is worth to be cut; those of stacks are not."""
     if x.ndim > 2:
         return 1
     products = len(x) * sum(weight.numel() for weight in layers.weights)
     return min(team.threads, len(x) // LEAST_ROWS, int(products // LEAST_PRODUCTS))
 
 
-def same_when_shared(layers: Layers, x: Tensor, pull: Pull, team: Team) -> bool:
-    """Return whether a step that is shared has the same bits, tried on copies of the layers.
+def parts_of_same_bits(layers: Layers, x: Tensor, pull: Pull, team: Team) -> int:
+    """Return the most parts in which a step has the same bits, or 1: tried on copies of the layers.
 
     Sizes decide on the order in which a BLAS sums, not the numbers: it is the same in every step.
     """
-    copies = [
-        replace(
+
+    def step(parts: int) -> list[Tensor]:
+        copy = replace(
             layers,
             weights=[w.clone() for w in layers.weights],
             velocities=[v.clone() for v in layers.velocities],
         )
-        for _ in range(2)
-    ]
-    results = [
-        copies[0].descend(x, pull, measure=False)[0],
-        copies[1].descend_shared(x, pull, team, measure=False)[0],
-    ]
-    alone, shared = (
-        [f, *copy.weights, *copy.velocities] for f, copy in zip(results, copies, strict=True)
-    )
-    return all(map(torch.equal, alone, shared))
+        how = copy.descend if parts == 1 else partial(copy.descend_shared, team=team, parts=parts)
+        f, _ = how(x, pull, measure=False)
+        return [f, *copy.weights, *copy.velocities]
+
+    alone = step(1)
+    counts = range(most_parts(x, layers, team), 1, -1)
+    return next((k for k in counts if all(map(torch.equal, alone, step(k)))), 1)
 
 
 def _cut(rows: int, parts: int) -> list[slice]:

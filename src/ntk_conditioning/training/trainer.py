@@ -268,8 +268,10 @@ class Training(ABC):
         seeds = [self.members[number].seed for number in group.numbers]
         if len(seeds) == 1:
             part = parts[seeds[0]]
-            return _rows(part.x, rows[seeds[0]]), _rows(part.y, rows[seeds[0]])
-        x, y = ({s: _rows(getattr(parts[s], of), rows[s]) for s in set(seeds)} for of in ("x", "y"))
+            return rows_of(part.x, rows[seeds[0]]), rows_of(part.y, rows[seeds[0]])
+        x, y = (
+            {s: rows_of(getattr(parts[s], of), rows[s]) for s in set(seeds)} for of in ("x", "y")
+        )
         return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
@@ -306,7 +308,8 @@ class Training(ABC):
             self._varies[group.numbers] = varies.numpy(force=True)
 
 
-def _rows(t: Tensor, rows: slice | Tensor) -> Tensor:
+def rows_of(t: Tensor, rows: slice | Tensor) -> Tensor:
+    """Return some rows of a tensor."""
     # which copies whole rows, in half the time of indexing by numbers
     return t[rows] if isinstance(rows, slice) else t.index_select(0, rows)
 
