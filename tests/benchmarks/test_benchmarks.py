@@ -152,7 +152,7 @@ def test_a_peer_is_timed_if_its_kernel_is_the_same(peer, dtype, factors, tmp_pat
 
 def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
     differences = training.compare(NETWORKS, threads=1)
-    assert set(differences) == {"together", "torch"}
+    assert set(differences) == {"together", "torch", "loader"}
     assert max(differences.values()) < loops.SAME
     assert conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
     with pytest.raises(DifferentResultError, match="not compared"):
