@@ -1,0 +1,180 @@
+"""Spectra of kernels of random samples on the sphere: a spike, and a free sum of laws.
+
+A kernel f(x · x') with f(1) = 1 of samples that are uniform on the sphere in d dimensions is a sum
+over degrees of spherical harmonics,
+
+    K = Σ_k c_k / N_k Y_k Y_kᵀ,   f(t) = Σ_k c_k P_k(t),   P_k(1) = 1,   Σ_k c_k = 1,
+
+with N_k harmonics of degree k in the columns of Y_k (Schoenberg 1942). Degree 0 is the constant:
+the spike. As n and d grow, the others are asymptotically free, each a law of Marchenko and Pastur
+with ratio n / N_k: near the identity for N_k >> n, and N_k eigenvalues n c_k / N_k for N_k << n (El
+Karoui 2010, "The spectrum of kernel random matrices", Theorem 2.1, for n ~ d; Ghorbani, Mei,
+Misiakiewicz & Montanari 2021, "Linearized two-layers neural networks in high dimension", for
+n ~ d^k). Sums of free laws add R-transforms, so that the bulk ends where
+
+    z(g) = 1/g + r + Σ_k c_k / (1 - c_k n g / N_k),   r = 1 - Σ_k c_k,
+
+has z'(g) = 0: with g < 0 below, with g > 0 above. A spike of size s = n c_0 stands at z(1/s) if
+1/s is below the upper of these g, and is none otherwise (Benaych-Georges & Nadakuditi 2011).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
+from scipy.optimize import brentq
+
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.networks.activations import Activation
+
+Array = NDArray[np.float64]
+
+#: Nodes of the quadrature over the cosine of two samples, and how many degrees there are at most.
+NODES, DEGREES = 400, 120
+#: Degrees with more harmonics are left out: of fewer samples they are a multiple of the identity.
+MANY = 1e9
+
+
+def ntk_of_cosines(activation: Activation, depth: int) -> Callable[[Array], Array]:
+    """Return f with f(x · x') = Θ(x, x') / Θ(x, x) on the unit sphere, at infinite width.
+
+    >>> from ntk_conditioning.networks import activations
+    >>> round(float(ntk_of_cosines(activations.get("relu"), 1)(np.array(0.0)) * np.pi), 12)
+    0.5
+    """
+    layer = dual(activation, np.ones(1))
+    below = float(layer.slopes[0] / layer.variances[0])
+
+    def f(cosines: Array) -> Array:
+        w = e = 1 - np.asarray(cosines)
+        share = 1.0  # of the last layer in the diagonal, see `along_depth`
+        for _ in range(depth):
+            share = share / (share + below)
+            w, h = pair_cosine_distances(layer, w)
+            e = share * w + (1 - share) * (e + h - e * h)
+        return np.asarray(1 - e)
+
+    return f
+
+
+@dataclass(frozen=True)
+class Harmonics:
+    """Weights c_k (K,) of a kernel's harmonics by degree, and their numbers N_k (K,)."""
+
+    weights: Array
+    counts: Array
+
+
+def harmonics(f: Callable[[Array], Array], d: int) -> Harmonics:
+    """Return the weights of a function of the cosine on the sphere in ``d`` >= 2 dimensions.
+
+    By Gauss's rule for the cosine of two random samples (Golub & Welsch 1969).
+
+    >>> linear = harmonics(lambda t: t, 5)
+    >>> linear.weights[:3].round(12).tolist(), linear.counts[:3].round(9).tolist()
+    ([0.0, 1.0, 0.0], [1.0, 5.0, 14.0])
+    """
+    k = np.arange(2, NODES, dtype=float)
+    beside = np.sqrt(k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
+    beside = np.append(math.sqrt(1 / d), beside)
+    t, vectors = eigh_tridiagonal(np.zeros(NODES), beside)
+    values = f(np.clip(t, -1, 1)) * vectors[0] ** 2
+    weights, counts = [], []
+    # orthonormal polynomials at the nodes, and at 1, where their squares count the harmonics
+    points, now, before = np.append(t, 1.0), np.ones(NODES + 1), np.zeros(NODES + 1)
+    for degree in range(DEGREES):
+        if now[-1] ** 2 > MANY:
+            break
+        weights.append(float(values @ now[:-1]) * now[-1])
+        counts.append(now[-1] ** 2)
+        back = beside[degree - 1] * before if degree else 0.0
+        now, before = (points * now - back) / beside[degree], now
+    return Harmonics(np.array(weights), np.array(counts))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where a spectrum is expected: its bulk from ``low`` to ``high``, and spikes above it.
+
+    ``spikes`` descend; one that the bulk hides is missing.
+    """
+
+    low: float
+    high: float
+    spikes: tuple[float, ...]
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue."""
+        return self.spikes[0] if self.spikes else self.high
+
+    @property
+    def kappa(self) -> float:
+        """The condition number, infinite where the bulk reaches 0."""
+        return self.largest / self.low if self.low > 0 else math.inf
+
+
+def spectrum(parts: Sequence[tuple[float, float]], n: int, *, spikes: Sequence[float] = ()) -> Ends:
+    """Return the ends of the spectrum of n samples, whose kernel has ones on its diagonal.
+
+    ``parts`` are pairs of a weight c and a number N of harmonics, and ``spikes`` the weights of
+    single directions; what is missing from 1 is a multiple of the identity.
+
+    >>> gram = spectrum([(1.0, 400.0)], 100)
+    >>> round(gram.low, 12), round(gram.high, 12)
+    (0.25, 2.25)
+    """
+    weight = np.array([max(0.0, c) for c, _ in parts])  # below 0 by rounding only
+    sizes = n * weight / np.array([count for _, count in parts])
+    rest = 1 - weight.sum() - math.fsum(spikes)
+    weight, sizes = weight[sizes > 0], sizes[sizes > 0]
+
+    def z(g: float) -> float:
+        return float(1 / g + rest + np.sum(weight / (1 - sizes * g)))
+
+    def slope(g: float) -> float:
+        return float(-1 + np.sum(weight * sizes * (g / (1 - sizes * g)) ** 2))  # of z, times g²
+
+    if not len(weight):
+        low = high = rest
+        last = math.inf
+    else:
+        pole = 1 / sizes.max()
+        last = brentq(slope, 0, pole * (1 - 1e-12), xtol=1e-300, rtol=1e-14)
+        high, far = z(last), -1e8 / sizes.min()
+        low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else max(rest, 0.0)
+    seen = [z(1 / (n * c)) for c in spikes if n * c * last > 1]
+    return Ends(low, high, tuple(sorted(seen, reverse=True)))
+
+
+def uniform(f: Callable[[Array], Array], *, n: int, d: int) -> Ends:
+    """Return the ends for samples that are uniform on the sphere, with the kernel f(x · x')."""
+    of = harmonics(f, d)
+    return spectrum([*zip(of.weights[1:], of.counts[1:], strict=True)], n, spikes=[of.weights[0]])
+
+
+def equicorrelated(f: Callable[[Array], Array], c: float, *, n: int, d: int) -> Ends:
+    """Return the ends for x = √c u + √(1-c) z, with a fixed direction u and z uniform beside it.
+
+    Their cosines are c + (1-c) t: those of uniform samples in one dimension less.
+    """
+    return uniform(_tilted(f, c, c), n=n, d=d - 1)
+
+
+def two_clusters(f: Callable[[Array], Array], c: float, *, n: int, d: int) -> Ends:
+    """Return the ends for x = ±√c u + √(1-c) z with random signs.
+
+    The mean of f over both signs of c acts on all samples, half the difference on the products of
+    samples and signs; each has harmonics of its own.
+    """
+    same, other = (harmonics(_tilted(f, mean, c), d - 1) for mean in (c, -c))
+    halves = [(same.weights + sign * other.weights) / 2 for sign in (1, -1)]
+    parts = [pair for half in halves for pair in zip(half[1:], same.counts[1:], strict=True)]
+    return spectrum(parts, n, spikes=[half[0] for half in halves])
+
+
+def _tilted(f: Callable[[Array], Array], mean: float, c: float) -> Callable[[Array], Array]:
+    return lambda t: f(mean + (1 - c) * t)

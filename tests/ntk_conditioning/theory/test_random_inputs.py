@@ -1,0 +1,84 @@
+"""Laws of random samples on the sphere, against eigenvalues and against known special cases."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+from scipy.special import comb
+
+from ntk_conditioning.data import sphere
+from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.networks import activations
+from ntk_conditioning.theory import random_inputs
+from ntk_conditioning.theory.random_inputs import harmonics, ntk_of_cosines, spectrum, uniform
+
+
+def eigenvalues(x, *, activation: str, depth: int):
+    [kernels] = along_depth(x, depths=[depth], activation=activation)
+    return np.linalg.eigvalsh(np.eye(len(x)) + squareform(kernels.ntk.pairs))
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 1000])
+def test_harmonics_are_counted_and_add_up(d):
+    of = harmonics(np.exp, d)
+    k = np.arange(len(of.counts))
+    counts = [1.0, d, *(comb(d + j - 1, j) - comb(d + j - 3, j - 2) for j in k[2:])]
+    np.testing.assert_allclose(of.counts, counts, rtol=1e-9)
+    if d < 1000:
+        assert of.weights.sum() == pytest.approx(math.e, rel=1e-10)  # by a recurrence
+    else:  # nearly the powers of the cosine, of which the first are told
+        np.testing.assert_allclose(of.weights, [1, 1, 1 / 2, 1 / 6], rtol=0.01)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "normalized_sigmoid"])
+@pytest.mark.parametrize("depth", [1, 4, 16])
+@pytest.mark.parametrize(("n", "d"), [(256, 1024), (512, 512), (512, 128), (512, 32)])
+def test_uniform_samples_have_the_spectrum_of_the_laws(activation, depth, n, d):
+    f = ntk_of_cosines(activations.get(activation), depth)
+    x = sphere.uniform(np.random.default_rng(n + d), n=n, d=d)
+    found, law = (
+        eigenvalues(x, activation=activation, depth=depth),
+        uniform(f, n=n, d=d),
+    )
+    assert found[0] == pytest.approx(law.low, rel=0.1)
+    assert found[-1] == pytest.approx(law.largest, rel=0.1)
+    below = found[-1 - len(law.spikes)]
+    assert below == pytest.approx(law.high, rel=0.1)
+
+
+@pytest.mark.parametrize("shape", ["equicorrelated", "two_clusters"])
+@pytest.mark.parametrize("c", [0.3, 0.9, 1 - 1e-6])
+@pytest.mark.parametrize(("n", "d"), [(256, 1024), (512, 64)])
+def test_tilted_samples_have_the_spectrum_of_the_laws(shape, c, n, d):
+    f = ntk_of_cosines(activations.get("relu"), 3)
+    x = sphere.SHAPES[shape](np.random.default_rng(1), n=n, d=d, c=c)
+    found = eigenvalues(x, activation="relu", depth=3)
+    law = getattr(random_inputs, shape)(f, c, n=n, d=d)
+    assert found[0] == pytest.approx(law.low, rel=0.05)
+    for k, spike in enumerate(law.spikes):
+        assert found[-1 - k] == pytest.approx(spike, rel=0.02)
+    assert found[-1 - len(law.spikes)] == pytest.approx(law.high, rel=0.1)
+
+
+def test_the_laws_of_a_linear_kernel_are_those_of_marchenko_and_pastur():
+    for n, d in ((100, 400), (100, 100), (400, 100)):
+        law = spectrum([(1.0, d)], n)
+        assert law.high == pytest.approx((1 + math.sqrt(n / d)) ** 2)
+        assert law.low == pytest.approx(max(0.0, 1 - math.sqrt(n / d)) ** 2, abs=1e-9)
+        assert law.spikes == ()
+    # a spike within the bulk is none, and beyond it stands where theory says (Baik & Silverstein)
+    assert spectrum([(0.9, 200.0)], 100, spikes=[0.001]).spikes == ()
+
+
+def test_laws_are_approached_as_samples_and_dimensions_grow():
+    """Ends of a bulk fluctuate like n^(-2/3); here they come nearer at least like n^(-1/2)."""
+    f, sizes, off = ntk_of_cosines(activations.get("relu"), 2), [64, 256, 1024], []
+    for n in sizes:
+        law, each = uniform(f, n=n, d=n), []
+        for seed in range(8 if n < 1000 else 3):
+            x = sphere.uniform(np.random.default_rng(seed), n=n, d=n)
+            found = eigenvalues(x, activation="relu", depth=2)
+            each.append(abs(math.log(found[0] / law.low)) + abs(math.log(found[-2] / law.high)))
+        off.append(np.mean(each))
+    assert np.polyfit(np.log(sizes), np.log(off), 1)[0] < -0.5
