@@ -3,6 +3,7 @@
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
 # Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
+#        results/{run}/phase/{shape}/{activation}.parquet       random samples on the sphere
 #        results/{run}/architectures/{dataset}.parquet           kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
@@ -34,6 +35,29 @@ rule compute_bounds:
         "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"
+
+
+rule measure_phase:
+    """Measure what depth does to random samples of one shape, through one activation."""
+    output:
+        "results/{run}/phase/{shape}/{activation}.parquet",
+    log:
+        "logs/{run}/measure_phase/{shape}/{activation}.log",
+    benchmark:
+        "logs/{run}/measure_phase/{shape}/{activation}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("measure_phase"),
+    params:
+        activation=plan.activation_options,
+        parameters=plan.shape_numbers,
+        settings=plan.study("phase_study"),
+        code=plan.code("scripts/measure_phase.py", study="phase_study"),
+    shell:
+        "python scripts/measure_phase.py --shape {wildcards.shape} {params.parameters:q}"
+        " --activation {wildcards.activation} {params.activation:q} {params.settings:q}"
+        " --threads {threads} --output {output:q} 2> {log:q}"
 
 
 rule measure_architectures:

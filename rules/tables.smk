@@ -13,7 +13,7 @@ rule aggregate_table:
     log:
         "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="spectra|angles|datasets|bounds|architectures|orthogonality|linearity",
+        table="spectra|angles|datasets|bounds|phase|architectures|orthogonality|linearity",
     conda:
         "../envs/environment.yaml"
     params:

@@ -73,6 +73,7 @@ class Checks:
             "activation_study": self._activation_study,
             "activation_constants": lambda study: self._activations((study,)),
             "bounds_study": self._bounds_study,
+            "phase_study": lambda study: self._activations((study, "activations")),
             "architectures_study": self._architectures_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }

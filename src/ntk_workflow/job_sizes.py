@@ -51,6 +51,8 @@ class JobSizes:
     @cache  # noqa: B019 one for each start of Snakemake
     def _of(self, rule: str, wildcards: tuple[tuple[str, str], ...]) -> ResourceEstimate:
         w, config = SimpleNamespace(**dict(wildcards)), self.plan.config
+        if rule == "measure_phase":
+            return study_resources.phase(config["phase_study"], w.shape)
         n, d = self.plan.shape(w.dataset)
         loaded, d = n or UNKNOWN[0], d or UNKNOWN[1]
         match rule:

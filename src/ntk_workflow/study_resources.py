@@ -37,6 +37,18 @@ def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate
     return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
 
 
+def phase(study: Mapping[str, Any], shape: str) -> ResourceEstimate:
+    """Estimate measure_phase: of a draw n²/2 pairs through the layers, 4 spectra a depth."""
+    draws = len(study["shapes"][shape]) * len(study["seeds"]) * len(study["samples_per_dimension"])
+    depths, largest = study["depths"], max(study["samples"])
+    flops = sum(
+        n**2 / 2 * (ANGLE + max(depths) * _ONE_NORM) + 4 * (len(depths) + 1) * EIGENVALUES * n**3
+        for n in study["samples"]
+    )
+    d = largest / min(study["samples_per_dimension"])
+    return ResourceEstimate(draws * flops, TORCH + 8 * (10 * largest**2 + 3 * largest * d))
+
+
 def architectures_study(
     study: Mapping[str, Any],
     *,

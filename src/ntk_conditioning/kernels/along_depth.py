@@ -31,13 +31,18 @@ PART = 2**14
 
 @dataclass(frozen=True)
 class Correlations:
-    """Correlations K_ij / K_11 (n (n-1) / 2,) of the pairs i < j, row by row.
+    """Correlations K_ij / K_11 of the pairs i < j, row by row, as ``distances`` from 1.
 
-    ``error`` bounds that of an entry, by quadrature and rounding.
+    ``distances`` are (n (n-1) / 2,); ``error`` bounds that of an entry, by quadrature and rounding.
     """
 
-    pairs: Array
+    distances: Array
     error: float
+
+    @property
+    def pairs(self) -> Array:
+        """The correlations (n (n-1) / 2,)."""
+        return 1 - self.distances
 
     @property
     def largest(self) -> float:
@@ -56,7 +61,7 @@ class Correlations:
     @property
     def eigenvalue_error(self) -> float:
         """A bound on the error of the eigenvalues: of the entries, by Weyl, and of the solver."""
-        n = (1 + math.sqrt(1 + 8 * len(self.pairs))) / 2
+        n = (1 + math.sqrt(1 + 8 * len(self.distances))) / 2
         return n * (self.error + EPS * max(1.0, *map(abs, self.eigenvalues)))
 
     @property
@@ -114,7 +119,8 @@ def along_depth(
     deepest = max(wanted, default=-1)
     for depth in range(deepest + 1):
         if depth in wanted:
-            nngp, ntk = Correlations(1 - w[:-1], error), Correlations(1 - e[:-1], ntk_error)
+            nngp = Correlations(w[:-1].copy(), error)
+            ntk = Correlations(e[:-1].copy(), ntk_error)
             yield Kernels(depth, nngp, ntk)
         if depth == deepest:
             return

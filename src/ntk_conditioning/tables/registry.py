@@ -16,6 +16,7 @@ from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAININ
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.predictions import PREDICTIONS
 from ntk_conditioning.tables.spectra import SPECTRA
@@ -23,7 +24,7 @@ from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
-_KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS)
+_KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS, PHASE)
 _STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
 _TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS, KERNELS_ALONG_TRAINING)
 _OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)

@@ -21,6 +21,7 @@ has z'(g) = 0: with g < 0 below, with g > 0 above. A spike of size s = n c_0 sta
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,70 +37,87 @@ Array = NDArray[np.float64]
 NODES, DEGREES = 400, 120
 #: Degrees with more harmonics are left out: of fewer samples they are a multiple of the identity.
 MANY = 1e9
+EPS = float(np.finfo(np.float64).eps)
+#: A lower end is 0 if it is no more than this beside the weights of the bulk.
+ROUNDING = 1e-13
 
 
-def ntk_of_cosines(activation: Activation, depth: int) -> Callable[[Array], Array]:
-    """Return f with f(x · x') = Θ(x, x') / Θ(x, x) on the unit sphere, at infinite width.
+#: Maps cosine distances of samples, 1 - x · x', to those of a kernel, 1 - f(x · x').
+Distances = Callable[[Array], Array]
+
+
+def ntk_distances(activation: Activation, depth: int) -> Distances:
+    """Return 1 - Θ(x, x') / Θ(x, x) of samples at cosine distances, at infinite width.
 
     >>> from ntk_conditioning.networks import activations
-    >>> round(float(ntk_of_cosines(activations.get("relu"), 1)(np.array(0.0)) * np.pi), 12)
+    >>> far = ntk_distances(activations.get("relu"), 1)(np.array(1.0))
+    >>> round(float(1 - far) * np.pi, 12)
     0.5
     """
     layer = dual(activation, np.ones(1))
     below = float(layer.slopes[0] / layer.variances[0])
 
-    def f(cosines: Array) -> Array:
-        w = e = 1 - np.asarray(cosines)
-        share = 1.0  # of the last layer in the diagonal, see `along_depth`
+    def distances(w: Array) -> Array:
+        e, share = w, 1.0  # of the last layer in the diagonal, see `along_depth`
         for _ in range(depth):
             share = share / (share + below)
             w, h = pair_cosine_distances(layer, w)
             e = share * w + (1 - share) * (e + h - e * h)
-        return np.asarray(1 - e)
+        return e
 
-    return f
+    return distances
 
 
 @dataclass(frozen=True)
 class Harmonics:
-    """Weights c_k (K,) of a kernel's harmonics by degree, and their numbers N_k (K,)."""
+    """Weights (K,) of a function's harmonics by degree, and their numbers N_k (K,)."""
 
     weights: Array
     counts: Array
 
 
 def harmonics(f: Callable[[Array], Array], d: int) -> Harmonics:
-    """Return the weights of a function of the cosine on the sphere in ``d`` >= 2 dimensions.
+    """Return the weights of a function of 1 - t, t the cosine, in ``d`` >= 2 dimensions.
 
     By Gauss's rule for the cosine of two random samples (Golub & Welsch 1969).
 
-    >>> linear = harmonics(lambda t: t, 5)
+    >>> linear = harmonics(lambda w: 1 - w, 5)
     >>> linear.weights[:3].round(12).tolist(), linear.counts[:3].round(9).tolist()
     ([0.0, 1.0, 0.0], [1.0, 5.0, 14.0])
+    """
+    w, polynomials, at_one = _rule(d)
+    values = f(w)
+    coefficients = polynomials @ values
+    coefficients[np.abs(coefficients) < 8 * EPS * np.abs(values).max()] = 0.0
+    return Harmonics(coefficients * at_one, at_one**2)
+
+
+@lru_cache(maxsize=256)
+def _rule(d: int) -> tuple[Array, Array, Array]:
+    """Return nodes 1 - t, and orthonormal polynomials of t times weights there, and at t = 1.
+
+    The squares of those at 1 count the harmonics.
     """
     k = np.arange(2, NODES, dtype=float)
     beside = np.sqrt(k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
     beside = np.append(math.sqrt(1 / d), beside)
     t, vectors = eigh_tridiagonal(np.zeros(NODES), beside)
-    values = f(np.clip(t, -1, 1)) * vectors[0] ** 2
-    weights, counts = [], []
-    # orthonormal polynomials at the nodes, and at 1, where their squares count the harmonics
     points, now, before = np.append(t, 1.0), np.ones(NODES + 1), np.zeros(NODES + 1)
-    for degree in range(DEGREES):
-        if now[-1] ** 2 > MANY:
-            break
-        weights.append(float(values @ now[:-1]) * now[-1])
-        counts.append(now[-1] ** 2)
-        back = beside[degree - 1] * before if degree else 0.0
-        now, before = (points * now - back) / beside[degree], now
-    return Harmonics(np.array(weights), np.array(counts))
+    found: list[Array] = []
+    while len(found) < DEGREES and now[-1] ** 2 <= MANY:
+        found.append(now)
+        back = beside[len(found) - 2] * before if len(found) > 1 else 0.0
+        now, before = (points * now - back) / beside[len(found) - 1], now
+    values = np.array(found)
+    return 1 - np.clip(t, -1, 1), values[:, :-1] * vectors[0] ** 2, values[:, -1]
 
 
 @dataclass(frozen=True)
 class Ends:
     """Where a spectrum is expected: its bulk from ``low`` to ``high``, and spikes above it.
 
-    ``spikes`` descend; one that the bulk hides is missing.
+    ``low`` is 0 where it is not told from that; ``spikes`` descend, and one that the bulk hides is
+    missing.
     """
 
     low: float
@@ -117,11 +135,13 @@ class Ends:
         return self.largest / self.low if self.low > 0 else math.inf
 
 
-def spectrum(parts: Sequence[tuple[float, float]], n: int, *, spikes: Sequence[float] = ()) -> Ends:
-    """Return the ends of the spectrum of n samples, whose kernel has ones on its diagonal.
+def spectrum(
+    parts: Sequence[tuple[float, float]], n: int, *, rest: float = 0.0, spikes: Sequence[float] = ()
+) -> Ends:
+    """Return the ends of the spectrum of n samples.
 
-    ``parts`` are pairs of a weight c and a number N of harmonics, and ``spikes`` the weights of
-    single directions; what is missing from 1 is a multiple of the identity.
+    ``parts`` are pairs of a weight c and a number N of harmonics, ``rest`` is the multiple r of the
+    identity, and ``spikes`` are the weights of single directions.
 
     >>> gram = spectrum([(1.0, 400.0)], 100)
     >>> round(gram.low, 12), round(gram.high, 12)
@@ -129,7 +149,6 @@ def spectrum(parts: Sequence[tuple[float, float]], n: int, *, spikes: Sequence[f
     """
     weight = np.array([max(0.0, c) for c, _ in parts])  # below 0 by rounding only
     sizes = n * weight / np.array([count for _, count in parts])
-    rest = 1 - weight.sum() - math.fsum(spikes)
     weight, sizes = weight[sizes > 0], sizes[sizes > 0]
 
     def z(g: float) -> float:
@@ -145,36 +164,46 @@ def spectrum(parts: Sequence[tuple[float, float]], n: int, *, spikes: Sequence[f
         pole = 1 / sizes.max()
         last = brentq(slope, 0, pole * (1 - 1e-12), xtol=1e-300, rtol=1e-14)
         high, far = z(last), -1e8 / sizes.min()
-        low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else max(rest, 0.0)
+        low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else rest
     seen = [z(1 / (n * c)) for c in spikes if n * c * last > 1]
+    if low < ROUNDING * (weight.sum() + abs(rest)):
+        low = 0.0
     return Ends(low, high, tuple(sorted(seen, reverse=True)))
 
 
-def uniform(f: Callable[[Array], Array], *, n: int, d: int) -> Ends:
-    """Return the ends for samples that are uniform on the sphere, with the kernel f(x · x')."""
-    of = harmonics(f, d)
-    return spectrum([*zip(of.weights[1:], of.counts[1:], strict=True)], n, spikes=[of.weights[0]])
+def uniform(distances: Distances, *, n: int, d: int) -> Ends:
+    """Return the ends for samples that are uniform on the sphere."""
+    return _of(n, harmonics(distances, d))
 
 
-def equicorrelated(f: Callable[[Array], Array], c: float, *, n: int, d: int) -> Ends:
+def equicorrelated(distances: Distances, c: float, *, n: int, d: int) -> Ends:
     """Return the ends for x = √c u + √(1-c) z, with a fixed direction u and z uniform beside it.
 
     Their cosines are c + (1-c) t: those of uniform samples in one dimension less.
     """
-    return uniform(_tilted(f, c, c), n=n, d=d - 1)
+    return _of(n, harmonics(lambda w: distances((1 - c) * w), d - 1))
 
 
-def two_clusters(f: Callable[[Array], Array], c: float, *, n: int, d: int) -> Ends:
+def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
     """Return the ends for x = ±√c u + √(1-c) z with random signs.
 
     The mean of f over both signs of c acts on all samples, half the difference on the products of
     samples and signs; each has harmonics of its own.
     """
-    same, other = (harmonics(_tilted(f, mean, c), d - 1) for mean in (c, -c))
-    halves = [(same.weights + sign * other.weights) / 2 for sign in (1, -1)]
-    parts = [pair for half in halves for pair in zip(half[1:], same.counts[1:], strict=True)]
-    return spectrum(parts, n, spikes=[half[0] for half in halves])
+    same = harmonics(lambda w: distances((1 - c) * w), d - 1)
+    other = harmonics(lambda w: distances(2 * c + (1 - c) * w), d - 1)
+    return _of(n, same, other)
 
 
-def _tilted(f: Callable[[Array], Array], mean: float, c: float) -> Callable[[Array], Array]:
-    return lambda t: f(mean + (1 - c) * t)
+def _of(n: int, same: Harmonics, other: Harmonics | None = None) -> Ends:
+    """Return the ends from the harmonics of the distances within and between clusters.
+
+    1 - f has the weights of f with the other sign but for degree 0, and they add up to 0.
+    """
+    if other is None:
+        means = [same.weights]
+    else:
+        means = [(same.weights + other.weights) / 2, (same.weights - other.weights) / 2]
+    parts = [pair for mean in means for pair in zip(-mean[1:], same.counts[1:], strict=True)]
+    spikes = [1 - means[0][0], *(-mean[0] for mean in means[1:])]
+    return spectrum(parts, n, rest=float(same.weights.sum()), spikes=spikes)

@@ -16,12 +16,13 @@ AXES = {
     "angles": ("kernels", "datasets", "activations"),
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
+    "phase": ("shapes", "activations"),
     "architectures": ("datasets",),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),
 }
 #: Keys of studies that their programs are not given as settings.
-_NAMES = ("datasets", "classes", "architectures", "activations")
+_NAMES = ("datasets", "classes", "architectures", "activations", "shapes")
 
 
 class Rows(Datasets):
@@ -38,6 +39,8 @@ class Rows(Datasets):
         study = STUDY_OF.get(table, GRID)
         self.require(study)
         axes = {key: self.section(study)[key] for key in AXES[table]}
+        if table == "phase":
+            axes["shapes"] = [name for name, numbers in axes["shapes"].items() if numbers]
         if table == "angles":
             axes["kernels"] = [name for name in GRADIENT_KERNELS if name in axes["kernels"]]
         return [self.path(table, *row) + ".parquet" for row in product(*axes.values())]
@@ -81,6 +84,10 @@ class Rows(Datasets):
                 entry = self.config["models"][name]
                 words += ["--own-network", name, entry["file"], entry["function"]]
         return words
+
+    def shape_numbers(self, w: Any) -> list[str]:
+        """Return the numbers of a shape of random samples as options."""
+        return options({"parameters": self.section("phase_study")["shapes"][w.shape]})
 
     def network(self, study: str) -> Callable[[Any], list[str]]:
         """Return a parameter: a study's network as options."""

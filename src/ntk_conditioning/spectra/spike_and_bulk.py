@@ -1,0 +1,118 @@
+"""The spectrum of a correlation matrix in two parts: the mean direction, and what is beside it.
+
+The kernel K = 1 1ᵀ - E of samples with equal diagonal is its distances E_ij = 1 - K_ij, with which
+it is known to more digits than with its entries where samples are close. On vectors that sum to
+zero it is -E: the centred kernel, or bulk. The mean direction has most of the spike, the eigenvalue
+that grows with the number of samples.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.spatial.distance import squareform
+
+from ntk_conditioning.spectra.conditioning import EPS
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SpikeAndBulk:
+    """Eigenvalues of a kernel (n, n) with ones on its diagonal, and of the centred kernel.
+
+    ``lambda_max``, ``lambda_2`` and ``lambda_min`` are the kernel's; ``bulk_max`` and ``bulk_min``
+    the extreme ones of the centred kernel on the n - 1 directions that sum to zero. The errors
+    bound those of the eigenvalues that they name; that of ``bulk_max`` is ``lambda_min_error``,
+    too, and that of ``lambda_2`` is ``lambda_max_error``.
+    """
+
+    n: int
+    lambda_max: float
+    lambda_2: float
+    lambda_min: float
+    bulk_max: float
+    bulk_min: float
+    lambda_max_error: float
+    lambda_min_error: float
+
+    @property
+    def kappa(self) -> float | None:
+        """The condition number, None where ``lambda_min`` is not resolved."""
+        return self._over(self.lambda_max, self.lambda_min)
+
+    @property
+    def bulk_kappa(self) -> float | None:
+        """The condition number of the centred kernel, beside the direction that it has lost."""
+        return self._over(self.bulk_max, self.bulk_min)
+
+    @property
+    def kappa_error(self) -> float | None:
+        """A bound on the error of ``kappa``, relative to it."""
+        if self.kappa is None:
+            return None
+        above, below = self.lambda_max_error / self.lambda_max, self.lambda_min_error
+        below /= self.lambda_min
+        return (above + below) / (1 - below)
+
+    def _over(self, high: float, low: float) -> float | None:
+        return high / low if low > self.lambda_min_error else None
+
+
+def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
+    """Return the eigenvalues of a kernel from its ``distances`` 1 - K_ij (n (n-1) / 2,), i < j.
+
+    ``error`` bounds that of an entry. In a basis that begins with the mean direction, K is
+    [[a, bᵀ], [b, C]], and b and C need only the distances. So the smallest eigenvalue, the first
+    root of a - λ = bᵀ (C - λ)⁻¹ b, has an error relative to the bulk, however much larger the spike
+    is.
+
+    >>> far = spike_and_bulk(np.ones(3))
+    >>> round(far.lambda_max, 12), round(far.bulk_min, 12), far.kappa is None
+    (1.0, 1.0, False)
+    """
+    far = squareform(distances)
+    n = len(far)
+    # H = I - v vᵀ maps the mean direction to the first
+    v = np.full(n, 1 / math.sqrt(n))
+    v[0] += 1
+    v /= math.sqrt(v[0])
+    hit = far @ v
+    turned = far - np.outer(v, hit) - np.outer(hit, v) + (v @ hit) * np.outer(v, v)
+    b, c = turned[1:, 0], -turned[1:, 1:]
+    a = n - turned[0, 0]  # with the sign of H's first column, which b bᵀ does not feel
+    bulk, vectors = scipy.linalg.eigh(c, check_finite=False)
+    low = float(bulk[0]) - _below(bulk, np.square(vectors.T @ b), a)
+    kernel = 1 - far
+    ends = (n - 2, n - 1)
+    second, first = map(float, scipy.linalg.eigvalsh(kernel, subset_by_index=ends))
+    small = n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
+    return SpikeAndBulk(
+        n=n,
+        lambda_max=first,
+        lambda_2=second,
+        lambda_min=low,
+        bulk_max=float(bulk[-1]),
+        bulk_min=float(bulk[0]),
+        lambda_max_error=n * (error + EPS * first),
+        lambda_min_error=small,
+    )
+
+
+def _below(bulk: Array, squares: Array, a: float) -> float:
+    """Return how far the smallest eigenvalue of [[a, bᵀ], [b, C]] is below that of C.
+
+    ``bulk`` are the eigenvalues of C, ascending, and ``squares`` those of b along its eigenvectors.
+    """
+    above, least = bulk - bulk[0], math.ulp(float(np.abs(bulk).max()))
+
+    def secular(t: float) -> float:
+        return float(a - bulk[0] + t - np.sum(squares / (above + t)))
+
+    most = math.sqrt(squares.sum()) + max(0.0, float(bulk[0]) - a) + least
+    if secular(least) >= 0:
+        return 0.0
+    return float(brentq(secular, least, most, xtol=least, rtol=1e-14))
