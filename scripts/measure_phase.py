@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.sphere import SHAPES
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.phase import Place, measure
 from ntk_conditioning.tables.phase import PHASE
+from ntk_conditioning.theory.phase import Place, measure
+from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 from ntk_workflow.progress import progress

@@ -24,6 +24,7 @@ from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
 
 from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import SavedFigure
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
@@ -33,6 +34,7 @@ from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
+from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
@@ -41,7 +43,7 @@ from ntk_conditioning.tables.predictions import known as known_losses
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.kernels_along import ALONG
-from ntk_conditioning.theory import bounds_vs_exact
+from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
 from ntk_workflow.figures.parameters import from_words, to_words
@@ -251,6 +253,24 @@ def write_architectures(folder, models, *, depths, seeds, resolved):
     return {"datasets": names, "models": models, "activations": ["relu", "erf"]}
 
 
+def write_phase(folder, **study):
+    """Write the table of a map, and return its part of a config."""
+    rows = [
+        row
+        for shape, numbers in study["shapes"].items()
+        for number, n, ratio in product(numbers, study["samples"], study["samples_per_dimension"])
+        for name, seed in product(study["activations"], study["seeds"])
+        for row in phase.measure(
+            phase.Place(shape=shape, parameter=number, n=n, d=round(n / ratio)),
+            activations.get(name),
+            depths=study["depths"],
+            seed=seed,
+        )
+    ]
+    write(folder / "phase.parquet", PHASE, *rows)
+    return study
+
+
 def write_bounds(folder, *, dims, activations, depths):
     rows = []
     for (dataset, d), name in product(dims.items(), activations):
@@ -295,6 +315,10 @@ def rich(folder: Path) -> dict[str, Any]:
     studies |= {"linearity": ["two_layer", "deep", "narrow_middle", "densenet"]}
     grids = write_studies(folder, studies, widths=[4, 8], sigmas=["tanh", "softplus"])
     axes |= {"activation_study": {**axes, "depths": depths}, "architectures_study": kinds}
+    shapes = {"uniform": [0], "equicorrelated": [0.5, 0.99]}
+    map_of = {"shapes": shapes, "activations": ["relu", "tanh"], "samples": [12, 16]}
+    map_of |= {"samples_per_dimension": [0.25, 1, 4], "depths": [1, 8], "seeds": [1, 2]}
+    grids |= {"phase_study": write_phase(folder, **map_of)}
     return {**axes, "bounds_study": bounds, **grids}
 
 
@@ -312,6 +336,9 @@ def poor(folder: Path) -> dict[str, Any]:
     kinds = write_architectures(folder, ["mine"], depths=[1], seeds=[7], resolved=False)
     studies = {"orthogonality": ["deep"], "linearity": ["deep"]}
     grids = write_studies(folder, studies, widths=[4], sigmas=["relu"])
+    map_of = {"shapes": {"uniform": [0], "equicorrelated": [0.5]}, "activations": ["linear"]}
+    map_of |= {"samples": [16], "samples_per_dimension": [4], "depths": [1], "seeds": [7]}
+    grids |= {"phase_study": write_phase(folder, **map_of)}
     axes |= {"activation_study": {**axes, "depths": [1]}, "architectures_study": kinds}
     return {**axes, "bounds_study": bounds, **grids}
 

@@ -37,7 +37,8 @@ Array = NDArray[np.float64]
 NODES, DEGREES = 400, 120
 #: Degrees with more harmonics are left out: of fewer samples they are a multiple of the identity.
 MANY = 1e9
-EPS = float(np.finfo(np.float64).eps)
+#: A coefficient is 0 if it is no more than this beside the values of which it is a sum over nodes.
+NOISE = 100 * float(np.finfo(np.float64).eps)
 #: A lower end is 0 if it is no more than this beside the weights of the bulk.
 ROUNDING = 1e-13
 
@@ -88,7 +89,7 @@ def harmonics(f: Callable[[Array], Array], d: int) -> Harmonics:
     w, polynomials, at_one = _rule(d)
     values = f(w)
     coefficients = polynomials @ values
-    coefficients[np.abs(coefficients) < 8 * EPS * np.abs(values).max()] = 0.0
+    coefficients[np.abs(coefficients) < NOISE * np.abs(values).max()] = 0.0
     return Harmonics(coefficients * at_one, at_one**2)
 
 

@@ -7,10 +7,9 @@ import pytest
 from scipy.spatial.distance import squareform
 from scipy.special import comb
 
-from ntk_conditioning.data import sphere
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory import random_inputs
+from ntk_conditioning.theory import random_inputs, sphere
 from ntk_conditioning.theory.random_inputs import harmonics, ntk_distances, spectrum, uniform
 
 

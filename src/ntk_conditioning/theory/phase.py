@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ntk_conditioning.data import sphere
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
-from ntk_conditioning.theory import random_inputs
+from ntk_conditioning.theory import random_inputs, sphere
 from ntk_conditioning.theory.random_inputs import Ends, ntk_distances
 
 #: The name of a shape's one number.
