@@ -157,7 +157,7 @@ def test_paper_figures_are_collected_on_demand(rerun):
     assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
     assert len(found) == 24 + 2
     latex = (rerun.folder / "results/ci/paper/captions.tex").read_text()
-    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 23
+    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 24
 
     caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
     os.utime(caption)
