@@ -1,7 +1,9 @@
 """Networks of torch's modules that are linear in their weights: see `linearised`."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -32,6 +34,7 @@ class Expansion(Network):
 
     def __init__(self, network: Network) -> None:
         super().__init__([], nn.Identity())
+        _prepare()
         self.moved = network
         self._start = {name: w.detach().clone() for name, w in network.named_parameters()}
 
@@ -51,6 +54,15 @@ class Expansion(Network):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         return self.moved.rate_groups()
+
+
+@cache
+def _prepare() -> None:
+    """Have torch load what it differentiates forward with, of which it warns itself."""
+    zero = torch.zeros(())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (zero,), (zero,))
 
 
 def expansions(
