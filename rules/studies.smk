@@ -3,7 +3,9 @@
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz, or no data.
 # Makes: results/{run}/bounds/{dataset}.parquet                 agarwal2021deep's bounds along depth
-#        results/{run}/phase/{shape}/{activation}.parquet       random samples on the sphere
+#        results/{run}/phase/{part}/{activation}.parquet         random samples on the sphere
+#        results/{run}/phase/data/{dataset}.parquet              samples of a dataset there
+#        results/{run}/tables/phase_laws.parquet                 what theory says of the map
 #        results/{run}/architectures/{dataset}.parquet           kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
@@ -38,26 +40,70 @@ rule compute_bounds:
 
 
 rule measure_phase:
-    """Measure what depth does to random samples of one shape, through one activation."""
+    """Measure what depth does to random samples on the sphere, through one activation."""
     output:
-        "results/{run}/phase/{shape}/{activation}.parquet",
+        "results/{run}/phase/{part}/{activation}.parquet",
     log:
-        "logs/{run}/measure_phase/{shape}/{activation}.log",
+        "logs/{run}/measure_phase/{part}/{activation}.log",
     benchmark:
-        "logs/{run}/measure_phase/{shape}/{activation}.tsv"
+        "logs/{run}/measure_phase/{part}/{activation}.tsv"
+    wildcard_constraints:
+        part="map|large",
     conda:
         "../envs/environment.yaml"
     resources:
         **sizes("measure_phase"),
     params:
         activation=plan.activation_options,
-        parameters=plan.shape_numbers,
-        settings=plan.study("phase_study"),
-        code=plan.code("scripts/measure_phase.py", study="phase_study"),
+        places=plan.places,
+        code=plan.code("scripts/measure_phase.py"),
     shell:
-        "python scripts/measure_phase.py --shape {wildcards.shape} {params.parameters:q}"
-        " --activation {wildcards.activation} {params.activation:q} {params.settings:q}"
+        "python scripts/measure_phase.py {params.activation:q} {params.places:q}"
         " --threads {threads} --output {output:q} 2> {log:q}"
+
+
+rule measure_phase_of_data:
+    """Place samples of a dataset on that map, and measure what depth does to them."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/phase/data/{dataset}.parquet",
+    log:
+        "logs/{run}/measure_phase_of_data/{dataset}.log",
+    benchmark:
+        "logs/{run}/measure_phase_of_data/{dataset}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("measure_phase_of_data"),
+    params:
+        activations=plan.study_activations("phase_study"),
+        places=plan.data_places,
+        code=plan.code("scripts/measure_phase_of_data.py", study="phase_study"),
+    shell:
+        "python scripts/measure_phase_of_data.py --data {input.data:q}"
+        " --dataset {wildcards.dataset} {params.activations:q} {params.places:q}"
+        " --threads {threads} --output {output:q} 2> {log:q}"
+
+
+rule evaluate_laws:
+    """Evaluate the laws of random samples on a grid of the map."""
+    output:
+        "results/{run}/tables/phase_laws.parquet",
+    log:
+        "logs/{run}/evaluate_laws.log",
+    benchmark:
+        "logs/{run}/evaluate_laws.tsv"
+    conda:
+        "../envs/environment.yaml"
+    params:
+        activations=plan.study_activations("phase_study"),
+        grid=plan.law_grid,
+        code=plan.code("scripts/evaluate_laws.py", study="phase_study"),
+    shell:
+        "python scripts/evaluate_laws.py {params.activations:q} {params.grid:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule measure_architectures:

@@ -1,13 +1,14 @@
-"""Measure what depth does to kernels of random samples on the sphere: a part of the map."""
+"""Measure what depth does to random samples on the sphere, through one activation."""
 
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
+from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase import PHASE
-from ntk_conditioning.theory.phase import Place, measure
+from ntk_conditioning.theory.phase import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
@@ -20,8 +21,9 @@ log = cli.logger(__file__)
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(description=__doc__)
     add, positive = parser.add_argument, cli.positive_integer
-    add("--shape", choices=SHAPES, required=True, help="how samples lie")
-    add("--parameters", type=cli.not_negative, nargs="+", required=True, help="of the shape")
+    for name in SHAPES:
+        help = f"numbers of the shape {name}"
+        add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=(), help=help)
     add("--activation", required=True, help="name of the activation")
     activation_files_argument(parser)
     add("--samples", type=positive, nargs="+", required=True, help="numbers n of samples")
@@ -37,15 +39,17 @@ def main(argv: cli.Argv = None) -> None:
     load_activation_files(args)
     sigma = activations.get(args.activation)
     log.info("device cpu, float64, infinite width, samples drawn on the sphere")
+    functions = tabulated.tables(sigma, args.depths)
     places = [
-        (Place(shape=args.shape, parameter=parameter, n=n, d=round(n / ratio)), seed)
+        (RandomPlace(shape=shape, parameter=parameter, n=n, d=round(n / ratio)), seed)
         for n, ratio in product(args.samples, args.samples_per_dimension)
-        for parameter, seed in product(args.parameters, args.seeds)
+        for shape in SHAPES
+        for parameter, seed in product(vars(args)[shape], args.seeds)
         if n / ratio >= 3
     ]
     rows: list[dict[str, Any]] = []
     for place, seed in progress(places, unit="place", log=log):
-        rows += measure(place, sigma, depths=sorted(args.depths), seed=seed)
+        rows += measure(place, sigma, functions, seed=seed)
     tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
 
 

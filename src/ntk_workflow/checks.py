@@ -41,8 +41,12 @@ Place = Sequence[str | int]
 
 def used_datasets(values: Config) -> list[str]:
     """Return the datasets of a run, each once."""
-    studies = ("activation_study", "bounds_study", "architectures_study", *WIDTH_STUDIES)
-    sections = [values, *(values[study] for study in studies), *(values["training"] or {}).values()]
+    studies = ("activation_study", "bounds_study", "phase_study", "architectures_study")
+    sections = [
+        values,
+        *(values[study] for study in (*studies, *WIDTH_STUDIES)),
+        *(values["training"] or {}).values(),
+    ]
     return list(dict.fromkeys(chain(*(section["datasets"] for section in sections if section))))
 
 
@@ -73,7 +77,7 @@ class Checks:
             "activation_study": self._activation_study,
             "activation_constants": lambda study: self._activations((study,)),
             "bounds_study": self._bounds_study,
-            "phase_study": lambda study: self._activations((study, "activations")),
+            "phase_study": self._phase_study,
             "architectures_study": self._architectures_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }
@@ -181,6 +185,13 @@ class Checks:
                 where = self.at(study, "datasets", index)
                 yield f"{where}: {name} is not on the unit sphere; take one with scaling unit_norm"
             yield from self._enough(self.config[study]["samples"], name, study, "samples")
+
+    def _phase_study(self, study: str) -> Iterator[str]:
+        yield from self._names((study,))
+        for name in self.config[study]["datasets"]:
+            yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
+        if "activations" in (self.config[study]["large"] or ()):
+            yield from self._activations((study, "large", "activations"))
 
     def _architectures_study(self, key: str) -> Iterator[str]:
         study = self.config[key]

@@ -52,7 +52,7 @@ class JobSizes:
     def _of(self, rule: str, wildcards: tuple[tuple[str, str], ...]) -> ResourceEstimate:
         w, config = SimpleNamespace(**dict(wildcards)), self.plan.config
         if rule == "measure_phase":
-            return study_resources.phase(config["phase_study"], w.shape)
+            return study_resources.phase(self.plan.phase_part(w.part))
         n, d = self.plan.shape(w.dataset)
         loaded, d = n or UNKNOWN[0], d or UNKNOWN[1]
         match rule:
@@ -60,6 +60,8 @@ class JobSizes:
                 return resources.preparation(n=loaded, d=d)
             case "compute_bounds":
                 return study_resources.bounds(config["bounds_study"], loaded=loaded, d=d)
+            case "measure_phase_of_data":
+                return study_resources.phase_of_data(config["phase_study"], loaded=loaded, d=d)
             case "measure_architectures":
                 study, entry = config["architectures_study"], self.plan.catalogue[w.dataset]
                 image = known_image(entry)

@@ -22,6 +22,8 @@ from ntk_workflow.resources import (
 
 # Operations in a layer on an entry of a kernel of infinite width where all samples have one norm.
 _ONE_NORM = 4000
+# Operations of a table of a kernel on a pair of samples.
+_SPLINE = 2000
 # Operations on an entry of a matrix of cosines, which only read the memory.
 _COSINE = 600
 # Products with a Hessian until its norm has converged, the operations of one on a weight, with
@@ -37,16 +39,26 @@ def bounds(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate
     return ResourceEstimate(flops + 3.0 * n**2 * d, TORCH + 8 * (8 * n**2 + 3 * n * d))
 
 
-def phase(study: Mapping[str, Any], shape: str) -> ResourceEstimate:
-    """Estimate measure_phase: of a draw n²/2 pairs through the layers, 4 spectra a depth."""
-    draws = len(study["shapes"][shape]) * len(study["seeds"]) * len(study["samples_per_dimension"])
-    depths, largest = study["depths"], max(study["samples"])
-    flops = sum(
-        n**2 / 2 * (ANGLE + max(depths) * _ONE_NORM) + 4 * (len(depths) + 1) * EIGENVALUES * n**3
-        for n in study["samples"]
-    )
-    d = largest / min(study["samples_per_dimension"])
-    return ResourceEstimate(draws * flops, TORCH + 8 * (10 * largest**2 + 3 * largest * d))
+def phase(study: Mapping[str, Any]) -> ResourceEstimate:
+    """Estimate measure_phase: of each draw its cosines, and a table and 4 spectra a depth."""
+    draws = len(study["seeds"]) * sum(len(numbers or ()) for numbers in study["shapes"].values())
+    depths, largest = len(study["depths"]), max(study["samples"])
+    sizes = [(n, n / ratio) for n in study["samples"] for ratio in study["samples_per_dimension"]]
+    flops = draws * sum(2 * n**2 * d + _placed(n, depths) for n, d in sizes)
+    d = max(d for _, d in sizes)
+    return ResourceEstimate(flops, TORCH + 8 * (10 * largest**2 + 3 * largest * d))
+
+
+def phase_of_data(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
+    """Estimate measure_phase_of_data: the covariance of a dataset, and draws as above."""
+    n, draws = max(study["samples"]), len(study["seeds"]) * len(study["activations"])
+    flops = draws * _placed(n, len(study["depths"])) + 2 * loaded * d**2 + EIGENVALUES * d**3
+    return ResourceEstimate(flops, TORCH + 8 * (10 * n**2 + 3 * loaded * d + 3 * d**2))
+
+
+def _placed(n: int, depths: int) -> float:
+    """Return the operations for kernels of one draw: a table's spline and 4 spectra a depth."""
+    return float(depths * n**2 / 2 * _SPLINE + 4 * (depths + 1) * EIGENVALUES * n**3)
 
 
 def architectures_study(

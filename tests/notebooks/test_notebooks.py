@@ -24,6 +24,7 @@ from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
 
 from ntk_conditioning import tables
+from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import SavedFigure
 from ntk_conditioning.spectra.conditioning import conditioning
@@ -35,6 +36,7 @@ from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.phase import PHASE
+from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
@@ -261,13 +263,25 @@ def write_phase(folder, **study):
         for number, n, ratio in product(numbers, study["samples"], study["samples_per_dimension"])
         for name, seed in product(study["activations"], study["seeds"])
         for row in phase.measure(
-            phase.Place(shape=shape, parameter=number, n=n, d=round(n / ratio)),
+            phase.RandomPlace(shape=shape, parameter=number, n=n, d=round(n / ratio)),
             activations.get(name),
-            depths=study["depths"],
+            tabulated.tables(activations.get(name), study["depths"]),
             seed=seed,
         )
     ]
+    n, x = max(study["samples"]), np.random.default_rng(3).standard_normal((30, 7))
+    for (name, dataset), seed in product(product(study["activations"], study["datasets"]), [1]):
+        functions = tabulated.tables(activations.get(name), study["depths"])
+        place = phase.DataPlace(dataset, x, n)
+        rows += phase.measure(place, activations.get(name), functions, seed=seed)
     write(folder / "phase.parquet", PHASE, *rows)
+    grid = product(study["activations"], [0, *study["depths"]], [4, 16, 64], [0.0, 0.5, 0.99])
+    laws = [
+        {"activation": name, "depth": depth, **phase.laws(function, c, n=n, d=d)}
+        for name, depth, d, c in grid
+        for function in tabulated.tables(activations.get(name), [depth]).values()
+    ]
+    write(folder / "phase_laws.parquet", PHASE_LAWS, *laws)
     return study
 
 
@@ -318,6 +332,7 @@ def rich(folder: Path) -> dict[str, Any]:
     shapes = {"uniform": [0], "equicorrelated": [0.5, 0.99]}
     map_of = {"shapes": shapes, "activations": ["relu", "tanh"], "samples": [12, 16]}
     map_of |= {"samples_per_dimension": [0.25, 1, 4], "depths": [1, 8], "seeds": [1, 2]}
+    map_of |= {"datasets": ["synthetic", "own_data"]}
     grids |= {"phase_study": write_phase(folder, **map_of)}
     return {**axes, "bounds_study": bounds, **grids}
 

@@ -22,6 +22,8 @@ TOLERANCE = 1e-14
 WARN_ABOVE = 1e-10
 ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next one confirms
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
+# Between these angles h grows a hundredfold if σ has kinks or is steep, and else by up to 1e4.
+NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_ANGLES, MAX_VARIANCES = 200, 50
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 # Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
@@ -59,11 +61,12 @@ class QuadratureDual:
     θ is -sqrt(q q') sin θ E σ'(u)σ'(v), both w' and h come from N and from expectations at θ = 0
     without cancellation:
 
-        w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + θ D(s, s', θ),
+        w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + θ^p D(s, s', θ),
 
     where s = log q, r² = q E σ'(u)² / E σ(u)², B is the mean of N over cosines between cos θ and 1,
-    and D = (N(0) - N(θ)) / θ. A to D are smooth, because the angle is the variable and not its
-    cosine, and are interpolated between Chebyshev points of all their arguments.
+    and D = (N(0) - N(θ)) / θ^p with p = 1 if σ has kinks or is steep, else p = 2: so h keeps its
+    digits at small angles. A to D are smooth, because the angle is the variable and not its cosine,
+    and are interpolated between Chebyshev points of all their arguments.
     """
 
     def __init__(self, activation: Activation, q: Array) -> None:
@@ -122,7 +125,9 @@ class QuadratureDual:
         falls = self._plane.falls(s, theta)
         mean = self._plane.mean_over_cosines(theta)
         self._b = _coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
-        self._d = _coefficients(falls / theta[:, None, None])
+        near, far = self._plane.falls(s, NEAR)
+        self._power = 2 if (far > SMOOTH * near).all() else 1
+        self._d = _coefficients(falls / theta[:, None, None] ** self._power)
         self._a, self._c = np.zeros((2, 1, 1))
         if apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (_Features(self._activation, self._points(n)) for n in (count, count + 1))
@@ -136,7 +141,7 @@ class QuadratureDual:
         """Return w' and h for log-variances ``s`` (n,), ``s2`` (n',), and ``scale`` r r'."""
         if self._high == self._low:
             b, d = self._at_angles(theta)
-            return np.maximum(w * scale * b, 0), np.maximum(theta * d, 0)
+            return np.maximum(w * scale * b, 0), np.maximum(theta**self._power * d, 0)
         basis, basis2 = self._basis(s), self._basis(s2)
         angles, count, _ = self._b.shape
         left_b, left_d = basis[:, :count] @ self._b, basis[:, :count] @ self._d  # (θ, n, s')
@@ -153,7 +158,9 @@ class QuadratureDual:
         left, right = basis[:, :rows], basis2[:, :columns].T
         radial, radial_slopes = (gap2 * (left @ table @ right) for table in (self._a, self._c))
         # both are squared distances; only rounding makes one negative
-        return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + theta * d, 0)
+        return np.maximum(radial + w * scale * b, 0), np.maximum(
+            radial_slopes + theta**self._power * d, 0
+        )
 
     def _at_angles(self, theta: Array) -> Array:
         """Return B and D (2, ...) of samples of equal norm at angles of any shape."""

@@ -1,26 +1,50 @@
-"""A place on the map of conditioning: random samples on the sphere, and what depth does to them.
+"""A place on the map of conditioning: samples on the sphere, and what depth does to them.
 
-Beside the eigenvalues stand those that `theory.random_inputs` expects.
+Beside the eigenvalues stand those that `theory.random_inputs` and `theory.elliptical_inputs`
+expect: of random samples from their distribution, of real ones from two numbers, the mean cosine
+and the number of samples, and the variances of what is at right angles to the mean.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
-from ntk_conditioning.kernels.along_depth import along_depth
+import numpy as np
+
+from ntk_conditioning.kernels.tabulated import Distances, Table
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
-from ntk_conditioning.theory import random_inputs, sphere
-from ntk_conditioning.theory.random_inputs import Ends, ntk_distances
+from ntk_conditioning.theory import elliptical_inputs, random_inputs, sphere
+from ntk_conditioning.theory.random_inputs import Ends
+from ntk_conditioning.theory.sphere import Array, Draw
 
 #: The name of a shape's one number.
 PARAMETERS = {"equicorrelated": "c", "two_clusters": "c", "power_law": "exponent"}
+#: The shape of real data.
+DATA = "data"
+
+
+class Place(Protocol):
+    """Where samples are drawn, and what the laws say of them."""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The columns of the table `phase` that name the place."""
+        ...
+
+    def draw(self, seed: int) -> Draw:
+        """Return the samples that a seed draws, the same for all activations."""
+        ...
+
+    def law(self, distances: Distances) -> Ends:
+        """Return where the laws expect the spectrum of a kernel."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RandomPlace:
     """``n`` samples in ``d`` dimensions, of a shape of `sphere.SHAPES` with its ``parameter``.
 
     Uniform samples have none: it is 0.
@@ -32,44 +56,103 @@ class Place:
     d: int
 
     @property
+    def keys(self) -> dict[str, Any]:
+        return {**asdict(self), "dataset": ""}
+
+    def draw(self, seed: int) -> Draw:
+        return sphere.SHAPES[self.shape](generator(seed, "data"), **self._given)
+
+    def law(self, distances: Distances) -> Ends:
+        module = elliptical_inputs if self.shape == "power_law" else random_inputs
+        ends: Ends = getattr(module, self.shape)(distances, **self._given)
+        return ends
+
+    @property
     def _given(self) -> dict[str, Any]:
         given: dict[str, Any] = {"n": self.n, "d": self.d}
         if self.shape in PARAMETERS:
             given[PARAMETERS[self.shape]] = self.parameter
         return given
 
-    def samples(self, seed: int) -> sphere.Array:
-        """Return the samples (n, d) that a seed draws, the same for all activations."""
-        return sphere.SHAPES[self.shape](generator(seed, "data"), **self._given)
 
-    def law(self, activation: Activation, depth: int) -> Ends | None:
-        """Return where theory expects the spectrum, None where it has nothing to say."""
-        of = getattr(random_inputs, self.shape, None)
-        return of and of(ntk_distances(activation, depth), **self._given)
+@dataclass(frozen=True, eq=False)
+class DataPlace:
+    """``n`` of the samples ``x`` (N, d) of a dataset, each divided by its norm."""
+
+    dataset: str
+    x: Array
+    n: int
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        mean = float(self._mean @ self._mean)
+        place = {"shape": DATA, "parameter": mean, "n": self.n, "d": self.x.shape[1]}
+        return {**place, "dataset": self.dataset}
+
+    @cached_property
+    def _units(self) -> Array:
+        units: Array = self.x / np.linalg.norm(self.x, axis=1, keepdims=True)
+        return units
+
+    @cached_property
+    def _mean(self) -> Array:
+        mean: Array = self._units.mean(axis=0)
+        return mean
+
+    @cached_property
+    def variances(self) -> Array:
+        """Variances of all samples beside their mean along their principal directions, not 0."""
+        values = np.linalg.eigvalsh(np.cov(self._units, rowvar=False))[::-1]
+        positive: Array = values[values > len(values) * np.finfo(np.float64).eps * values[0]]
+        return positive
+
+    def draw(self, seed: int) -> Draw:
+        rows = generator(seed, "data").choice(len(self.x), self.n, replace=False)
+        return Draw(self._units[np.sort(rows)])
+
+    def law(self, distances: Distances) -> Ends:
+        mean = float(self._mean @ self._mean)
+        return elliptical_inputs.elliptical(distances, self.variances, c=mean, n=self.n)
 
 
 def measure(
-    place: Place, activation: Activation, *, depths: Sequence[int], seed: int
+    place: Place, activation: Activation, functions: Mapping[int, Table], *, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the columns of the table `phase` for some depths, ascending."""
-    kernels = partial(along_depth, place.samples(seed), activation=activation)
-    [start] = kernels(depths=[0])
-    gram = spike_and_bulk(start.ntk.distances, error=start.ntk.error)
-    for kernel in kernels(depths=depths):
-        found = spike_and_bulk(kernel.ntk.distances, error=kernel.ntk.error)
-        law = place.law(activation, kernel.depth)
+    """Yield the columns of the table `phase` for the depths of the kernels' ``functions``."""
+    draw = place.draw(seed)
+    w = draw.distances
+    mean = float(w.mean())
+    gram = spike_and_bulk(w, error=draw.error)
+    for depth, function in sorted(functions.items()):
+        found = spike_and_bulk(function(w), error=function.error(w, draw.error))
+        law = place.law(function)
         yield {
-            **asdict(place),
+            **place.keys,
             "activation": activation.name,
-            "depth": kernel.depth,
+            "depth": depth,
             "seed": seed,
+            "mean_cosine": 1 - mean,
+            "effective_dimension": mean**2 / float(w.var()),
+            "closest": float(w.min()),
             **{name: value for name, value in vars(found).items() if name != "n"},
             "kappa": found.kappa,
             "kappa_error": found.kappa_error,
             "bulk_kappa": found.bulk_kappa,
             "gram_kappa": gram.kappa,
             "gram_bulk_kappa": gram.bulk_kappa,
-            "law_lambda_max": law.largest if law else None,
-            "law_bulk_max": law.high if law else None,
-            "law_lambda_min": law.low if law else None,
+            "pair_bound": function(w.min(keepdims=True)).item(),
+            "law_lambda_max": law.largest,
+            "law_bulk_max": law.high,
+            "law_lambda_min": law.low,
         }
+
+
+def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
+    """Return the columns of the table `phase_laws` for equicorrelated samples."""
+    if c:
+        ends = random_inputs.equicorrelated(distances, c, n=n, d=d)
+    else:
+        ends = random_inputs.uniform(distances, n=n, d=d)
+    eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
+    kappa = ends.kappa if ends.low > 0 else None
+    return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}

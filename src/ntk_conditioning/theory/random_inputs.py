@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
 
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.kernels.tabulated import Distances
 
 Array = NDArray[np.float64]
 
@@ -43,32 +42,6 @@ NOISE = 100 * float(np.finfo(np.float64).eps)
 ROUNDING = 1e-13
 
 
-#: Maps cosine distances of samples, 1 - x · x', to those of a kernel, 1 - f(x · x').
-Distances = Callable[[Array], Array]
-
-
-def ntk_distances(activation: Activation, depth: int) -> Distances:
-    """Return 1 - Θ(x, x') / Θ(x, x) of samples at cosine distances, at infinite width.
-
-    >>> from ntk_conditioning.networks import activations
-    >>> far = ntk_distances(activations.get("relu"), 1)(np.array(1.0))
-    >>> round(float(1 - far) * np.pi, 12)
-    0.5
-    """
-    layer = dual(activation, np.ones(1))
-    below = float(layer.slopes[0] / layer.variances[0])
-
-    def distances(w: Array) -> Array:
-        e, share = w, 1.0  # of the last layer in the diagonal, see `along_depth`
-        for _ in range(depth):
-            share = share / (share + below)
-            w, h = pair_cosine_distances(layer, w)
-            e = share * w + (1 - share) * (e + h - e * h)
-        return e
-
-    return distances
-
-
 @dataclass(frozen=True)
 class Harmonics:
     """Weights (K,) of a function's harmonics by degree, and their numbers N_k (K,)."""
@@ -77,7 +50,7 @@ class Harmonics:
     counts: Array
 
 
-def harmonics(f: Callable[[Array], Array], d: int) -> Harmonics:
+def harmonics(f: Callable[[Array], Array], d: float) -> Harmonics:
     """Return the weights of a function of 1 - t, t the cosine, in ``d`` >= 2 dimensions.
 
     By Gauss's rule for the cosine of two random samples (Golub & Welsch 1969).
@@ -94,7 +67,7 @@ def harmonics(f: Callable[[Array], Array], d: int) -> Harmonics:
 
 
 @lru_cache(maxsize=256)
-def _rule(d: int) -> tuple[Array, Array, Array]:
+def _rule(d: float) -> tuple[Array, Array, Array]:
     """Return nodes 1 - t, and orthonormal polynomials of t times weights there, and at t = 1.
 
     The squares of those at 1 count the harmonics.
@@ -137,19 +110,24 @@ class Ends:
 
 
 def spectrum(
-    parts: Sequence[tuple[float, float]], n: int, *, rest: float = 0.0, spikes: Sequence[float] = ()
+    weights: ArrayLike,
+    counts: ArrayLike,
+    n: int,
+    *,
+    rest: float = 0.0,
+    spikes: Sequence[float] = (),
 ) -> Ends:
     """Return the ends of the spectrum of n samples.
 
-    ``parts`` are pairs of a weight c and a number N of harmonics, ``rest`` is the multiple r of the
-    identity, and ``spikes`` are the weights of single directions.
+    Parts of the bulk have ``weights`` c (K,) and numbers N (K,) of harmonics in ``counts``;
+    ``rest`` is the multiple r of the identity, and ``spikes`` are weights of single directions.
 
-    >>> gram = spectrum([(1.0, 400.0)], 100)
+    >>> gram = spectrum([1.0], [400.0], 100)
     >>> round(gram.low, 12), round(gram.high, 12)
     (0.25, 2.25)
     """
-    weight = np.array([max(0.0, c) for c, _ in parts])  # below 0 by rounding only
-    sizes = n * weight / np.array([count for _, count in parts])
+    weight = np.maximum(np.asarray(weights, dtype=np.float64), 0)  # below 0 by rounding only
+    sizes = n * weight / np.asarray(counts)
     weight, sizes = weight[sizes > 0], sizes[sizes > 0]
 
     def z(g: float) -> float:
@@ -205,6 +183,7 @@ def _of(n: int, same: Harmonics, other: Harmonics | None = None) -> Ends:
         means = [same.weights]
     else:
         means = [(same.weights + other.weights) / 2, (same.weights - other.weights) / 2]
-    parts = [pair for mean in means for pair in zip(-mean[1:], same.counts[1:], strict=True)]
+    weights = np.concatenate([-mean[1:] for mean in means])
+    counts = np.tile(same.counts[1:], len(means))
     spikes = [1 - means[0][0], *(-mean[0] for mean in means[1:])]
-    return spectrum(parts, n, rest=float(same.weights.sum()), spikes=spikes)
+    return spectrum(weights, counts, n, rest=float(same.weights.sum()), spikes=spikes)

@@ -2,39 +2,72 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-
-def uniform(rng: np.random.Generator, *, n: int, d: int) -> Array:
-    """Return samples (n, d) that are uniform on the sphere."""
-    return _unit(rng.standard_normal((n, d)))
+#: A cosine of two rows of norm 1 is off by no more.
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
-def equicorrelated(rng: np.random.Generator, *, n: int, d: int, c: float) -> Array:
-    """Return samples √c u + √(1-c) z, z uniform at right angles to a direction u.
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Samples s √c u + √(1-c) z on the sphere, z (n, d) at right angles to a direction u.
 
-    Their cosines are c on average. Close samples keep the digits of their differences.
+    ``signs`` s (n,) are 1 if they are not given. Distances come from those of the z, so that close
+    samples keep their digits.
     """
-    return _tilted(np.ones(n), uniform(rng, n=n, d=d - 1), c)
+
+    z: Array
+    c: float = 0.0
+    signs: Array | None = None
+
+    @property
+    def samples(self) -> Array:
+        """The samples, (n, d) without the direction u and (n, d + 1) with it."""
+        if self.c == 0:
+            return self.z
+        signs = np.ones(len(self.z)) if self.signs is None else self.signs
+        return np.column_stack([signs * math.sqrt(self.c), math.sqrt(1 - self.c) * self.z])
+
+    @cached_property
+    def distances(self) -> Array:
+        """1 - x_i · x_j of the pairs i < j, row by row, (n (n-1) / 2,)."""
+        pairs = np.triu_indices(len(self.z), 1)
+        w = (1 - self.c) * np.maximum(1 - (self.z @ self.z.T)[pairs], 0)
+        if self.signs is not None:
+            w += self.c * (1 - np.outer(self.signs, self.signs)[pairs])
+        return np.asarray(w)
+
+    @property
+    def error(self) -> float:
+        """A bound on the error of a distance."""
+        return ROUNDING * (1 - self.c if self.signs is None else 1.0)
 
 
-def two_clusters(rng: np.random.Generator, *, n: int, d: int, c: float) -> Array:
-    """Return samples ±√c u + √(1-c) z, each sign for half of them."""
-    return _tilted(np.where(np.arange(n) < n / 2, 1.0, -1.0), uniform(rng, n=n, d=d - 1), c)
+def uniform(rng: np.random.Generator, *, n: int, d: int) -> Draw:
+    """Return samples (n, d) that are uniform on the sphere."""
+    return Draw(_unit(rng.standard_normal((n, d))))
 
 
-def power_law(rng: np.random.Generator, *, n: int, d: int, exponent: float) -> Array:
+def equicorrelated(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
+    """Return samples √c u + √(1-c) z, z uniform; their cosines are c on average."""
+    return Draw(uniform(rng, n=n, d=d - 1).z, c)
+
+
+def two_clusters(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
+    """Return samples ±√c u + √(1-c) z, z uniform, each sign for half of them."""
+    return Draw(uniform(rng, n=n, d=d - 1).z, c, np.where(np.arange(n) < n / 2, 1.0, -1.0))
+
+
+def power_law(rng: np.random.Generator, *, n: int, d: int, exponent: float) -> Draw:
     """Return Gaussian samples of norm 1, whose j-th feature has a variance of j^(-exponent)."""
     scales = np.arange(1.0, d + 1) ** (-exponent / 2)
-    return _unit(rng.standard_normal((n, d)) * scales)
-
-
-def _tilted(signs: Array, z: Array, c: float) -> Array:
-    return np.column_stack([signs * math.sqrt(c), math.sqrt(1 - c) * z])
+    return Draw(_unit(rng.standard_normal((n, d)) * scales))
 
 
 def _unit(x: Array) -> Array:
@@ -43,7 +76,7 @@ def _unit(x: Array) -> Array:
 
 
 #: The shapes by name. Each takes n, d and, but for uniform, one number more.
-SHAPES: dict[str, Callable[..., Array]] = {
+SHAPES: dict[str, Callable[..., Draw]] = {
     "uniform": uniform,
     "equicorrelated": equicorrelated,
     "two_clusters": two_clusters,

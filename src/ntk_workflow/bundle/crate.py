@@ -50,7 +50,7 @@ ROWS = {
     "angles": "rows: smallest angles",
     "activation_study": "rows: spectra of the activation study",
     "bounds": "rows: kernels beside their bounds",
-    "phase": "rows: kernels of random samples on the sphere",
+    "phase": "rows: kernels of samples on the sphere",
     "orthogonality": "rows: angles between neurons' gradients",
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",

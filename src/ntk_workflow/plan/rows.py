@@ -7,7 +7,7 @@ from typing import Any
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_workflow.catalogue import known_image
 from ntk_workflow.checks import GRID
-from ntk_workflow.plan.datasets import Datasets
+from ntk_workflow.plan.phase import PhaseRows
 from ntk_workflow.plan.run import STUDY_OF, options
 
 #: What rows of a table are named by: keys of its study. Angles are of kernels that have gradients.
@@ -16,16 +16,16 @@ AXES = {
     "angles": ("kernels", "datasets", "activations"),
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
-    "phase": ("shapes", "activations"),
+    "phase": (),
     "architectures": ("datasets",),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),
 }
 #: Keys of studies that their programs are not given as settings.
-_NAMES = ("datasets", "classes", "architectures", "activations", "shapes")
+_NAMES = ("datasets", "classes", "architectures", "activations")
 
 
-class Rows(Datasets):
+class Rows(PhaseRows):
     """What the rules of rows need."""
 
     def rows(self, table: str = "") -> Callable[[Any], list[str]]:
@@ -36,11 +36,11 @@ class Rows(Datasets):
         """Return the rows of a table."""
         if table == "datasets":
             return self.datasheets()
+        if table == "phase":
+            return self.phase_files()
         study = STUDY_OF.get(table, GRID)
         self.require(study)
         axes = {key: self.section(study)[key] for key in AXES[table]}
-        if table == "phase":
-            axes["shapes"] = [name for name, numbers in axes["shapes"].items() if numbers]
         if table == "angles":
             axes["kernels"] = [name for name in GRADIENT_KERNELS if name in axes["kernels"]]
         return [self.path(table, *row) + ".parquet" for row in product(*axes.values())]
@@ -84,10 +84,6 @@ class Rows(Datasets):
                 entry = self.config["models"][name]
                 words += ["--own-network", name, entry["file"], entry["function"]]
         return words
-
-    def shape_numbers(self, w: Any) -> list[str]:
-        """Return the numbers of a shape of random samples as options."""
-        return options({"parameters": self.section("phase_study")["shapes"][w.shape]})
 
     def network(self, study: str) -> Callable[[Any], list[str]]:
         """Return a parameter: a study's network as options."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STUDY_OF = {
     "activation_study": "activation_study",
     "bounds": "bounds_study",
-    "phase": "phase_study",
+    **dict.fromkeys(("phase", "phase_laws"), "phase_study"),
     "architectures": "architectures_study",
     "orthogonality": "orthogonality_study",
     "linearity": "linearity_study",

@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 from scipy.special import comb
 
 from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.kernels.tabulated import ntk_distances
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import random_inputs, sphere
-from ntk_conditioning.theory.random_inputs import harmonics, ntk_distances, spectrum, uniform
+from ntk_conditioning.theory.random_inputs import harmonics, spectrum, uniform
 
 
 def eigenvalues(x, *, activation: str, depth: int):
@@ -35,7 +37,7 @@ def test_harmonics_are_counted_and_add_up(d):
 @pytest.mark.parametrize(("n", "d"), [(256, 1024), (512, 512), (512, 128), (512, 32)])
 def test_uniform_samples_have_the_spectrum_of_the_laws(activation, depth, n, d):
     f = ntk_distances(activations.get(activation), depth)
-    x = sphere.uniform(np.random.default_rng(n + d), n=n, d=d)
+    x = sphere.uniform(np.random.default_rng(n + d), n=n, d=d).samples
     found, law = (
         eigenvalues(x, activation=activation, depth=depth),
         uniform(f, n=n, d=d),
@@ -51,7 +53,7 @@ def test_uniform_samples_have_the_spectrum_of_the_laws(activation, depth, n, d):
 @pytest.mark.parametrize(("n", "d"), [(256, 1024), (512, 64)])
 def test_tilted_samples_have_the_spectrum_of_the_laws(shape, c, n, d):
     f = ntk_distances(activations.get("relu"), 3)
-    x = sphere.SHAPES[shape](np.random.default_rng(1), n=n, d=d, c=c)
+    x = sphere.SHAPES[shape](np.random.default_rng(1), n=n, d=d, c=c).samples
     found = eigenvalues(x, activation="relu", depth=3)
     law = getattr(random_inputs, shape)(f, c, n=n, d=d)
     assert found[0] == pytest.approx(law.low, rel=0.05)
@@ -62,12 +64,12 @@ def test_tilted_samples_have_the_spectrum_of_the_laws(shape, c, n, d):
 
 def test_the_laws_of_a_linear_kernel_are_those_of_marchenko_and_pastur():
     for n, d in ((100, 400), (100, 100), (400, 100)):
-        law = spectrum([(1.0, d)], n)
+        law = spectrum([1.0], [d], n)
         assert law.high == pytest.approx((1 + math.sqrt(n / d)) ** 2)
         assert law.low == pytest.approx(max(0.0, 1 - math.sqrt(n / d)) ** 2, abs=1e-9)
         assert law.spikes == ()
     # a spike within the bulk is none, and beyond it stands where theory says (Baik & Silverstein)
-    assert spectrum([(0.9, 200.0)], 100, rest=0.099, spikes=[0.001]).spikes == ()
+    assert spectrum([0.9], [200.0], 100, rest=0.099, spikes=[0.001]).spikes == ()
 
 
 def test_laws_are_approached_as_samples_and_dimensions_grow():
@@ -76,8 +78,30 @@ def test_laws_are_approached_as_samples_and_dimensions_grow():
     for n in sizes:
         law, each = uniform(f, n=n, d=n), []
         for seed in range(8 if n < 1000 else 3):
-            x = sphere.uniform(np.random.default_rng(seed), n=n, d=n)
+            x = sphere.uniform(np.random.default_rng(seed), n=n, d=n).samples
             found = eigenvalues(x, activation="relu", depth=2)
             each.append(abs(math.log(found[0] / law.low)) + abs(math.log(found[-2] / law.high)))
         off.append(np.mean(each))
     assert np.polyfit(np.log(sizes), np.log(off), 1)[0] < -0.5
+
+
+def flip(n: int, depth: int) -> float:
+    """Return the d/n at which the laws have kappa of ReLU and of the Gram matrix equal."""
+    relu, gram = (ntk_distances(activations.get("relu"), each) for each in (depth, 0))
+
+    def behind(ratio: float) -> float:
+        d = ratio * n
+        return math.log(uniform(relu, n=n, d=d).kappa / uniform(gram, n=n, d=d).kappa)
+
+    return brentq(behind, 1.05, 10, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("depth", "expected"), [(1, [2.59, 1.92, 1.61, 1.42, 1.29, 1.19]), (8, [2.32, 1.19])]
+)
+def test_relu_loses_in_fewer_dimensions_the_more_samples_there_are(depth, expected):
+    """Found from means over draws, by code of its own, where kappa is the Gram matrix's."""
+    sizes = [32, 64, 128, 256, 512, 1024] if depth == 1 else [32, 1024]
+    for n, ratio in zip(sizes, expected, strict=True):
+        # the ends of a bulk are approached like n^(-2/3)
+        assert flip(n, depth) == pytest.approx(ratio, rel=2 * n ** (-2 / 3))

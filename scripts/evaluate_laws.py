@@ -1,0 +1,54 @@
+"""Evaluate the laws of random samples on a grid of the map: what theory says of conditioning."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ntk_conditioning import tables
+from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.networks import activations
+from ntk_conditioning.tables.phase_laws import PHASE_LAWS
+from ntk_conditioning.theory.phase import laws
+from ntk_workflow import cli
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+
+log = cli.logger(__file__)
+
+
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser(description=__doc__)
+    add, positive = parser.add_argument, cli.positive_integer
+    add("--activations", nargs="+", required=True, help="names of activations")
+    activation_files_argument(parser)
+    add("--samples", type=positive, required=True, help="number n of samples")
+    help = "smallest and largest number n/d"
+    add("--samples-per-dimension", type=cli.positive_number, nargs=2, required=True, help=help)
+    add("--closest", type=cli.positive_number, required=True, help="smallest 1 - mean cosine")
+    add(
+        "--points", type=positive, nargs=2, required=True, help="how many n/d, and how many cosines"
+    )
+    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    load_activation_files(args)
+    n, (across, down) = args.samples, args.points
+    log.info("float64, infinite width, laws of %d samples", n)
+    least, most = args.samples_per_dimension
+    ratios = np.geomspace(least, most, across)
+    dimensions = sorted({round(n / ratio) for ratio in ratios if n / ratio >= 3})
+    cosines = [0.0, *(1 - np.geomspace(args.closest, 1, down)[-2::-1]).tolist()]
+    rows: list[dict[str, Any]] = []
+    for name in args.activations:
+        functions = tabulated.tables(activations.get(name), {0, *args.depths})
+        for (depth, function), d, c in product(functions.items(), dimensions, cosines):
+            keys = {"activation": name, "depth": depth}
+            rows.append(keys | laws(function, c, n=n, d=d))
+    tables.write(args.output, PHASE_LAWS, tables.from_rows(PHASE_LAWS, rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

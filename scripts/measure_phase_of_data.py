@@ -1,0 +1,51 @@
+"""Place samples of a dataset on the map of conditioning, and measure what depth does to them."""
+
+from pathlib import Path
+from typing import Any
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.networks import activations
+from ntk_conditioning.tables.phase import PHASE
+from ntk_conditioning.theory.phase import DataPlace, measure
+from ntk_workflow import cli
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+
+log = cli.logger(__file__)
+
+
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser(description=__doc__)
+    add, positive = parser.add_argument, cli.positive_integer
+    add("--data", type=Path, required=True, help="prepared dataset (.npz)")
+    add("--dataset", required=True, help="name written into the table")
+    add("--activations", nargs="+", required=True, help="names of activations")
+    activation_files_argument(parser)
+    add(
+        "--samples", type=positive, required=True, help="how many are drawn, or all if it has fewer"
+    )
+    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
+    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the draw")
+    cli.threads_argument(parser)
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    cli.limit_threads(args.threads)
+    load_activation_files(args)
+    x = load_prepared(args.data, hint=cli.HOW_TO_PREPARE).x
+    log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
+    place = DataPlace(args.dataset, x, min(args.samples, len(x)))
+    rows: list[dict[str, Any]] = []
+    for name in args.activations:
+        sigma = activations.get(name)
+        functions = tabulated.tables(sigma, args.depths)
+        for seed in args.seeds:
+            rows += measure(place, sigma, functions, seed=seed)
+        log.info("%s done", name)
+    tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,142 @@
+"""NTKs of infinite width as functions of the distance of two samples, tabulated for many pairs.
+
+On the unit sphere Θ(x, x') = Θ(x, x) (1 - e(w)) with one function e of w = 1 - x · x' for each
+activation and depth. Its table serves any number of samples, where `along_depth` sends each pair
+through all layers. e has structure at all scales near w = 0 and, of odd activations, near w = 2;
+log e is smooth over ½ log (w / (2 - w)), the logarithm of tan θ/2.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import BSpline, make_interp_spline
+
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.kernels.infinite import EPS, ROUNDING
+from ntk_conditioning.networks.activations import Activation, Array
+
+#: Maps cosine distances of samples, 1 - x · x', to those of a kernel.
+Distances = Callable[[Array], Array]
+
+#: Nodes between tan θ/2 and e times it, where they begin, and the degree of the spline.
+NODES, SMALLEST, DEGREE = 90, 5e-9, 7
+#: Relative error of a value for the rounding of its logarithm, which is some -40 at least.
+SPLINE_ROUNDING = 64 * EPS
+#: Smaller values of e are taken for this one: layers of an ordered phase may make them subnormal.
+TINY = 1e-300
+
+
+def ntk_distances(activation: Activation, depth: int) -> Distances:
+    """Return e: 1 - Θ(x, x') / Θ(x, x) of samples at cosine distances, at infinite width.
+
+    >>> from ntk_conditioning.networks import activations
+    >>> far = ntk_distances(activations.get("relu"), 1)(np.array(1.0))
+    >>> round(float(1 - far) * np.pi, 12)
+    0.5
+    """
+
+    def distances(w: Array) -> Array:
+        for state in _states(activation, w, depth):
+            e = state.e
+        return e
+
+    return distances
+
+
+@dataclass(frozen=True)
+class Table:
+    """The function e of one activation and depth; call it with distances of any shape."""
+
+    depth: int
+    spline: BSpline
+    errors: Array
+
+    def __call__(self, w: Array) -> Array:
+        within = np.maximum(w, _distance(self.spline.t[0]))
+        return np.asarray(np.exp(self.spline(self._place(within))) * (w / within))
+
+    def error(self, w: Array, input_error: float = 0.0) -> float:
+        """Return a bound on the errors of e at ``w``, by the table, rounding and the dual's error.
+
+        As e is concave and vanishes at 0, an error δ of a distance is one of at most e δ / w.
+        """
+        closest, furthest = w.min(), w.max()
+        step = len(self.errors) / (self.spline.t[-1] - self.spline.t[0])
+        ends = (self._place(np.array([closest, furthest])) - self.spline.t[0]) * step
+        near = self.errors[max(0, int(ends[0]) - 1) : int(ends[1]) + 2].max()
+        if not input_error:
+            return float(near)
+        slope = float(self(closest) / closest) if closest > 0 else np.inf
+        return float(near + min(2.0, slope * input_error))
+
+    def _place(self, w: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            at = np.log(w / np.maximum(2 - w, 0)) / 2
+        return np.clip(at, self.spline.t[0], self.spline.t[-1])
+
+
+def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
+    """Return tables of e at some depths.
+
+    >>> from ntk_conditioning.networks import activations
+    >>> relu = tables(activations.get("relu"), [1])[1]
+    >>> w = np.array([1e-12, 0.1, 2.0])
+    >>> bool(np.allclose(relu(w), ntk_distances(activations.get("relu"), 1)(w), rtol=1e-11))
+    True
+    """
+    wanted = set(depths)
+    most = -np.log(SMALLEST / 2)
+    x = np.linspace(-most, most, 2 * int(most * NODES) + 1)
+    # every second is between two nodes, where the spline's error is seen
+    w = _distance(np.sort(np.append(x, (x[1:] + x[:-1]) / 2)))
+    found = {}
+    for depth, state in enumerate(_states(activation, w, max(wanted, default=0))):
+        if depth in wanted:
+            e = np.maximum(state.e, TINY)
+            spline = make_interp_spline(x, np.log(e[::2]), k=DEGREE)
+            between = np.abs(np.exp(spline((x[1:] + x[:-1]) / 2)) - e[1::2])
+            seen = 2 * np.maximum(np.append(between, 0), np.append(0, between))
+            found[depth] = Table(
+                depth, spline, state.e_error[::2] + seen + SPLINE_ROUNDING * e[::2]
+            )
+    return found
+
+
+def _distance(x: Array) -> Array:
+    """Return 1 - cos θ at x = log tan θ/2."""
+    return np.asarray(2 / (1 + np.exp(-2 * x)))
+
+
+@dataclass(frozen=True)
+class _State:
+    """Distances w of a layer's correlations and e of the NTK's, with bounds on their errors."""
+
+    w: Array
+    e: Array
+    w_error: Array
+    e_error: Array
+
+
+def _states(activation: Activation, w: Array, depth: int) -> Iterator[_State]:
+    """Yield the distances after 0, 1, ..., ``depth`` layers; the gain keeps norms of 1."""
+    layer = dual(activation, np.ones(1))
+    slope = float(layer.slopes[0] / layer.variances[0])
+    share = 1.0  # of the last layer in the diagonal of the NTK, see `along_depth`
+
+    def added(distance: Array) -> Array:
+        known = np.minimum(layer.error, layer.relative_error * distance)
+        return np.asarray(known + ROUNDING * distance)
+
+    now = _State(w, w, np.zeros_like(w), np.zeros_like(w))
+    yield now
+    for _ in range(depth):
+        share = share / (share + slope)
+        next_w, h = pair_cosine_distances(layer, now.w)
+        e = share * next_w + (1 - share) * (now.e + h - now.e * h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = np.where(now.w > 0, h * now.w_error / now.w, 0.0)
+        w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
+        e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
+        now = _State(next_w, e, w_error, share * w_error + (1 - share) * e_error + ROUNDING * e)
+        yield now

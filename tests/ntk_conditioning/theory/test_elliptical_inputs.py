@@ -1,0 +1,47 @@
+"""Laws of samples whose directions differ in variance, against eigenvalues and special cases."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ntk_conditioning.kernels.tabulated import tables
+from ntk_conditioning.networks import activations
+from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
+from ntk_conditioning.theory.elliptical_inputs import elliptical, on_sphere, power_law
+from ntk_conditioning.theory.random_inputs import equicorrelated, uniform
+from ntk_conditioning.theory.sphere import SHAPES
+
+
+def test_variances_on_the_sphere_are_those_of_draws():
+    s = np.arange(1.0, 9.0) ** -2
+    z = np.random.default_rng(0).standard_normal((200_000, 8)) * np.sqrt(s)
+    drawn = (z**2 / np.square(z).sum(axis=1)[:, None]).mean(axis=0)
+    np.testing.assert_allclose(on_sphere(s), drawn, atol=4 / math.sqrt(200_000))
+    np.testing.assert_allclose(on_sphere(np.ones(7)), 1 / 7)
+
+
+@pytest.mark.parametrize(("name", "depth"), [("relu", 1), ("tanh", 4)])
+def test_equal_variances_are_a_round_sphere(name, depth):
+    kernel = tables(activations.get(name), [depth])[depth]
+    for n, d in ((100, 400), (400, 100)):
+        law, known = elliptical(kernel, np.ones(d), n=n), uniform(kernel, n=n, d=d)
+        assert law.low == pytest.approx(known.low, rel=0.01)
+        assert law.largest == pytest.approx(known.largest, rel=0.03)
+        law = elliptical(kernel, np.ones(d), c=0.7, n=n)
+        known = equicorrelated(kernel, 0.7, n=n, d=d + 1)
+        assert law.low == pytest.approx(known.low, rel=0.01)
+        assert law.largest == pytest.approx(known.largest, rel=0.03)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0])
+@pytest.mark.parametrize("name", ["relu", "tanh"])
+def test_power_laws_have_the_spectrum_of_the_laws(name, exponent):
+    """λ_max to a tenth and λ_min to a third: cosines have a variance of 1/25 and less."""
+    for depth, kernel in tables(activations.get(name), [1, 8]).items():
+        for n, d in ((128, 512), (512, 512), (512, 128)):
+            rng = np.random.default_rng([n, d])
+            w = SHAPES["power_law"](rng, n=n, d=d, exponent=exponent).distances
+            found, law = spike_and_bulk(kernel(w)), power_law(kernel, exponent, n=n, d=d)
+            assert found.lambda_max == pytest.approx(law.largest, rel=0.1), depth
+            assert found.lambda_min == pytest.approx(law.low, rel=0.3), depth
