@@ -353,6 +353,7 @@ def poor(folder: Path) -> dict[str, Any]:
     grids = write_studies(folder, studies, widths=[4], sigmas=["relu"])
     map_of = {"shapes": {"uniform": [0], "equicorrelated": [0.5]}, "activations": ["linear"]}
     map_of |= {"samples": [16], "samples_per_dimension": [4], "depths": [1], "seeds": [7]}
+    map_of |= {"datasets": ["own_data"]}
     grids |= {"phase_study": write_phase(folder, **map_of)}
     axes |= {"activation_study": {**axes, "depths": [1]}, "architectures_study": kinds}
     return {**axes, "bounds_study": bounds, **grids}
