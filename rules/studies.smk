@@ -6,6 +6,7 @@
 #        results/{run}/phase/{part}/{activation}.parquet         random samples on the sphere
 #        results/{run}/phase/data/{dataset}.parquet              samples of a dataset there
 #        results/{run}/tables/phase_laws.parquet                 what theory says of the map
+#        results/{run}/finite_width/{dataset}.parquet            many random networks
 #        results/{run}/architectures/{dataset}.parquet           kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
@@ -104,6 +105,32 @@ rule evaluate_laws:
     shell:
         "python scripts/evaluate_laws.py {params.activations:q} {params.grid:q}"
         " --output {output:q} 2> {log:q}"
+
+
+rule measure_finite_width:
+    """Measure how kappa spreads over random networks of finite width, on samples of one dataset."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/finite_width/{dataset}.parquet",
+    log:
+        "logs/{run}/measure_finite_width/{dataset}.log",
+    benchmark:
+        "logs/{run}/measure_finite_width/{dataset}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("measure_finite_width"),
+    params:
+        activations=plan.study_activations("finite_width_study", "--activation"),
+        settings=plan.study("finite_width_study"),
+        checkpoints="results/{run}/checkpoints/finite_width/{dataset}",
+        code=plan.code("scripts/measure_finite_width.py", study="finite_width_study"),
+    shell:
+        "python scripts/measure_finite_width.py --data {input.data:q}"
+        " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
+        " --threads {threads} --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
 
 rule measure_architectures:

@@ -13,7 +13,7 @@ rule aggregate_table:
     log:
         "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="spectra|angles|datasets|bounds|phase|architectures|orthogonality|linearity",
+        table="spectra|angles|datasets|bounds|phase|finite_width|architectures|orthogonality|linearity",
     conda:
         "../envs/environment.yaml"
     params:
@@ -108,3 +108,19 @@ rule fit_width_slopes:
     shell:
         "python scripts/fit_width_slopes.py --orthogonality {input.orthogonality:q}"
         " --linearity {input.linearity:q} --output {output:q} 2> {log:q}"
+
+
+rule fit_finite_width:
+    """Fit power laws in depth over width to the spread of kappa over networks."""
+    input:
+        "results/{run}/tables/finite_width.parquet",
+    output:
+        "results/{run}/tables/finite_width_laws.parquet",
+    log:
+        "logs/{run}/fit_finite_width.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        code=plan.code("scripts/fit_finite_width.py"),
+    shell:
+        "python scripts/fit_finite_width.py --rows {input:q} --output {output:q} 2> {log:q}"

@@ -10,6 +10,7 @@ from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import NORMALIZED, Activation
 from ntk_conditioning.tables.activations import ACTIVATIONS
+from ntk_conditioning.theory import depth
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 
@@ -62,6 +63,8 @@ def row(sigma: Activation) -> dict[str, Any]:
         "fixed_point_error": point.error,
         "slope_at_fixed_point": point.slope,
         "slope_at_one": point.slope_at_one,
+        "phase": depth.phase(sigma),
+        "deep_rate": depth.deep_rate(sigma),
         "length_map_slope": float(length_map_slope(sigma, 1.0)),
     }
 

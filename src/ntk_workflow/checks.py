@@ -29,6 +29,12 @@ GRID = "grid"
 #: Studies of feedforward networks whose width varies, after liu2022transition.
 WIDTH_STUDIES = ("orthogonality_study", "linearity_study")
 
+#: Studies that name datasets.
+STUDIES = (
+    *("activation_study", "bounds_study", "phase_study", "finite_width_study"),
+    *("architectures_study", *WIDTH_STUDIES),
+)
+
 #: What an experiment's exception for a model can be of.
 MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
 
@@ -41,12 +47,7 @@ Place = Sequence[str | int]
 
 def used_datasets(values: Config) -> list[str]:
     """Return the datasets of a run, each once."""
-    studies = ("activation_study", "bounds_study", "phase_study", "architectures_study")
-    sections = [
-        values,
-        *(values[study] for study in (*studies, *WIDTH_STUDIES)),
-        *(values["training"] or {}).values(),
-    ]
+    sections = [values, *(values[key] for key in STUDIES), *(values["training"] or {}).values()]
     return list(dict.fromkeys(chain(*(section["datasets"] for section in sections if section))))
 
 
@@ -78,6 +79,7 @@ class Checks:
             "activation_constants": lambda study: self._activations((study,)),
             "bounds_study": self._bounds_study,
             "phase_study": self._phase_study,
+            "finite_width_study": self._finite_width_study,
             "architectures_study": self._architectures_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }
@@ -192,6 +194,11 @@ class Checks:
             yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
         if "activations" in (self.config[study]["large"] or ()):
             yield from self._activations((study, "large", "activations"))
+
+    def _finite_width_study(self, study: str) -> Iterator[str]:
+        yield from self._names((study,))
+        for name in self.config[study]["datasets"]:
+            yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
 
     def _architectures_study(self, key: str) -> Iterator[str]:
         study = self.config[key]

@@ -62,6 +62,10 @@ class JobSizes:
                 return study_resources.bounds(config["bounds_study"], loaded=loaded, d=d)
             case "measure_phase_of_data":
                 return study_resources.phase_of_data(config["phase_study"], loaded=loaded, d=d)
+            case "measure_finite_width":
+                return study_resources.finite_width(
+                    config["finite_width_study"], loaded=loaded, d=d
+                )
             case "measure_architectures":
                 study, entry = config["architectures_study"], self.plan.catalogue[w.dataset]
                 image = known_image(entry)

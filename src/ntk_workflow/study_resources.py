@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ntk_conditioning.kernels import sampled
 from ntk_conditioning.networks import architectures
 from ntk_workflow.resources import (
     ANGLE,
@@ -22,6 +23,8 @@ from ntk_workflow.resources import (
 
 # Operations in a layer on an entry of a kernel of infinite width where all samples have one norm.
 _ONE_NORM = 4000
+# Operations of drawing a unit's pre-activation, and of applying the activation and its derivative.
+_NORMAL = 500
 # Operations of a table of a kernel on a pair of samples.
 _SPLINE = 2000
 # Operations on an entry of a matrix of cosines, which only read the memory.
@@ -59,6 +62,17 @@ def phase_of_data(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceE
 def _placed(n: int, depths: int) -> float:
     """Return the operations for kernels of one draw: a table's spline and 4 spectra a depth."""
     return float(depths * n**2 / 2 * _SPLINE + 4 * (depths + 1) * EIGENVALUES * n**3)
+
+
+def finite_width(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
+    """Estimate measure_finite_width: draws and factors of m n numbers in each layer."""
+    networks = study["networks"] * len(study["seeds"]) * len(study["activations"])
+    pairs = [(m, depth) for m in study["widths"] for depth in study["depths"] if depth <= m]
+    flops = sum(m * n * (_NORMAL + 20 * n) * depth for n in study["samples"] for m, depth in pairs)
+    flops += sum(EIGENVALUES * n**3 for n in study["samples"]) * len(pairs)
+    n, largest = max(study["samples"]), max(m * depth for m, depth in pairs)
+    kept = max(sampled.MEMORY, 3 * 8 * n * largest)
+    return ResourceEstimate(networks * flops, TORCH + 8 * loaded * d + 2 * kept)
 
 
 def architectures_study(

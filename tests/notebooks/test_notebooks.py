@@ -35,6 +35,8 @@ from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
+from ntk_conditioning.tables.finite_width import FINITE_WIDTH
+from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.tables.precision import PRECISION
@@ -46,6 +48,7 @@ from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.theory import bounds_vs_exact, phase
+from ntk_conditioning.theory.finite_width import fitted_laws
 from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
 from ntk_workflow.figures.parameters import from_words, to_words
@@ -285,6 +288,26 @@ def write_phase(folder, **study):
     return study
 
 
+def write_finite_width(folder, **study):
+    """Write the tables of random networks, and return their part of a config."""
+    rows = []
+    kinds = product(study["datasets"], study["activations"], study["samples"], study["depths"])
+    for (dataset, name, n, depth), width in product(kinds, study["widths"]):
+        shift = depth / width
+        row = {"dataset": dataset, "activation": name, "n": n, "d": 5, "width": width}
+        row |= {"depth": depth, "seed": 1, "networks": 9, "resolved": 9, "infinite": 2.0}
+        row |= {"mean": 2 + shift, "mean_error": 0.1 * shift, "variance": shift}
+        row |= {"variance_error": shift / 9, "low": 1.9, "median": 2.0, "high": 3.0}
+        if depth == width:
+            row |= dict.fromkeys(("mean", "mean_error", "variance", "variance_error", "low"))
+            row |= {"median": None, "high": None, "resolved": 0}
+        rows.append(row)
+    write(folder / "finite_width.parquet", FINITE_WIDTH, *rows)
+    laws = fitted_laws(pd.DataFrame(rows))
+    write(folder / "finite_width_laws.parquet", FINITE_WIDTH_LAWS, *laws)
+    return study
+
+
 def write_bounds(folder, *, dims, activations, depths):
     rows = []
     for (dataset, d), name in product(dims.items(), activations):
@@ -334,6 +357,9 @@ def rich(folder: Path) -> dict[str, Any]:
     map_of |= {"samples_per_dimension": [0.25, 1, 4], "depths": [1, 8], "seeds": [1, 2]}
     map_of |= {"datasets": ["synthetic", "own_data"]}
     grids |= {"phase_study": write_phase(folder, **map_of)}
+    wide = {"datasets": names, "activations": ["relu", "tanh"], "samples": [4, 8]}
+    wide |= {"widths": [4, 16, 64], "depths": [1, 2, 4]}
+    grids |= {"finite_width_study": write_finite_width(folder, **wide)}
     return {**axes, "bounds_study": bounds, **grids}
 
 
@@ -356,6 +382,8 @@ def poor(folder: Path) -> dict[str, Any]:
     map_of |= {"datasets": ["own_data"]}
     grids |= {"phase_study": write_phase(folder, **map_of)}
     axes |= {"activation_study": {**axes, "depths": [1]}, "architectures_study": kinds}
+    wide = {"datasets": data, "activations": names, "samples": [4], "widths": [1], "depths": [1]}
+    grids |= {"finite_width_study": write_finite_width(folder, **wide)}
     return {**axes, "bounds_study": bounds, **grids}
 
 

@@ -11,6 +11,8 @@ from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.finite_width import FINITE_WIDTH
+from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from ntk_conditioning.tables.frames import FRAMES
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
@@ -26,11 +28,12 @@ from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
 _KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS, PHASE, PHASE_LAWS)
+_WIDTHS = (FINITE_WIDTH, FINITE_WIDTH_LAWS)
 _STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
 _TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS, KERNELS_ALONG_TRAINING)
 _OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
 
 #: In the order in which they are documented.
 TABLES: Mapping[str, Table] = {
-    table.name: table for table in (*_KERNELS, *_STUDIES, *_TRAINING, *_OTHERS)
+    table.name: table for table in (*_KERNELS, *_WIDTHS, *_STUDIES, *_TRAINING, *_OTHERS)
 }

@@ -17,6 +17,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
 from ntk_conditioning.theory import elliptical_inputs, random_inputs, sphere
+from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.random_inputs import Ends
 from ntk_conditioning.theory.sphere import Array, Draw
 
@@ -125,7 +126,7 @@ def measure(
     gram = spike_and_bulk(w, error=draw.error)
     for depth, function in sorted(functions.items()):
         found = spike_and_bulk(function(w), error=function.error(w, draw.error))
-        law = place.law(function)
+        law, far = place.law(function), far_samples(function, n=len(draw.z), d=place.keys["d"])
         yield {
             **place.keys,
             "activation": activation.name,
@@ -144,6 +145,9 @@ def measure(
             "law_lambda_max": law.largest,
             "law_bulk_max": law.high,
             "law_lambda_min": law.low,
+            "far_lambda_max": far.largest,
+            "far_lambda_min": far.low,
+            "close_gain": close_gain(activation, depth),
         }
 
 

@@ -51,6 +51,7 @@ ROWS = {
     "activation_study": "rows: spectra of the activation study",
     "bounds": "rows: kernels beside their bounds",
     "phase": "rows: kernels of samples on the sphere",
+    "finite_width": "rows: kernels of random networks",
     "orthogonality": "rows: angles between neurons' gradients",
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",

@@ -17,6 +17,7 @@ AXES = {
     "activation_study": ("datasets",),
     "bounds": ("datasets",),
     "phase": (),
+    "finite_width": ("datasets",),
     "architectures": ("datasets",),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),

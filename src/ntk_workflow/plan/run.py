@@ -24,6 +24,7 @@ STUDY_OF = {
     "activation_study": "activation_study",
     "bounds": "bounds_study",
     **dict.fromkeys(("phase", "phase_laws"), "phase_study"),
+    **dict.fromkeys(("finite_width", "finite_width_laws"), "finite_width_study"),
     "architectures": "architectures_study",
     "orthogonality": "orthogonality_study",
     "linearity": "linearity_study",

@@ -1,0 +1,146 @@
+"""How the condition number spreads over random networks of finite width, and laws of that.
+
+Where the depth L is no longer small beside the width m, kernels are random: their entries spread
+like √(L/m) (Hanin & Nica 2020, "Finite depth and width corrections to the neural tangent kernel"),
+and so does log kappa. Its mean rises too, above what infinite width says, for the smallest
+eigenvalue of a random kernel is below that of its mean. Laws here are fitted to what is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+#: Quantile of the normal distribution of an interval of 95 %.
+NORMAL = 1.96
+#: A smallest eigenvalue is resolved if it is larger than this beside the largest.
+RESOLVED = 1e-12
+#: Laws are fitted up to this L/m, where kernels of some samples begin to be hardly resolved.
+LARGEST_RATIO = 0.25
+#: Shifts that are not so many standard errors above 0 are left out of a fit.
+CLEAR = 3.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """ln kappa of ``networks`` kernels: its mean, variance and quantiles, with standard errors.
+
+    Kernels whose smallest eigenvalue rounding hides are left out; ``resolved`` counts the others.
+    All numbers are None if there are fewer than two of them.
+    """
+
+    networks: int
+    resolved: int
+    mean: float | None
+    mean_error: float | None
+    variance: float | None
+    variance_error: float | None
+    low: float | None
+    median: float | None
+    high: float | None
+
+
+def spread(kernels: Array) -> Spread:
+    """Return the spread of ln kappa over kernels (N, n, n); ``low`` and ``high`` are 5 and 95 %.
+
+    >>> found = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
+    >>> round(found.mean, 12), round(found.variance, 12), found.resolved
+    (2.0, 2.0, 2)
+    """
+    values = np.linalg.eigvalsh(kernels)
+    told = values[:, 0] > RESOLVED * values[:, -1]
+    logs = np.log(values[told, -1] / values[told, 0])
+    count = len(logs)
+    if count < 2:
+        return Spread(len(kernels), count, *[None] * 7)
+    variance = float(logs.var(ddof=1))
+    fourth = float(np.mean((logs - logs.mean()) ** 4))
+    low, median, high = np.quantile(logs, [0.05, 0.5, 0.95]).tolist()
+    return Spread(
+        networks=len(kernels),
+        resolved=count,
+        mean=float(logs.mean()),
+        mean_error=math.sqrt(variance / count),
+        variance=variance,
+        variance_error=math.sqrt(max(fourth - variance**2, 0.0) / count),
+        low=low,
+        median=median,
+        high=high,
+    )
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """y = factor x^exponent by least squares on logarithms, the exponent from ``low`` to ``high``.
+
+    The interval is of 95 %, from how the points scatter about the law; ``scatter`` is the root mean
+    square of their logarithms' distances from it.
+    """
+
+    factor: float
+    exponent: float
+    low: float
+    high: float
+    scatter: float
+    points: int
+
+
+def power_law(x: Sequence[float], y: Sequence[float]) -> PowerLaw | None:
+    """Return the power law through points, None of fewer than three different x.
+
+    >>> law = power_law([1.0, 2.0, 4.0], [3.0, 6.0, 12.0])
+    >>> round(law.factor, 9), round(law.exponent, 9), law.points
+    (3.0, 1.0, 3)
+    """
+    if len(set(x)) < 3:
+        return None
+    across, up = np.log(x), np.log(y)
+    slope, level = np.polyfit(across, up, 1)
+    off = up - level - slope * across
+    freedom = len(off) - 2
+    error = math.sqrt(float(off @ off) / freedom / float(np.square(across - across.mean()).sum()))
+    scatter = float(np.sqrt(np.mean(np.square(off))))
+    ends = float(slope) - NORMAL * error, float(slope) + NORMAL * error
+    return PowerLaw(math.exp(level), float(slope), *ends, scatter, len(off))
+
+
+def fitted_laws(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `finite_width_laws` from those of `finite_width`.
+
+    Only cells count in which all networks are resolved. Too few of them have no law.
+    """
+    whole = frame[(frame["resolved"] == frame["networks"]) & frame["infinite"].notna()]
+    whole = whole.assign(ratio=whole["depth"] / whole["width"])
+    whole = whole.assign(shift=whole["mean"] - whole["infinite"])
+    whole = whole[whole["ratio"] <= LARGEST_RATIO]
+    for key, group in whole.groupby(["dataset", "activation", "n"]):
+        clear = group[group["shift"] > CLEAR * group["mean_error"]]
+        for quantity, cells in (("variance", group[group["variance"] > 0]), ("shift", clear)):
+            law = power_law(cells["ratio"].to_list(), cells[quantity].to_list())
+            if law is None:
+                continue
+            dataset, activation, n = key
+            yield {
+                "dataset": dataset,
+                "activation": activation,
+                "n": n,
+                "quantity": quantity,
+                "factor": law.factor,
+                "exponent": law.exponent,
+                "points": law.points,
+                "exponent_low": law.low,
+                "exponent_high": law.high,
+                "scatter": law.scatter,
+                "ratio_min": float(cells["ratio"].min()),
+                "ratio_max": float(cells["ratio"].max()),
+            }
