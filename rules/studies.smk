@@ -7,6 +7,7 @@
 #        results/{run}/phase/data/{dataset}.parquet              samples of a dataset there
 #        results/{run}/tables/phase_laws.parquet                 what theory says of the map
 #        results/{run}/finite_width/{dataset}.parquet            many random networks
+#        results/{run}/repairs/{dataset}.parquet                 preconditioned samples and kernels
 #        results/{run}/architectures/{dataset}.parquet           kernels of networks of many kinds
 #        results/{run}/orthogonality/{dataset}/{architecture}.parquet
 #        results/{run}/linearity/...                            the same, after liu2022transition
@@ -131,6 +132,31 @@ rule measure_finite_width:
         "python scripts/measure_finite_width.py --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
         " --threads {threads} --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+
+
+rule measure_repairs:
+    """Measure what repairs of samples and kernels give in kappa and in predicted steps."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheet="results/{run}/datasets/{dataset}/all.json",
+    output:
+        "results/{run}/repairs/{dataset}.parquet",
+    log:
+        "logs/{run}/measure_repairs/{dataset}.log",
+    benchmark:
+        "logs/{run}/measure_repairs/{dataset}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        **sizes("measure_repairs"),
+    params:
+        activations=plan.study_activations("repairs_study"),
+        settings=plan.study("repairs_study"),
+        code=plan.code("scripts/measure_repairs.py", study="repairs_study"),
+    shell:
+        "python scripts/measure_repairs.py --data {input.data:q} --dataset {wildcards.dataset}"
+        " {params.activations:q} {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule measure_architectures:

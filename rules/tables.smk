@@ -13,7 +13,7 @@ rule aggregate_table:
     log:
         "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="spectra|angles|datasets|bounds|phase|finite_width|architectures|orthogonality|linearity",
+        table="spectra|angles|datasets|bounds|phase|finite_width|repairs|architectures|orthogonality|linearity",
     conda:
         "../envs/environment.yaml"
     params:

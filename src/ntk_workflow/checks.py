@@ -7,6 +7,7 @@ blocks of the main grid are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -32,7 +33,7 @@ WIDTH_STUDIES = ("orthogonality_study", "linearity_study")
 #: Studies that name datasets.
 STUDIES = (
     *("activation_study", "bounds_study", "phase_study", "finite_width_study"),
-    *("architectures_study", *WIDTH_STUDIES),
+    *("repairs_study", "architectures_study", *WIDTH_STUDIES),
 )
 
 #: What an experiment's exception for a model can be of.
@@ -80,6 +81,7 @@ class Checks:
             "bounds_study": self._bounds_study,
             "phase_study": self._phase_study,
             "finite_width_study": self._finite_width_study,
+            "repairs_study": self._repairs_study,
             "architectures_study": self._architectures_study,
             **dict.fromkeys(WIDTH_STUDIES, self._width_study),
         }
@@ -199,6 +201,16 @@ class Checks:
         yield from self._names((study,))
         for name in self.config[study]["datasets"]:
             yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
+
+    def _repairs_study(self, study: str) -> Iterator[str]:
+        yield from self._names((study,), labels="predicted steps need them")
+        for index, name in enumerate(self.config[study]["datasets"]):
+            yield from self._enough(self.config[study]["samples"], name, study, "samples")
+            d = self.shapes.get(name, (None, None))[1]
+            most = min(self.config[study]["samples"], d or math.inf) - 1
+            if max(self.config[study]["directions"]) > most:
+                where = self.at(study, "datasets", index)
+                yield f"{where}: {name} has at most {most} top directions; take fewer directions"
 
     def _architectures_study(self, key: str) -> Iterator[str]:
         study = self.config[key]

@@ -66,6 +66,8 @@ class JobSizes:
                 return study_resources.finite_width(
                     config["finite_width_study"], loaded=loaded, d=d
                 )
+            case "measure_repairs":
+                return study_resources.repairs(config["repairs_study"], loaded=loaded, d=d)
             case "measure_architectures":
                 study, entry = config["architectures_study"], self.plan.catalogue[w.dataset]
                 image = known_image(entry)

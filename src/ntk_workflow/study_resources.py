@@ -75,6 +75,17 @@ def finite_width(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEs
     return ResourceEstimate(networks * flops, TORCH + 8 * loaded * d + 2 * kept)
 
 
+def repairs(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
+    """Estimate measure_repairs: for each repair a kernel of samples of any norms, and a spectrum."""
+    n, kinds = study["samples"], 4 + len(study["directions"])
+    closed = [has_closed_form(name) for name in study["activations"]]
+    layer = sum(CLOSED_FORM if each else QUADRATURE for each in closed) * n**2 / 2
+    draws = len(study["seeds"]) * kinds
+    flops = draws * (sum(study["depths"]) * layer + n**2 * d)
+    flops += 2 * draws * len(closed) * len(study["depths"]) * EIGENVALUES * n**3
+    return ResourceEstimate(flops, TORCH + 8 * (loaded * d + 12 * n**2))
+
+
 def architectures_study(
     study: Mapping[str, Any],
     *,

@@ -4,6 +4,8 @@ import ast
 import json
 import re
 import sys
+from dataclasses import asdict
+from dataclasses import asdict
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
@@ -40,6 +42,7 @@ from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.tables.precision import PRECISION
+from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
 from ntk_conditioning.tables.predictions import PREDICTIONS, times
@@ -49,6 +52,7 @@ from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_conditioning.theory.finite_width import fitted_laws
+from ntk_conditioning.training.repairs import repairs
 from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
 from ntk_workflow.figures.parameters import from_words, to_words
@@ -308,6 +312,20 @@ def write_finite_width(folder, **study):
     return study
 
 
+def write_repairs(folder, **study):
+    """Write the table of repairs of small datasets, and return its part of a config."""
+    rng, rows = np.random.default_rng(5), []
+    x, y = rng.standard_normal((12, 4)) + 1, np.eye(2)[rng.integers(2, size=12)]
+    kinds = product(study["datasets"], study["activations"], study["depths"], study["seeds"])
+    for dataset, name, depth, seed in kinds:
+        size = {"activation": activations.get(name), "depth": depth}
+        keys = {"dataset": dataset, "activation": name, "depth": depth, "seed": seed, "d": 4}
+        found = repairs(x * seed, y, **size, directions=study["directions"])
+        rows += [keys | asdict(each) for each in found]
+    write(folder / "repairs.parquet", REPAIRS, *rows)
+    return study
+
+
 def write_bounds(folder, *, dims, activations, depths):
     rows = []
     for (dataset, d), name in product(dims.items(), activations):
@@ -360,6 +378,9 @@ def rich(folder: Path) -> dict[str, Any]:
     wide = {"datasets": names, "activations": ["relu", "tanh"], "samples": [4, 8]}
     wide |= {"widths": [4, 16, 64], "depths": [1, 2, 4]}
     grids |= {"finite_width_study": write_finite_width(folder, **wide)}
+    mended = {"datasets": names, "activations": ["relu", "erf"], "depths": [1, 4]}
+    mended |= {"directions": [1, 2], "seeds": [1, 2]}
+    grids |= {"repairs_study": write_repairs(folder, **mended)}
     return {**axes, "bounds_study": bounds, **grids}
 
 
@@ -384,6 +405,8 @@ def poor(folder: Path) -> dict[str, Any]:
     axes |= {"activation_study": {**axes, "depths": [1]}, "architectures_study": kinds}
     wide = {"datasets": data, "activations": names, "samples": [4], "widths": [1], "depths": [1]}
     grids |= {"finite_width_study": write_finite_width(folder, **wide)}
+    mended = {"datasets": data, "activations": names, "depths": [1], "directions": [1]}
+    grids |= {"repairs_study": write_repairs(folder, **mended, seeds=[7])}
     return {**axes, "bounds_study": bounds, **grids}
 
 

@@ -22,13 +22,14 @@ from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.tables.precision import PRECISION
 from ntk_conditioning.tables.predictions import PREDICTIONS
+from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 
 _KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS, PHASE, PHASE_LAWS)
-_WIDTHS = (FINITE_WIDTH, FINITE_WIDTH_LAWS)
+_WIDTHS = (FINITE_WIDTH, FINITE_WIDTH_LAWS, REPAIRS)
 _STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
 _TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS, KERNELS_ALONG_TRAINING)
 _OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)

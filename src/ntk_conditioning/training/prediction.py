@@ -69,7 +69,7 @@ def predicted_steps(
         low, high = high, 2 * high
         if high > most:
             return math.inf
-    while high - low > 1e-12 * high:
+    while high - low > 1e-12 * max(high, 1.0):  # to 0 if a step of 1/λ leaves nothing
         middle = (low + high) / 2
         low, high = (middle, high) if left(middle) > 0 else (low, middle)
     return high

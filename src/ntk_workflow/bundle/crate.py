@@ -52,6 +52,7 @@ ROWS = {
     "bounds": "rows: kernels beside their bounds",
     "phase": "rows: kernels of samples on the sphere",
     "finite_width": "rows: kernels of random networks",
+    "repairs": "rows: preconditioned samples and kernels",
     "orthogonality": "rows: angles between neurons' gradients",
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",

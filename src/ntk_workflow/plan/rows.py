@@ -18,6 +18,7 @@ AXES = {
     "bounds": ("datasets",),
     "phase": (),
     "finite_width": ("datasets",),
+    "repairs": ("datasets",),
     "architectures": ("datasets",),
     "orthogonality": ("datasets", "architectures"),
     "linearity": ("datasets", "architectures"),

@@ -25,6 +25,7 @@ STUDY_OF = {
     "bounds": "bounds_study",
     **dict.fromkeys(("phase", "phase_laws"), "phase_study"),
     **dict.fromkeys(("finite_width", "finite_width_laws"), "finite_width_study"),
+    "repairs": "repairs_study",
     "architectures": "architectures_study",
     "orthogonality": "orthogonality_study",
     "linearity": "linearity_study",

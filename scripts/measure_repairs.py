@@ -1,0 +1,63 @@
+"""Measure what repairs of samples and kernels give in kappa and in predicted steps."""
+
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.data.subsets import draw, seed_stream
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.tables.repairs import REPAIRS
+from ntk_conditioning.training.repairs import repairs
+from ntk_workflow import cli
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+
+log = cli.logger(__file__)
+
+
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser(description=__doc__)
+    add, positive = parser.add_argument, cli.positive_integer
+    add("--data", type=Path, required=True, help="prepared dataset (.npz), with labels")
+    add("--dataset", required=True, help="name written into the table")
+    add("--activations", nargs="+", required=True, help="names of activations")
+    activation_files_argument(parser)
+    add("--samples", type=positive, required=True, help="samples of a kernel")
+    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
+    add("--directions", type=positive, nargs="+", required=True, help="top directions to remove")
+    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the samples")
+    cli.threads_argument(parser)
+    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    args = parser.parse_args(argv)
+
+    cli.limit_threads(args.threads)
+    load_activation_files(args)
+    data = load_prepared(args.data, hint=cli.HOW_TO_PREPARE)
+    if data.y is None:
+        raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
+    if max(args.directions) >= min(args.samples, data.x.shape[1]):
+        most = min(args.samples, data.x.shape[1]) - 1
+        raise UserError(f"{args.dataset}: at most {most} top directions can be removed")
+    log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
+    codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
+    rows: list[dict[str, Any]] = []
+    for seed in args.seeds:
+        chosen = draw(args.dataset, len(data.x), args.samples, generator=seed_stream(seed))
+        x, y = data.x[chosen], codes[chosen]
+        for name, depth in product(args.activations, args.depths):
+            sigma = activations.get(name)
+            keys = {"dataset": args.dataset, "activation": name, "depth": depth, "seed": seed}
+            for each in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
+                rows.append(keys | asdict(each) | {"d": x.shape[1]})
+        log.info("seed %d done", seed)
+    tables.write(args.output, REPAIRS, tables.from_rows(REPAIRS, rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

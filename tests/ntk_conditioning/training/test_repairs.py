@@ -1,0 +1,74 @@
+"""Repairs by preconditioning, against explicit kernels and explicit descent."""
+
+import numpy as np
+import pytest
+
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks import activations
+from ntk_conditioning.training.repairs import repairs
+
+
+@pytest.fixture
+def found():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 6)) * rng.uniform(0.5, 2, (20, 1)) + 2
+    y = np.eye(3)[rng.integers(3, size=20)]
+    each = repairs(x, y, activation=activations.get("relu"), depth=2, directions=[1, 3])
+    return x, y, {(one.place, one.repair, one.directions): one for one in each}
+
+
+def kernel(x):
+    x = x / np.sqrt(np.square(x).sum() / len(x))
+    return infinite.Layer(x, depth=2, activation="relu").ntk
+
+
+def test_repairs_are_what_they_say(found):
+    x, _, repaired = found
+    k = kernel(x)
+    centring = np.eye(20) - 1 / 20
+    centred = x - x.mean(0)
+    top = np.linalg.svd(x)[2][:3]
+    plain = np.linalg.eigvalsh(k)
+    expected = {
+        ("nothing", "none", 0): plain,
+        ("samples", "centred", 0): np.linalg.eigvalsh(kernel(centred)),
+        ("samples", "unit_norm", 0): np.linalg.eigvalsh(
+            kernel(x / np.linalg.norm(x, axis=1)[:, None])
+        ),
+        ("samples", "top_directions", 3): np.linalg.eigvalsh(kernel(x - x @ top.T @ top)),
+        ("kernel", "centred", 0): np.linalg.eigvalsh(centring @ k @ centring)[1:],
+        ("kernel", "unit_norm", 0): np.linalg.eigvalsh(
+            k / np.sqrt(np.outer(np.diag(k), np.diag(k)))
+        ),
+        ("kernel", "top_directions", 1): plain[:-1],
+    }
+    assert len(repaired) == 10
+    for key, values in expected.items():
+        assert repaired[key].lambda_max == pytest.approx(values[-1])
+        assert repaired[key].lambda_min == pytest.approx(values[0])
+        assert repaired[key].kappa == pytest.approx(values[-1] / values[0], rel=1e-9)
+
+
+def test_steps_are_those_of_preconditioned_descent(found):
+    """The linear model with the kernel as it is, and with its first eigenvalue brought down."""
+    x, y, repaired = found
+    values, vectors = np.linalg.eigh(kernel(x))
+    for key, lowered in (
+        (("nothing", "none", 0), values),
+        (("kernel", "top_directions", 1), np.minimum(values, values[-2])),
+    ):
+        f, losses = np.zeros_like(y), []
+        for _ in range(repaired[key].steps_hundredth + 1):
+            losses.append(np.square(f - y).sum())
+            f -= (vectors * lowered) @ vectors.T @ (f - y) / lowered[-1]
+        share = np.array(losses) / losses[0]
+        for name, level in (("half", 0.5), ("tenth", 0.1), ("hundredth", 0.01)):
+            assert getattr(repaired[key], f"steps_{name}") == np.argmax(share <= level)
+
+
+def test_labels_that_lie_where_nothing_is_learned_have_no_steps():
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    y = np.array([[1.0], [-1.0], [0.0], [0.0]])  # of equal samples
+    size = {"activation": activations.get("relu"), "depth": 1, "directions": [1]}
+    plain = next(iter(repairs(x, y, **size)))
+    assert (plain.kappa, plain.effective_kappa, plain.steps_half) == (None, None, None)
