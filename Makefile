@@ -3,6 +3,7 @@
 # make report                  the demo and one HTML file with its figures, tables, config and timings
 # make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate TARGETS=...    what remains would take, by default of the whole run
+# make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file: results/demo/bundle/demo.zip
 # make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures
@@ -26,6 +27,8 @@ CONFIG ?=
 PROFILE ?=
 TARGETS ?=
 BUNDLE ?=
+DATA ?=
+LABELS ?=
 RENDER ?=
 VERBOSE ?=
 PYTEST_ARGS ?=
@@ -43,7 +46,7 @@ unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
 
-.PHONY: help demo first-look paper-figures report test test-slurm test-browser lint bench estimate \
+.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser lint bench estimate \
   compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
 
 help:
@@ -121,6 +124,16 @@ estimate: $(READY)
 	@$(CHECKED)
 	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
 	  $(if $(CONFIG),--configfile $(CONFIG))
+
+# Named after the file; CORES as for other targets.
+ADVISED = $(basename $(notdir $(DATA)))
+advice: $(READY)
+	@test -n "$(DATA)" || { echo "on which data? make advice DATA=my.csv LABELS=column"; exit 2; }
+	@mkdir -p results/advice
+	@PYTHONPATH=src python scripts/advise_dataset.py --data "$(DATA)" --dataset "$(ADVISED)" \
+	  $(if $(LABELS),--labels "$(LABELS)") --threads $(if $(filter all,$(CORES)),$$(nproc),$(CORES)) \
+	  --output "results/advice/$(ADVISED).parquet" --page "results/advice/$(ADVISED).html"
+	@echo "Advice: results/advice/$(ADVISED).html"
 
 # compare_runs.py exits with 1 if the runs differ, which is no failure here.
 compare: $(READY)

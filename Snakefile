@@ -5,6 +5,7 @@
 #   snakemake --configfile config/paper.yaml            the papers' own sizes
 #   snakemake -n                                        what would run, and why
 #   snakemake claims                                    the papers' claims, each with a verdict
+#   snakemake advice                                    what to do with each of the run's datasets
 #   snakemake bundle                                    the run as one file that anyone can verify
 #   snakemake --profile slurm all                       the papers' own sizes on a cluster
 #
@@ -27,6 +28,7 @@ include: "rules/spectra.smk"
 include: "rules/angles.smk"
 include: "rules/training.smk"
 include: "rules/studies.smk"
+include: "rules/advice.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/claims.smk"

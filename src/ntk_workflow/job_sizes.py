@@ -56,6 +56,8 @@ class JobSizes:
         n, d = self.plan.shape(w.dataset)
         loaded, d = n or UNKNOWN[0], d or UNKNOWN[1]
         match rule:
+            case "advise_dataset":
+                return study_resources.advice(loaded=loaded, d=d)
             case "prepare_dataset":
                 return resources.preparation(n=loaded, d=d)
             case "compute_bounds":

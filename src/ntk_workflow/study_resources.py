@@ -25,6 +25,8 @@ from ntk_workflow.resources import (
 _ONE_NORM = 4000
 # Operations of drawing a unit's pre-activation, and of applying the activation and its derivative.
 _NORMAL = 500
+# Operations of what advice takes for any dataset: blocks through all activations, and networks.
+_ADVICE = 2e11
 # Operations of a table of a kernel on a pair of samples.
 _SPLINE = 2000
 # Operations on an entry of a matrix of cosines, which only read the memory.
@@ -76,7 +78,7 @@ def finite_width(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEs
 
 
 def repairs(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimate:
-    """Estimate measure_repairs: for each repair a kernel of samples of any norms, and a spectrum."""
+    """Estimate measure_repairs: kernels of samples of any norms, and their spectra."""
     n, kinds = study["samples"], 4 + len(study["directions"])
     closed = [has_closed_form(name) for name in study["activations"]]
     layer = sum(CLOSED_FORM if each else QUADRATURE for each in closed) * n**2 / 2
@@ -84,6 +86,12 @@ def repairs(study: Mapping[str, Any], *, loaded: int, d: int) -> ResourceEstimat
     flops = draws * (sum(study["depths"]) * layer + n**2 * d)
     flops += 2 * draws * len(closed) * len(study["depths"]) * EIGENVALUES * n**3
     return ResourceEstimate(flops, TORCH + 8 * (loaded * d + 12 * n**2))
+
+
+def advice(*, loaded: int, d: int) -> ResourceEstimate:
+    """Estimate advise_dataset: all pairs of samples three times, spectra and random networks."""
+    flops = 3.0 * loaded**2 * d + 2 * loaded * d**2 + 3 * EIGENVALUES * d**3 + _ADVICE
+    return ResourceEstimate(flops, TORCH + 8 * (8 * loaded * d + 6 * d**2) + 10**9)
 
 
 def architectures_study(

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
@@ -84,11 +83,9 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     turned = far - np.outer(v, hit) - np.outer(hit, v) + (v @ hit) * np.outer(v, v)
     b, c = turned[1:, 0], -turned[1:, 1:]
     a = n - turned[0, 0]  # with the sign of H's first column, which b bᵀ does not feel
-    bulk, vectors = scipy.linalg.eigh(c, check_finite=False)
+    bulk, vectors = np.linalg.eigh(c)
     low = float(bulk[0]) - _below(bulk, np.square(vectors.T @ b), a)
-    kernel = 1 - far
-    ends = (n - 2, n - 1)
-    second, first = map(float, scipy.linalg.eigvalsh(kernel, subset_by_index=ends))
+    second, first = np.linalg.eigvalsh(1 - far)[-2:].tolist()
     small = n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
     return SpikeAndBulk(
         n=n,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.activations import ACTIVATIONS
+from ntk_conditioning.tables.advice import ADVICE
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_conditioning.tables.bounds import BOUNDS
@@ -32,7 +33,7 @@ _KERNELS = (SPECTRA, CONDITIONING, ANGLES, DATASETS, BOUNDS, PHASE, PHASE_LAWS)
 _WIDTHS = (FINITE_WIDTH, FINITE_WIDTH_LAWS, REPAIRS)
 _STUDIES = (ARCHITECTURES, ORTHOGONALITY, LINEARITY, WIDTH_SLOPES, PRECISION, ACTIVATIONS)
 _TRAINING = (TRAINING, TRAINING_KERNELS, LEARNING_RATES, PREDICTIONS, KERNELS_ALONG_TRAINING)
-_OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES)
+_OTHERS = (CLAIM_EXPERIMENTS, CLAIMS, FRAMES, ADVICE)
 
 #: In the order in which they are documented.
 TABLES: Mapping[str, Table] = {

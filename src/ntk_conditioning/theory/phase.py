@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ntk_conditioning.kernels.tabulated import Distances, Table
 from ntk_conditioning.networks.activations import Activation
@@ -107,9 +108,12 @@ class DataPlace:
         positive: Array = values[values > len(values) * np.finfo(np.float64).eps * values[0]]
         return positive
 
+    def rows(self, seed: int) -> NDArray[np.intp]:
+        """Return the samples that a seed draws, ascending."""
+        return np.sort(generator(seed, "data").choice(len(self.x), self.n, replace=False))
+
     def draw(self, seed: int) -> Draw:
-        rows = generator(seed, "data").choice(len(self.x), self.n, replace=False)
-        return Draw(self._units[np.sort(rows)])
+        return Draw(self._units[self.rows(seed)])
 
     def law(self, distances: Distances) -> Ends:
         mean = float(self._mean @ self._mean)
@@ -122,7 +126,6 @@ def measure(
     """Yield the columns of the table `phase` for the depths of the kernels' ``functions``."""
     draw = place.draw(seed)
     w = draw.distances
-    mean = float(w.mean())
     gram = spike_and_bulk(w, error=draw.error)
     for depth, function in sorted(functions.items()):
         found = spike_and_bulk(function(w), error=function.error(w, draw.error))
@@ -132,8 +135,8 @@ def measure(
             "activation": activation.name,
             "depth": depth,
             "seed": seed,
-            "mean_cosine": 1 - mean,
-            "effective_dimension": mean**2 / float(w.var()),
+            "mean_cosine": 1 - float(w.mean()),
+            "effective_dimension": sphere.effective_dimension(draw.samples),
             "closest": float(w.min()),
             **{name: value for name, value in vars(found).items() if name != "n"},
             "kappa": found.kappa,

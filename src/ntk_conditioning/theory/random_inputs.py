@@ -38,6 +38,8 @@ NODES, DEGREES = 400, 120
 MANY = 1e9
 #: A coefficient is 0 if it is no more than this beside the values of which it is a sum over nodes.
 NOISE = 100 * float(np.finfo(np.float64).eps)
+#: Sizes that are no more than this beside the largest count as none.
+FLAT = 1e-30
 #: A lower end is 0 if it is no more than this beside the weights of the bulk.
 ROUNDING = 1e-13
 
@@ -128,7 +130,9 @@ def spectrum(
     """
     weight = np.maximum(np.asarray(weights, dtype=np.float64), 0)  # below 0 by rounding only
     sizes = n * weight / np.asarray(counts)
-    weight, sizes = weight[sizes > 0], sizes[sizes > 0]
+    flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale that is told
+    rest += float(weight[flat].sum())
+    weight, sizes = weight[~flat], sizes[~flat]
 
     def z(g: float) -> float:
         return float(1 / g + rest + np.sum(weight / (1 - sizes * g)))
@@ -144,7 +148,7 @@ def spectrum(
         last = brentq(slope, 0, pole * (1 - 1e-12), xtol=1e-300, rtol=1e-14)
         high, far = z(last), -1e8 / sizes.min()
         low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else rest
-    seen = [z(1 / (n * c)) for c in spikes if n * c * last > 1]
+    seen = [z(1 / (n * c)) for c in spikes if c > 0 and n * c * last > 1]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
     return Ends(low, high, tuple(sorted(seen, reverse=True)))

@@ -49,6 +49,26 @@ class Draw:
         return ROUNDING * (1 - self.c if self.signs is None else 1.0)
 
 
+def effective_dimension(x: Array) -> float:
+    """Return in how many directions samples (n, d) spread about their mean, at least about 1.
+
+    (E |z|²)² / E (z · z')² with z the samples less their mean and z' another of them: d of samples
+    that are uniform on a sphere, and 1 / Σ p_j² with p_j the shares of principal directions in the
+    variance.
+
+    >>> round(effective_dimension(uniform(np.random.default_rng(0), n=4000, d=9).z), 1)
+    9.0
+    """
+    z = x - x.mean(axis=0)
+    norms = np.square(z).sum(axis=1)
+    # the smaller of two matrices with one Frobenius norm
+    products = z @ z.T if len(z) < z.shape[1] else z.T @ z
+    pairs = float(np.square(products).sum() - np.square(norms).sum())
+    if pairs <= 0:
+        return math.inf
+    return float(norms.sum() / len(z)) ** 2 * len(z) * (len(z) - 1) / pairs
+
+
 def uniform(rng: np.random.Generator, *, n: int, d: int) -> Draw:
     """Return samples (n, d) that are uniform on the sphere."""
     return Draw(_unit(rng.standard_normal((n, d))))

@@ -1,11 +1,12 @@
 """Repairs of conditioning by preconditioning, on the samples and on the kernel: what each gives.
 
-On samples: to subtract their mean, to divide each by its norm, to remove their top directions. On
-the kernel: to take functions beside the mean, K → H K H with H = I - 1 1ᵀ/n; to give all samples
-one gradient norm, K_ij → K_ij / sqrt(K_ii K_jj); to bring its largest eigenvalues down to the next
-one, as a preconditioner of the steps does (Ma & Belkin 2017, "Diving into the shallows: a
-computational perspective on large-scale shallow learning"). Each gives another kappa, and another
-number of steps of gradient descent on the square loss, in steps of 1/λ_max, as `prediction` has it.
+On samples: to subtract their mean, to standardise their features, to divide each by its norm, to
+remove their top directions. On the kernel: to take functions beside the mean, K → H K H with
+H = I - 1 1ᵀ/n; to give all samples one gradient norm, K_ij → K_ij / sqrt(K_ii K_jj); to bring its
+largest eigenvalues down to the next one, as a preconditioner of the steps does (Ma & Belkin 2017,
+"Diving into the shallows: a computational perspective on large-scale shallow learning"). Each gives
+another kappa, and another number of steps of gradient descent on the square loss, in steps of
+1/λ_max, as `prediction` has it.
 """
 
 import math
@@ -51,51 +52,66 @@ class Repaired:
 
 
 def repairs(
-    x: Array, y: Array, *, activation: Activation, depth: int, directions: Sequence[int]
+    x: Array, y: Array | None, *, activation: Activation, depth: int, directions: Sequence[int]
 ) -> Iterator[Repaired]:
     """Yield every repair of samples ``x`` (n, d) with targets ``y`` (n, c), of infinite width.
 
-    Samples have a mean square norm of 1 after each repair. ``directions`` are the numbers of top
+    Without targets nothing is said of labels and steps. Samples have a mean square norm of 1 after
+    each repair; one that leaves a sample at 0 is left out. ``directions`` are the numbers of top
     directions that are removed.
     """
-    for place, repair, removed, samples in _samples(x, directions):
+    targets = np.zeros((len(x), 0)) if y is None else y
+    for place, repair, removed in _repairs_of_samples(directions):
+        samples = prepared(x, repair, directions=removed)
+        if not samples.any(axis=1).all():
+            continue
         k = Layer(samples, depth=depth, activation=activation).ntk
-        yield _measured(place, repair, removed, k, y)
+        yield _measured(place, repair, removed, k, targets)
         if place == NOTHING:
             plain = k
-    n = len(plain)
-    centring = np.eye(n) - 1 / n
-    # in a basis of the functions whose mean is 0
-    basis = np.linalg.qr(centring[:, 1:])[0]
-    yield _measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ y)
+    # a basis of the functions whose mean is 0
+    basis = np.linalg.qr(np.eye(len(plain))[:, 1:] - 1 / len(plain))[0]
+    yield _measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ targets)
     root = np.sqrt(np.diag(plain))
-    yield _measured(KERNEL, "unit_norm", 0, plain / np.outer(root, root), y)
+    yield _measured(KERNEL, "unit_norm", 0, plain / np.outer(root, root), targets)
     values, vectors = np.linalg.eigh(plain)
     for count in directions:
         lowered = np.minimum(values, values[-1 - count])
-        yield _of(KERNEL, "top_directions", count, lowered, np.square(vectors.T @ y).sum(1))
+        yield _of(KERNEL, "top_directions", count, lowered, np.square(vectors.T @ targets).sum(1))
 
 
-def _samples(x: Array, directions: Sequence[int]) -> Iterator[tuple[str, str, int, Array]]:
-    """Yield samples as they are, and with each repair."""
-    yield NOTHING, "none", 0, _scaled(x)
-    centred = x - x.mean(axis=0)
-    yield SAMPLES, "centred", 0, _scaled(centred)
-    yield SAMPLES, "unit_norm", 0, _units(x)
-    yield SAMPLES, "centred_unit_norm", 0, _units(centred)
+def prepared(x: Array, repair: str, *, directions: int = 0) -> Array:
+    """Return samples ``x`` (n, d) after a repair, with a mean square norm of 1.
+
+    ``none``, ``centred``, ``unit_norm``, ``centred_unit_norm``, ``standardized_unit_norm`` (each
+    feature to mean 0 and variance 1 before) or ``top_directions``. A sample may be 0 after it.
+
+    >>> prepared(np.array([[3.0, 0.0], [0.0, 4.0]]), "unit_norm").tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if repair == "top_directions":
+        top = np.linalg.svd(x, full_matrices=False)[2][:directions]
+        x = x - x @ top.T @ top
+    elif repair.startswith(("centred", "standardized")):
+        mean = x.mean(axis=0)
+        # what is left of a constant feature by rounding is nothing
+        x = np.where(np.abs(x - mean) > 1e-13 * np.abs(mean), x - mean, 0.0)
+        if repair.startswith("standardized"):
+            spread = x.std(axis=0)
+            x = x / np.where(spread > 0, spread, 1.0)
+    if repair.endswith("unit_norm"):
+        lengths: Array = np.linalg.norm(x, axis=1, keepdims=True)
+        return x / np.where(lengths > 0, lengths, 1.0)
+    size = math.sqrt(float(np.square(x).sum()) / len(x))
+    return x / size if size else x
+
+
+def _repairs_of_samples(directions: Sequence[int]) -> Iterator[tuple[str, str, int]]:
+    yield NOTHING, "none", 0
+    for repair in ("centred", "unit_norm", "centred_unit_norm", "standardized_unit_norm"):
+        yield SAMPLES, repair, 0
     for count in directions:
-        top = np.linalg.svd(x, full_matrices=False)[2][:count]
-        yield SAMPLES, "top_directions", count, _scaled(x - x @ top.T @ top)
-
-
-def _scaled(x: Array) -> Array:
-    """Return samples with a mean square norm of 1."""
-    return x / math.sqrt(float(np.square(x).sum()) / len(x))
-
-
-def _units(x: Array) -> Array:
-    lengths: Array = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / lengths
+        yield SAMPLES, "top_directions", count
 
 
 def _measured(place: str, repair: str, directions: int, k: Array, y: Array) -> Repaired:
@@ -108,12 +124,14 @@ def _of(place: str, repair: str, directions: int, values: Array, squares: Array)
     n, largest = len(values), float(values[-1])
     floor = resolution_floor(n, largest, float(np.finfo(np.float64).eps))
     told = np.where(values > floor, values, 0.0)  # others may be below 0, by rounding
-    labels = LabelSpectrum(told[::-1], squares[::-1] / squares.sum())
-    times = (
-        predicted_steps(told, squares, rate=1 / largest, n=1, share=share)
-        for share in (1 / 2, 1 / 10, 1 / 100)
-    )
-    half, tenth, hundredth = (math.ceil(t) if t < math.inf else None for t in times)
+    effective, half, tenth, hundredth = math.inf, None, None, None
+    if squares.any():
+        effective = LabelSpectrum(told[::-1], squares[::-1] / squares.sum()).effective_kappa
+        times = (
+            predicted_steps(told, squares, rate=1 / largest, n=1, share=share)
+            for share in (1 / 2, 1 / 10, 1 / 100)
+        )
+        half, tenth, hundredth = (math.ceil(t) if t < math.inf else None for t in times)
     return Repaired(
         place=place,
         repair=repair,
@@ -122,7 +140,7 @@ def _of(place: str, repair: str, directions: int, values: Array, squares: Array)
         lambda_max=largest,
         lambda_min=float(values[0]),
         kappa=largest / float(values[0]) if values[0] > floor else None,
-        effective_kappa=effective if (effective := labels.effective_kappa) < math.inf else None,
+        effective_kappa=effective if effective < math.inf else None,
         steps_half=half,
         steps_tenth=tenth,
         steps_hundredth=hundredth,

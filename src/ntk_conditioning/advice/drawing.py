@@ -1,0 +1,112 @@
+"""The figure of the advice: what preparation, depth, activation and width do to kappa."""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ntk_conditioning.advice.advise import Advice
+from ntk_conditioning.networks.activations import NORMALIZED
+from ntk_conditioning.plotting.axes import DEPTH, KAPPA, line_handle, plain_log
+from ntk_conditioning.plotting.names import activation_colors, activation_label, activation_lines
+from ntk_conditioning.plotting.style import NOTE, use_style
+from ntk_conditioning.training.repairs import KERNEL
+
+LABELS = {
+    "none": "as they are",
+    "centred": "centred",
+    "unit_norm": "one norm",
+    "centred_unit_norm": "centred, one norm",
+    "standardized_unit_norm": "standardised, one norm",
+    "top_directions": "without first direction",
+}
+#: Kappas above this are drawn at the upper end.
+HIGHEST = 1e12
+
+
+def draw(advice: Advice) -> Figure:
+    """Return the figure: repairs, depth at infinite width, depth at finite width."""
+    use_style()
+    figure, axes = plt.subplots(
+        1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
+    )
+    _draw_repairs(axes[0], advice)
+    _draw_depth(axes[1], advice)
+    _draw_width(axes[2], advice)
+    return figure
+
+
+def _draw_repairs(ax: Axes, advice: Advice) -> None:
+    shown = [each for each in advice.repairs if each.place != KERNEL or each.directions]
+    for place, each in enumerate(shown):
+        if each.kappa is not None:
+            chosen = each.repair == advice.preparation
+            ax.barh(place, each.kappa, color="#0077BB" if chosen else "#9ecae1", height=0.65)
+        else:
+            ax.text(1.2, place, "singular", va="center", **NOTE)
+    names = [("kernel " if each.place == KERNEL else "") + LABELS[each.repair] for each in shown]
+    ax.set_yticks(range(len(shown)), names)
+    ax.invert_yaxis()
+    ax.set(xscale="log", xlim=(1, None))
+    ax.set_xlabel(KAPPA)
+    ax.set_title("Preparation (ReLU, 1 layer)")
+
+
+def _draw_depth(ax: Axes, advice: Advice) -> None:
+    of = [each for each in advice.predictions if each.preparation == advice.preparation]
+    names = list(dict.fromkeys(each.activation for each in of))
+    inks, lines = activation_colors(names), activation_lines(names)
+    for name in names:
+        own = [each for each in of if each.activation == name]
+        kappas = np.array([each.kappa or np.nan for each in own])
+        depths = [each.depth for each in own]
+        style: Any = {"color": inks[name], "linestyle": lines[name], "label": None}
+        ax.plot(depths, np.where(kappas > HIGHEST, np.nan, kappas), **style)
+    ax.set(xscale="log", yscale="log")
+    plain_log(ax, "x")
+    ax.set_xlabel(DEPTH)
+    ax.set_ylabel(KAPPA)
+    ax.set_title("Infinite width")
+    handles = [
+        line_handle(activation_label(name), color=inks[name], linestyle=lines[name])
+        for name in names
+    ]
+    ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
+
+
+def _draw_width(ax: Axes, advice: Advice) -> None:
+    names = list(dict.fromkeys(each.activation for each in advice.networks))
+    inks = activation_colors(names)
+    # a normalised activation has the colour of the plain one
+    fills = {name: "white" if name.startswith(NORMALIZED) else inks[name] for name in names}
+    widths = sorted({each.width for each in advice.networks})
+    for name in names:
+        for width, style in zip(widths, ("--", "-"), strict=False):
+            own = [w for w in advice.networks if (w.activation, w.width) == (name, width)]
+            depths, kappas = [w.depth for w in own], [w.kappa for w in own]
+            mark: Any = {"marker": "o", "markerfacecolor": fills[name], "markersize": 3.5}
+            ax.plot(depths, kappas, color=inks[name], linestyle=style, **mark)
+            ends = [w.low for w in own], [w.high for w in own]
+            ax.fill_between(depths, *ends, color=inks[name], alpha=0.12, linewidth=0)
+    ax.set(xscale="log", yscale="log")
+    if names:
+        plain_log(ax, "x")
+    ax.set_xlabel(DEPTH)
+    ax.set_ylabel(KAPPA)
+    handles = [
+        line_handle(
+            activation_label(name),
+            color=inks[name],
+            marker="o",
+            markerfacecolor=fills[name],
+        )
+        for name in names
+    ]
+    handles += [
+        line_handle(f"width {width}", linestyle=style)
+        for width, style in zip(widths, ("--", "-"), strict=False)
+    ]
+    ax.legend(handles=handles, fontsize=6)
+    ax.set_title(f"Random networks, {advice.small_block} samples")

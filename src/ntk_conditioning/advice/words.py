@@ -1,0 +1,252 @@
+"""Advice in sentences: what the numbers of `advise` mean for a user, and what to do first."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ntk_conditioning.advice.advise import (
+    TRUSTED,
+    WIDTHS,
+    WORTH,
+    Advice,
+    FiniteWidth,
+    Prediction,
+)
+from ntk_conditioning.advice.geometry import CLOSE
+from ntk_conditioning.training.repairs import KERNEL, Repaired
+
+#: Norms differ if the largest is so many times the smallest.
+ALIKE = 1.1
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its sentences."""
+
+    title: str
+    sentences: Sequence[str]
+
+
+def number(value: float | None) -> str:
+    """Return a number as one reads it, to three digits.
+
+    >>> number(28211.7), number(3.14159), number(5.9e12), number(math.inf), number(None)
+    ('28,200', '3.14', '5.9e+12', 'infinite', 'not resolved')
+    """
+    if value is None:
+        return "not resolved"
+    if math.isinf(value):
+        return "infinite"
+    if abs(value) >= 1e7:
+        return f"{value:.1e}"
+    if abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def count(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> count(1, "pair"), count(1797, "sample")
+    ('1 pair', '1,797 samples')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def in_words(advice: Advice) -> list[Section]:
+    """Return the advice: the samples, what to do first, depth, and width."""
+    return [
+        Section("Your samples", list(_samples(advice))),
+        Section("What to do first", list(_first(advice))),
+        Section("What depth does", list(_depth(advice))),
+        Section("How wide, and how deep", list(_width(advice))),
+    ]
+
+
+def _samples(advice: Advice) -> Iterator[str]:
+    of = advice.geometry
+    classes = f", of {advice.classes} classes" if advice.classes else ""
+    yield f"{count(of.n, 'sample')} of {count(of.d, 'feature')}{classes}; their rank is {of.rank}."
+    if of.constant_columns:
+        share = "is" if of.constant_columns == 1 else "are"
+        yield f"{count(of.constant_columns, 'feature')} {share} the same in all samples."
+    if of.zeros:
+        yield f"{count(of.zeros, 'sample')} are zero and have no direction; they are left out here."
+    if of.duplicates:
+        pairs = count(of.duplicates, "pair")
+        yield f"{pairs} of samples are equal; every kernel of all samples is singular."
+    else:
+        yield "No two samples are equal."
+    if of.angle is not None:
+        close = ", ".join(
+            f"{number:,} closer than {angle:g}°"
+            for number, angle in zip(of.close, CLOSE, strict=True)
+        )
+        yield (
+            f"The closest two that differ, rows {of.i} and {of.j} counted from 0, are "
+            f"{of.angle:.3g}° apart. Of the pairs there are {close}."
+        )
+    low, middle, high = of.norms
+    if high > ALIKE * low:
+        yield f"Norms go from {number(low)} to {number(high)}, with the median {number(middle)}."
+    else:
+        yield f"All norms are about {number(middle)}."
+    if of.mean_cosine > 0.5:
+        lie = "samples are close to their mean direction"
+    elif of.mean_cosine > 0.1:
+        lie = "samples have a mean direction in common"
+    else:
+        lie = "samples lie about the origin, with no mean direction"
+    yield (
+        f"The mean cosine of two samples is {of.mean_cosine:.2f}: {lie}. By the spread of their "
+        f"cosines they have an effective dimension of {number(of.effective_dimension)}."
+    )
+
+
+def _first(advice: Advice) -> Iterator[str]:
+    of = advice.geometry
+    if of.zeros:
+        yield f"Remove the {count(of.zeros, 'sample')} that are zero."
+    if of.duplicates:
+        yield "Remove all but one of equal samples: nothing else makes the kernel regular."
+    by_name = {each.repair: each for each in advice.repairs if each.place != KERNEL}
+    plain, norm = by_name["none"], by_name["unit_norm"]
+    words = {
+        "unit_norm": "Divide each sample by its norm",
+        "centred_unit_norm": "Subtract the mean of all samples, then divide each by its norm",
+        "standardized_unit_norm": "Bring each feature to mean 0 and variance 1, then divide each "
+        "sample by its norm",
+    }[advice.preparation]
+    if advice.preparation != "unit_norm":
+        yield f"{words}: {_change(plain, by_name[advice.preparation])}."
+        if _gain(plain, norm) < WORTH and of.norms[2] > ALIKE * of.norms[0]:
+            yield (
+                "It is not the norms that matter here; but normalised activations are normalised "
+                "for samples of norm 1."
+            )
+    elif of.norms[2] > ALIKE * of.norms[0]:
+        yield f"{words}: {_change(plain, norm)}."
+    else:
+        yield "Leave samples as they are: they have one norm already."
+    if advice.preparation == "unit_norm":
+        yield "To subtract the mean or to standardise features gains nothing worth while."
+    top = next(each for each in advice.repairs if (each.place, each.directions) == (KERNEL, 1))
+    if _gain(plain, top) >= WORTH:
+        yield (
+            "Where samples must stay as they are, an optimiser that preconditions by the first "
+            f"eigenvector of the kernel helps: {_change(plain, top)}."
+        )
+
+
+def _gain(plain: Repaired, repaired: Repaired) -> float:
+    """Return what a repair divides kappa by; one that resolves it gains without bound."""
+    if repaired.kappa is None:
+        return 0.0
+    return plain.kappa / repaired.kappa if plain.kappa else math.inf
+
+
+def _change(plain: Repaired, repaired: Repaired) -> str:
+    change = f"kappa goes from {number(plain.kappa)} to {number(repaired.kappa)}"
+    before, after = plain.steps_hundredth, repaired.steps_hundredth
+    if before and after:
+        change += (
+            f", and the steps in which gradient descent learns the labels from {before:,} to "
+            f"{after:,} (ReLU, 1 hidden layer, square loss to one hundredth)"
+        )
+    else:
+        change += " (ReLU, 1 hidden layer)"
+    return change
+
+
+def _depth(advice: Advice) -> Iterator[str]:
+    after = {
+        "unit_norm": "divided by their norm",
+        "centred_unit_norm": "less their mean and divided by their norm",
+        "standardized_unit_norm": "with standardised features and divided by their norm",
+    }[advice.preparation]
+    many = f"{count(advice.block, 'sample')}, {after}"
+    gram = advice.gram
+    yield (
+        f"All kappas from here on are of kernels of {many}, and of networks of infinite width. "
+        + (
+            "Without hidden layers the smallest eigenvalue is 0: the Gram matrix is singular."
+            if gram is None
+            else f"Without hidden layers it is {number(gram)}."
+        )
+    )
+    by_name: dict[str, list[Prediction]] = {}
+    for each in advice.predictions:
+        if each.preparation == advice.preparation:
+            by_name.setdefault(each.activation, []).append(each)
+    first = next(iter(by_name))
+    yield f"{_along(first, by_name[first])}."
+    least = {
+        name: min((p.kappa for p in of if p.kappa is not None and p.depth <= 8), default=math.inf)
+        for name, of in by_name.items()
+    }
+    best = min(least, key=lambda name: least[name])
+    if best != first:
+        lowest = _along(best, by_name[best])
+        yield f"Of {len(by_name)} activations the lowest up to 8 layers: {lowest}."
+    if gram is not None and min(least.values()) > gram:
+        yield "None improves on the samples as they are: for kappa no hidden layer is needed."
+    if ordered := [name for name, of in by_name.items() if of[0].phase == "ordered"]:
+        yield (
+            f"Do without {' and '.join(ordered)}, or take the normalised versions: layers draw all "
+            "samples together, and kappa grows with every one of them."
+        )
+    shallow = by_name[first][0]
+    if shallow.kappa_of_all is not None and advice.geometry.distinct > advice.block:
+        yield (
+            f"Of all {count(advice.geometry.distinct, 'sample')} at once, {first} with "
+            f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}, "
+            "as the laws of large random matrices let it grow with the number of samples; for "
+            "smooth activations they may be off by a factor of a few."
+        )
+
+
+def _along(name: str, predictions: Sequence[Prediction]) -> str:
+    told = [each for each in predictions if each.depth in (1, 2, 8, 64)] or predictions
+    values = [f"{number(each.kappa)} with {count(each.depth, 'layer')}" for each in told]
+    return f"{name} has {', '.join(values)}"
+
+
+def _width(advice: Advice) -> Iterator[str]:
+    wide = max(WIDTHS)
+    by_name: dict[str, list[FiniteWidth]] = {}
+    for each in advice.networks:
+        by_name.setdefault(each.activation, []).append(each)
+    yield (
+        f"Random networks of width {wide}, of which a few were drawn on "
+        f"{count(advice.small_block, 'sample')}, are worse than networks of infinite width, the "
+        "more the deeper they are."
+    )
+    for name, networks in by_name.items():
+        drawn = [each for each in networks if each.width == wide]
+        if not drawn:
+            continue
+        best = min(drawn, key=lambda each: each.kappa)
+        deepest = max(each.depth for each in drawn)
+        turn = (
+            "and more layers make it larger"
+            if best.depth < deepest
+            else f"the deepest that were drawn ({count(deepest, 'layer')})"
+        )
+        yield (
+            f"{name}: the lowest kappa at width {wide}, {number(best.kappa)}, is with "
+            f"{count(best.depth, 'layer')}, {turn}; {_trust(drawn)}."
+        )
+    if not by_name:
+        yield "Kappa of the networks that were drawn is not resolved."
+
+
+def _trust(networks: Sequence[FiniteWidth]) -> str:
+    percent = round(100 * (TRUSTED - 1))
+    parts = [
+        f"{each.trusted:,} with {count(each.depth, 'layer')}"
+        for each in networks
+        if each.trusted is not None and each.depth in (1, 4, 16)
+    ]
+    if not parts:
+        return f"at no width that was found does it come within {percent} % of infinite width"
+    return f"infinite width is right to {percent} % from a width of {', '.join(parts)} on"

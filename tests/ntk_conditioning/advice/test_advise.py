@@ -1,0 +1,139 @@
+"""Advice on samples of which the right advice is known by construction."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ntk_conditioning.advice.advise import advise
+from ntk_conditioning.advice.drawing import draw
+from ntk_conditioning.advice.geometry import geometry
+from ntk_conditioning.advice.words import in_words
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+
+NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
+
+
+def advised(x, labels=None, *, name="mine"):
+    sigmas = [activations.get(each) for each in NAMES]
+    return advise(name, np.asarray(x, float), labels, activations=sigmas, depths=(1, 4, 16))
+
+
+def words(advice) -> dict[str, str]:
+    return {section.title: " ".join(section.sentences) for section in in_words(advice)}
+
+
+def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    return x / np.linalg.norm(x, axis=1)[:, None]
+
+
+def test_geometry_is_that_of_all_pairs():
+    x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
+    found = geometry(x)
+    units = x / np.linalg.norm(x, axis=1)[:, None]
+    angles = np.degrees(np.arccos(np.clip((units @ units.T)[np.triu_indices(300, 1)], -1, 1)))
+    assert found.angle == pytest.approx(angles.min(), rel=1e-6)
+    assert found.close == ((angles < 1).sum(), (angles < 5).sum())
+    assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
+    assert found.effective_dimension == pytest.approx(4, rel=0.1)
+    assert (found.rank, found.duplicates, found.zeros, found.distinct) == (4, 0, 0, 300)
+
+
+def test_equal_samples_are_to_be_removed_and_count_once():
+    x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
+    advice = advised(x)
+    told = words(advice)
+    assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
+    assert "3 pairs of samples are equal" in told["Your samples"]
+    assert "Remove the 2 samples that are zero. Remove all but one" in told["What to do first"]
+    kept = advised(uniform(40, 20))
+    assert advice.predictions == kept.predictions
+
+
+def test_one_long_sample_is_to_be_divided_by_its_norm():
+    x = uniform(60, 120)
+    x[7] *= 30
+    advice = advised(x)
+    assert advice.preparation == "unit_norm"
+    told = words(advice)["What to do first"]
+    assert told.startswith("Divide each sample by its norm: kappa goes from ")
+    plain, norm = (
+        next(each.kappa for each in advice.repairs if each.repair == repair)
+        for repair in ("none", "unit_norm")
+    )
+    # the kernel's diagonal is the squared norms
+    assert plain / norm > 50
+
+
+def test_features_of_other_units_are_to_be_standardised():
+    x = np.random.default_rng(3).standard_normal((80, 12)) * 10.0 ** np.arange(-3, 9)
+    x += 5 * 10.0 ** np.arange(-3, 9)
+    labels = (x[:, 0] / 1e-3 > 5).astype(int)
+    advice = advised(x, labels)
+    assert advice.preparation == "standardized_unit_norm"
+    told = words(advice)
+    assert told["What to do first"].startswith("Bring each feature to mean 0 and variance 1")
+    assert "gradient descent learns the labels" in told["What to do first"]
+    assert "of 2 classes" in told["Your samples"]
+
+
+def test_samples_of_low_rank_need_a_hidden_layer():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
+    advice = advised(x)
+    assert advice.geometry.rank == 5
+    assert advice.geometry.effective_dimension < 5.5
+    assert advice.gram is None
+    assert "the Gram matrix is singular" in words(advice)["What depth does"]
+    relu = [p.kappa for p in advice.predictions if p.activation == "relu"]
+    assert all(kappa is not None for kappa in relu)
+    assert relu == sorted(relu, reverse=True)  # and depth helps
+
+
+def test_orthogonal_samples_need_no_hidden_layer():
+    advice = advised(np.eye(24) * 3)
+    told = words(advice)
+    assert advice.gram == pytest.approx(1)
+    assert "Leave samples as they are" in told["What to do first"]
+    of = {(p.activation, p.depth): p.kappa for p in advice.predictions}
+    assert of["relu", 1] > 2  # its mean makes a spike
+    assert of["erf", 1] == pytest.approx(1)
+    assert advice.geometry.mean_cosine == pytest.approx(0, abs=1e-12)
+
+
+def test_the_phases_and_the_widths_are_told():
+    advice = advised(uniform(50, 6))
+    told = words(advice)
+    assert "Do without sigmoid" in told["What depth does"]
+    assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
+    wide = {(w.depth, w.width): w.excess for w in advice.networks if w.activation == "relu"}
+    assert wide[16, 128] > wide[16, 512] > 1
+    trusted = {w.depth: w.trusted for w in advice.networks if w.activation == "relu"}
+    assert trusted[16] > 512
+    assert {w.activation for w in advice.networks} >= {"relu", "normalized_relu"}
+
+
+def test_all_samples_are_predicted_from_a_block(monkeypatch):
+    x = uniform(300, 24) + 0.5
+    whole = advised(x)
+    monkeypatch.setattr("ntk_conditioning.advice.advise.BLOCK", 100)
+    part = advised(x)
+    exact = {(p.activation, p.depth): p.kappa for p in whole.predictions}
+    for each in part.predictions:
+        if each.activation != "sigmoid" and each.preparation == part.preparation:
+            right = exact[each.activation, each.depth]
+            assert abs(math.log(each.kappa_of_all / right)) < math.log(3)
+
+
+def test_too_few_samples_are_refused():
+    with pytest.raises(UserError, match="mine: 2 different samples; advice needs four or more"):
+        advised(np.array([[1.0, 0], [1, 0], [0, 1], [0, 0]]))
+
+
+def test_the_figure_is_drawn_where_kernels_are_singular():
+    x = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])  # parallel samples
+    figure = draw(advised(x))
+    figure.draw_without_rendering()
+    assert len(figure.axes) == 3
