@@ -130,6 +130,8 @@ def measure(
     for depth, function in sorted(functions.items()):
         found = spike_and_bulk(function(w), error=function.error(w, draw.error))
         law, far = place.law(function), far_samples(function, n=len(draw.z), d=place.keys["d"])
+        pair = function(w.min(keepdims=True)).item()
+        smallest = min(law.low, pair)
         yield {
             **place.keys,
             "activation": activation.name,
@@ -144,10 +146,11 @@ def measure(
             "bulk_kappa": found.bulk_kappa,
             "gram_kappa": gram.kappa,
             "gram_bulk_kappa": gram.bulk_kappa,
-            "pair_bound": function(w.min(keepdims=True)).item(),
+            "pair_bound": pair,
             "law_lambda_max": law.largest,
             "law_bulk_max": law.high,
             "law_lambda_min": law.low,
+            "law_kappa": law.largest / smallest if smallest > 0 else None,
             "far_lambda_max": far.largest,
             "far_lambda_min": far.low,
             "close_gain": close_gain(activation, depth),

@@ -29,10 +29,14 @@ MISS: Mapping[str, Callable[[Array], Array]] = {
     "==": np.abs,
 }
 #: Columns that tell networks apart.
-NETWORK = ("dataset", "model", "architecture", "activation", "depth", "width", "n", "d", "seed")
+NETWORK = (
+    *("shape", "parameter", "dataset", "model", "architecture", "activation", "depth", "width"),
+    *("n", "d", "seed"),
+)
 #: Columns that tell cases apart, in the order in which a case is named.
 KEYS = (
-    *("statement", "experiment", "kernel", "dataset", "model", "architecture", "activation"),
+    *("statement", "experiment", "kernel", "shape", "parameter", "dataset", "model"),
+    *("architecture", "activation"),
     *("depth", "width", "layer", "label_scale", "radius", "learning_rate", "n", "d", "at", "seed"),
     *("block", "epoch"),
 )
@@ -273,7 +277,9 @@ def _named(rows: pd.DataFrame, number: int) -> str:
     row = rows.iloc[number]
     names = []
     for key in KEYS:
-        if key not in rows or pd.isna(row[key]) or rows[key].nunique(dropna=False) == 1:
+        if key not in rows or pd.isna(row[key]) or row[key] == "":
+            continue
+        if rows[key].nunique(dropna=False) == 1:
             continue
         value = row[key]
         text = f"{value:g}" if isinstance(value, float) else str(value)
