@@ -192,8 +192,6 @@ class Checks:
 
     def _phase_study(self, study: str) -> Iterator[str]:
         yield from self._names((study,))
-        for name in self.config[study]["datasets"]:
-            yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
         if "activations" in (self.config[study]["large"] or ()):
             yield from self._activations((study, "large", "activations"))
 

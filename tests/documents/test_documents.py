@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ntk_workflow.figures.listing import target
-from tests import architecture
+from tests import advice_example, architecture
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
@@ -103,6 +103,10 @@ def test_the_page_on_networks_shows_what_its_python_prints(capsys):
 def test_the_page_on_architecture_shows_the_imports_as_they_are():
     remedy = "run: PYTHONPATH=src python -m tests.architecture"
     assert architecture.page() == text_of(architecture.PAGE), remedy
+
+
+def test_the_example_of_the_advice_is_what_it_says():
+    assert advice_example.page() == text_of("docs/advice.md"), "run: python -m tests.advice_example"
 
 
 def test_a_stale_page_of_columns_is_brought_up_to_date(tmp_path):

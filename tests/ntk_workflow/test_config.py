@@ -102,7 +102,7 @@ overrides: {digits: {balanced: true}}
 balanced: 1 -> balanced: 1 is not true or false
 overrides: {digits: {frames: 100}}
   -> overrides.digits.frames: digits is no speech corpus; remove frames
-{training: null, overrides: {librispeech_sample: {frames: 90, kernel_size: 91}}}
+{training: null, repairs_study: null, overrides: {librispeech_sample: {frames: 90, kernel_size: 91}}}
   -> overrides.librispeech_sample.kernel_size: a block of 91 is larger than librispeech_sample (90
 speech: {dither: 1} -> speech.dither: 1 is not 0, the only value that it can have
 speech: {preemphasis: 2} -> speech.preemphasis: 2 is too large; the most
@@ -133,7 +133,7 @@ training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct depths
 training: {deep_fc: {test_share: 0}}
   -> training.deep_fc.criterion: patches has no test samples; give a test_share or another criterion
-{training: null, speech: {frames: 200}}
+{training: null, repairs_study: null, speech: {frames: 200}}
   -> kernel_size: a block of 256 is larger than librispeech_sample (200 samples); at most 200
 """
 CASES = [

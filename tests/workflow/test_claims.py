@@ -23,6 +23,10 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
         *("section_6_critical_rate", "section_6_momentum"),
         # no DenseNet or linear network is wide enough, no dataset has more samples than dimensions
         *("appendix_e_data", "finite_linear_rate", "section_5_rank"),
+        # the map has few samples, close ones only at one distance, and four layers
+        *("law_uniform", "law_uniform_square", "law_few_dimensions", "law_equicorrelated"),
+        *("law_power_law", "far_samples", "close_samples", "close_samples_kinked"),
+        *("ordered_phase", "chaotic_phase"),
     }
     assert (claims.loc[claims["verdict"] == "holds", "cases"] > 0).all()
     # every cell of a dataset that has depth 0, beside its Gram matrix

@@ -155,9 +155,9 @@ def test_paper_figures_are_collected_on_demand(rerun):
     assert job_counts(done.stderr) == Counter(collect_paper_figures=1)
     found = {path.name for path in rerun.files("results/ci/paper/*")}
     assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
-    assert len(found) == 24 + 2
+    assert len(found) == 26 + 2
     latex = (rerun.folder / "results/ci/paper/captions.tex").read_text()
-    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 24
+    assert latex.count("\\caption{") == latex.count("\\label{fig:") == 26
 
     caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
     os.utime(caption)

@@ -221,6 +221,8 @@ def test_own_data_as_in_the_docs(clone):
     assert {*zip(table.dataset, table.d, strict=True)} == {("wine", 13)}
     figure = "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png"
     assert (clone.folder / figure).exists()
+    advice = clone.planned_outputs("--configfile", "examples/own_data.yaml", "--", "advice")
+    assert {f"results/own_data/advice/wine.{kind}" for kind in ("html", "parquet")} <= advice
 
 
 @pytest.mark.slow

@@ -22,6 +22,10 @@ def kernel(x):
     return infinite.Layer(x, depth=2, activation="relu").ntk
 
 
+def unit(x):
+    return x / np.linalg.norm(x, axis=1)[:, None]
+
+
 def test_repairs_are_what_they_say(found):
     x, _, repaired = found
     k = kernel(x)
@@ -32,8 +36,9 @@ def test_repairs_are_what_they_say(found):
     expected = {
         ("nothing", "none", 0): plain,
         ("samples", "centred", 0): np.linalg.eigvalsh(kernel(centred)),
-        ("samples", "unit_norm", 0): np.linalg.eigvalsh(
-            kernel(x / np.linalg.norm(x, axis=1)[:, None])
+        ("samples", "unit_norm", 0): np.linalg.eigvalsh(kernel(unit(x))),
+        ("samples", "standardized_unit_norm", 0): np.linalg.eigvalsh(
+            kernel(unit(centred / x.std(0)))
         ),
         ("samples", "top_directions", 3): np.linalg.eigvalsh(kernel(x - x @ top.T @ top)),
         ("kernel", "centred", 0): np.linalg.eigvalsh(centring @ k @ centring)[1:],
@@ -42,7 +47,7 @@ def test_repairs_are_what_they_say(found):
         ),
         ("kernel", "top_directions", 1): plain[:-1],
     }
-    assert len(repaired) == 10
+    assert len(repaired) == 11
     for key, values in expected.items():
         assert repaired[key].lambda_max == pytest.approx(values[-1])
         assert repaired[key].lambda_min == pytest.approx(values[0])
