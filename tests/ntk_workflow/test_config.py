@@ -102,8 +102,8 @@ overrides: {digits: {balanced: true}}
 balanced: 1 -> balanced: 1 is not true or false
 overrides: {digits: {frames: 100}}
   -> overrides.digits.frames: digits is no speech corpus; remove frames
-{training: null, repairs_study: null, overrides: {librispeech_sample: {frames: 90, kernel_size: 91}}}
-  -> overrides.librispeech_sample.kernel_size: a block of 91 is larger than librispeech_sample (90
+{training: null, overrides: {librispeech_sample: {frames: 300, kernel_size: 301}}}
+  -> overrides.librispeech_sample.kernel_size: a block of 301 is larger than librispeech_sample (300
 speech: {dither: 1} -> speech.dither: 1 is not 0, the only value that it can have
 speech: {preemphasis: 2} -> speech.preemphasis: 2 is too large; the most
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
