@@ -132,7 +132,9 @@ def spectrum(
     sizes = n * weight / np.asarray(counts)
     flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale that is told
     rest += float(weight[flat].sum())
-    weight, sizes = weight[~flat], sizes[~flat]
+    # in units of the largest: distances of an ordered phase are as small as 1e-200
+    unit = float(sizes.max(initial=0)) or 1.0
+    weight, sizes, rest = weight[~flat] / unit, sizes[~flat] / unit, rest / unit
 
     def z(g: float) -> float:
         return float(1 / g + rest + np.sum(weight / (1 - sizes * g)))
@@ -144,14 +146,14 @@ def spectrum(
         low = high = rest
         last = math.inf
     else:
-        pole = 1 / sizes.max()
-        last = brentq(slope, 0, pole * (1 - 1e-12), xtol=1e-300, rtol=1e-14)
+        last = brentq(slope, 0, 1 - 1e-12, xtol=1e-300, rtol=1e-14)
         high, far = z(last), -1e8 / sizes.min()
         low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else rest
-    seen = [z(1 / (n * c)) for c in spikes if c > 0 and n * c * last > 1]
+    sizes_of_spikes = [n * c / unit for c in spikes]
+    seen = [unit * z(1 / size) for size in sizes_of_spikes if size > 0 and size * last > 1]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
-    return Ends(low, high, tuple(sorted(seen, reverse=True)))
+    return Ends(unit * low, unit * high, tuple(sorted(seen, reverse=True)))
 
 
 def uniform(distances: Distances, *, n: int, d: int) -> Ends:

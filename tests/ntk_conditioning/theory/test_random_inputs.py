@@ -105,3 +105,14 @@ def test_relu_loses_in_fewer_dimensions_the_more_samples_there_are(depth, expect
     for n, ratio in zip(sizes, expected, strict=True):
         # the ends of a bulk are approached like n^(-2/3)
         assert flip(n, depth) == pytest.approx(ratio, rel=2 * n ** (-2 / 3))
+
+
+def test_laws_hold_on_any_scale():
+    """As of the distances between samples in deep networks of the ordered phase."""
+    law, small = (
+        spectrum([0.5 * s, 0.1 * s], [50, 3000], 100, rest=0.2 * s, spikes=[0.2])
+        for s in (1.0, 1e-250)
+    )
+    assert small.low == pytest.approx(1e-250 * law.low, rel=1e-12)
+    assert small.high == pytest.approx(1e-250 * law.high, rel=1e-12)
+    assert small.spikes[0] == pytest.approx(20, rel=1e-12)
