@@ -7,29 +7,46 @@ from ntk_conditioning.plotting.axes import (
     band_handle,
     depth_axis,
     draw_curve,
+    label_panels,
     legend_below,
     line_handle,
     plain_log,
+    seed_bands,
+    sparse,
 )
-from ntk_conditioning.plotting.marks import LOWER_BOUND, UP, label_line_ends, mark_off_scale
+from ntk_conditioning.plotting.marks import (
+    HOLLOW,
+    LOWER_BOUND,
+    UP,
+    label_line_ends,
+    mark_off_scale,
+)
 from ntk_conditioning.plotting.names import (
     DASHED,
     activation_colors,
     activation_label,
     activation_lines,
+    activation_markers,
+    architecture_colors,
+    architecture_label,
+    architecture_markers,
     dataset_colors,
     dataset_label,
+    dataset_markers,
     dataset_order,
     depth_colors,
+    depth_markers,
+    experiment_label,
 )
 from ntk_conditioning.plotting.networks import (
+    CHANCE,
     draw_accuracies,
     draw_metric,
     epoch_axis,
     model_families,
-    network_color,
     network_label,
-    scale_handles,
+    network_look,
+    widths,
 )
 from ntk_conditioning.plotting.style import (
     DOUBLE_COLUMN,

@@ -1,10 +1,13 @@
-"""Curves with bands, their legends, and axes: depths, and plain numbers on logarithmic scales."""
+"""Curves with bands, legends, letters of panels, and axes: depths, plain numbers on log scales."""
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain, product
+from string import ascii_lowercase
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -54,13 +57,13 @@ def draw_curve(
     """Return the line through the points that exist, drawn over a band from ``low`` to ``high``.
 
     Missing values, NaN or None, leave a gap in the line and in the band; a point between two gaps
-    is a dot.
+    is a dot if it has no marker.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     (drawn,) = ax.plot(x, y, color=color, **line)
     exists = np.concatenate([[False], np.isfinite(y), [False]])
     alone = exists[1:-1] & ~exists[:-2] & ~exists[2:]
-    if alone.any():
+    if alone.any() and ("marker" not in line or "markevery" in line):
         ax.plot(x[alone], y[alone], ".", color=color, alpha=drawn.get_alpha())
     if low is not None and high is not None:
         low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
@@ -68,9 +71,53 @@ def draw_curve(
     return drawn
 
 
+def sparse(points: int, place: int) -> tuple[int, int]:
+    """Return `markevery` of a long curve: about five markers, apart from those of other places.
+
+    >>> sparse(21, 1), sparse(3, 1)
+    ((1, 4), (0, 1))
+    """
+    step = max(1, round(points / 5))
+    return place % step, step
+
+
+def label_panels(axes: Iterable[Axes]) -> None:
+    """Write (a), (b), ... at the upper left of all axes that are on, unless there is only one.
+
+    Call it when all titles are set: a letter stands beside the first line of its panel's title.
+    """
+    shown = [ax for ax in axes if ax.axison]
+    letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
+    for ax, letter in zip(shown if len(shown) > 1 else [], letters, strict=False):
+        further_lines = ax.get_title("left").count("\n")
+        ax.annotate(
+            f"({letter})",
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(-5, 6 + further_lines * 1.2 * rcParams["axes.titlesize"]),
+            textcoords="offset points",
+            ha="right",
+            va="baseline",
+            weight="bold",
+        )
+
+
 def band_handle(label: str) -> Patch:
     """Return the legend's sample of a band, named by what it spans."""
     return Patch(facecolor=RULE_COLOR, alpha=0.3, linewidth=0, label=label)
+
+
+def seed_bands(seeds: Iterable[int]) -> list[Patch]:
+    """Return the legend's sample of a band over seeds, named by their number; none for one seed.
+
+    >>> [band.get_label() for seeds in ([1], [2], [3], [2, 3]) for band in seed_bands(seeds)]
+    ['both seeds', 'range over 3 seeds', 'range over 2 / 3 seeds']
+    """
+    numbers = sorted(set(seeds))
+    if not numbers or numbers[-1] == 1:
+        return []
+    several = f"range over {' / '.join(map(str, numbers))} seeds"
+    return [band_handle("both seeds" if numbers == [2] else several)]
 
 
 def line_handle(label: str, *, color: str = "#333333", **line: Any) -> Line2D:

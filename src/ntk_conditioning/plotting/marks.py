@@ -6,35 +6,43 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.transforms import offset_copy
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.plotting.names import LineStyle
 from ntk_conditioning.plotting.style import NOTE
 
-_HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8}
+#: How a second kind of marker looks: filled ones are still seen around it.
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.8}
 #: How a lower bound looks, and how a value beyond the axis does, in the axes and in a legend.
-LOWER_BOUND: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 4.0, **_HOLLOW}
+LOWER_BOUND: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 4.0, **HOLLOW}
 _ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.3}
 UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
 
 
 def mark_off_scale(
     ax: Axes,
-    rows: Sequence[tuple[Sequence[float], str, LineStyle]],
+    rows: Sequence[tuple[Sequence[float], str, LineStyle, str]],
     *,
     label: str = "",
     edge: Literal["top", "bottom"] = "top",
+    room: int = 0,
 ) -> list[float]:
     """Return the heights of rows of arrows that show where values lie beyond a log axis.
 
-    ``rows`` holds the horizontal positions of a row's arrows, their colour, and the style of the
-    line through them; a row without arrows takes no room, and its height is that of the strip's
-    edge. Call it when all curves are drawn, since it makes room beside them.
+    ``rows`` holds the horizontal positions of a row's arrows, their colour, the style of the line
+    through them, and the marker beside the row ("" for none). A row without arrows takes no room,
+    and its height is that of the strip's edge. The strip has ``room`` for at least that many rows,
+    so that axes side by side have equal strips. Call it when all curves are drawn, since it makes
+    room beside them.
     """
-    drawn = [k for k, (x, _, _) in enumerate(rows) if len(x)]
-    if not drawn:
+    drawn = [k for k, (x, *_) in enumerate(rows) if len(x)]
+    if not drawn and not room:
         return [ax.get_ylim()[edge == "top"]] * len(rows)
-    share = 0.03 + 0.045 * len(drawn)
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    inches = ax.get_position().height * figure.get_figheight()  # about, before all is laid out
+    share = 0.03 + max(0.045, 6.5 / 72 / inches) * max(room, len(drawn))
     low, high = _make_room(ax, share, edge)
     bottom = 1 - share if edge == "top" else 0.0
     strip = Rectangle((0, bottom), 1, share, transform=ax.transAxes, color="#f0f0f0", linewidth=0)
@@ -43,12 +51,16 @@ def mark_off_scale(
     levels = [float(edge == "top")] * len(rows)
     for place, k in enumerate(drawn):
         levels[k] = bottom + share * (place + 0.5) / len(drawn)
-        x, color, line = rows[k]
+        x, color, line, marker = rows[k]
         at: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform()}
         ax.plot(x, [levels[k]] * len(x), linestyle=line, linewidth=0.6, alpha=0.6, **at)
         ax.plot(x, [levels[k]] * len(x), **(UP if edge == "top" else DOWN), **at)
+        if marker:
+            beside = offset_copy(ax.transAxes, figure, x=5, units="points")
+            ax.plot(1, levels[k], marker, color=color, transform=beside, clip_on=False)
+    words_at = (10 if any(rows[k][3] for k in drawn) else 3, 0)
     right: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **NOTE}
-    ax.annotate(label, (1, bottom + share / 2), xytext=(3, 0), va="center", **right)
+    ax.annotate(label, (1, bottom + share / 2), xytext=words_at, va="center", **right)
     return [low * (high / low) ** level for level in levels]
 
 

@@ -10,37 +10,50 @@ from matplotlib.colors import to_hex
 
 LineStyle: TypeAlias = "str | tuple[float, Sequence[float]]"
 
-#: How a dataset is printed, and its colour. Colours are of Okabe & Ito (2008) and Tol (2021,
-#: "muted"): told apart with any colour vision.
-_DATASETS = {
-    "synthetic": ("Synthetic", "#0072B2"),
-    "digits": ("Digits", "#D55E00"),
-    "patches": ("Patches", "#009E73"),
-    "small_patches": ("Small patches", "#A569FF"),
-    "mnist": ("MNIST", "#CC79A7"),
-    "fashion_mnist": ("f-MNIST", "#E69F00"),
-    "synthetic10": ("Synthetic (10-d)", "#56B4E9"),
-    "svhn": ("SVHN", "#000000"),
-    "librispeech": ("Librispeech", "#7F5539"),
-    "librispeech_sample": ("Librispeech (sample)", "#6611CC"),
-    "cifar10": ("CIFAR-10", "#882255"),
-    "digits_sphere": ("Digits on the sphere", "#992E00"),
-    "patches_sphere": ("Patches on the sphere", "#96C369"),
-    "synthetic_sphere": ("Random on the sphere", "#001E69"),
+Look: TypeAlias = tuple[str, str, str]  # how it is printed, its colour and its marker
+
+#: Colours are of Okabe & Ito (2008) and Tol (2021, "muted"): told apart with any colour vision.
+_DATASETS: dict[str, Look] = {
+    "synthetic": ("Synthetic", "#0072B2", "o"),
+    "digits": ("Digits", "#D55E00", "s"),
+    "patches": ("Patches", "#009E73", "X"),
+    "small_patches": ("Small patches", "#A569FF", "v"),
+    "mnist": ("MNIST", "#CC79A7", "D"),
+    "fashion_mnist": ("f-MNIST", "#E69F00", "^"),
+    "synthetic10": ("Synthetic (10-d)", "#56B4E9", "8"),
+    "svhn": ("SVHN", "#000000", "p"),
+    "librispeech": ("Librispeech", "#7F5539", "h"),
+    "librispeech_sample": ("Librispeech (sample)", "#6611CC", "P"),
+    "cifar10": ("CIFAR-10", "#882255", "*"),
+    "digits_sphere": ("Digits on the sphere", "#992E00", "<"),
+    "patches_sphere": ("Patches on the sphere", "#96C369", ">"),
+    "synthetic_sphere": ("Random on the sphere", "#001E69", "d"),
 }
-_ACTIVATIONS = {
-    "relu": ("ReLU", "#332288"),
-    "linear": ("linear", "#000000"),
-    "leaky_relu": ("leaky ReLU", "#88CCEE"),
-    "erf": ("erf", "#44AA99"),
-    "tanh": ("tanh", "#117733"),
-    "gelu": ("GELU", "#CC6677"),
-    "selu": ("SELU", "#882255"),
-    "sigmoid": ("sigmoid", "#DDAA33"),
-    "softplus": ("softplus", "#AA4499"),
-    "normrelu": ("NormReLU", "#9933FF"),
+_ACTIVATIONS: dict[str, Look] = {
+    "relu": ("ReLU", "#332288", "o"),
+    "linear": ("linear", "#000000", "s"),
+    "leaky_relu": ("leaky ReLU", "#88CCEE", "v"),
+    "erf": ("erf", "#44AA99", "^"),
+    "tanh": ("tanh", "#117733", "D"),
+    "gelu": ("GELU", "#CC6677", "P"),
+    "selu": ("SELU", "#882255", "X"),
+    "sigmoid": ("sigmoid", "#DDAA33", "<"),
+    "softplus": ("softplus", "#AA4499", ">"),
+    "normrelu": ("NormReLU", "#9933FF", "*"),
 }
+_ARCHITECTURES: dict[str, Look] = {
+    "two_layer": ("two layers", "#CC3311", "o"),
+    "deep": ("deep", "#0077BB", "s"),
+    "narrow_middle": ("narrow middle", "#EE7733", "D"),
+    "densenet": ("DenseNet", "#999933", "^"),
+    "bottleneck": ("bottleneck", "#009988", "v"),
+}
+#: What sets an experiment's networks apart from those of the paper's text.
+_EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
+_OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
+#: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
+_DEPTH_MARKERS = ("d", "o", "s", "<", "^", "v", "p", ">", "D", "X", "P")
 _NORMALIZED = "normalized_"
 
 _LINE_STYLES: tuple[Any, ...] = ("-", (0, (1, 1.2)), "-.", (0, (3, 1, 1, 1, 1, 1)))
@@ -77,13 +90,36 @@ def activation_label(name: str) -> str:
     return normalized + _label(base, _ACTIVATIONS) + (f" ({slope})" if slope else "")
 
 
-def _label(name: str, known: Mapping[str, tuple[str, str]]) -> str:
+def architecture_label(name: str) -> str:
+    """Return how an architecture of the studies of wide networks is printed.
+
+    >>> architecture_label("densenet"), architecture_label("my_network")
+    ('DenseNet', 'my network')
+    """
+    return _label(name, _ARCHITECTURES)
+
+
+def experiment_label(name: str) -> str:
+    """Return what sets an experiment's networks apart, nothing for those of the paper's text.
+
+    >>> experiment_label("fig3"), experiment_label("gradient_descent")
+    ('', 'gradient descent')
+    """
+    return _EXPERIMENTS.get(name, name.replace("_", " "))
+
+
+def _label(name: str, known: Mapping[str, Look]) -> str:
     return known[name][0] if name in known else name.replace("_", " ")
 
 
 def dataset_colors(names: Iterable[str]) -> dict[str, str]:
     """Return a colour per dataset; an unknown one gets a spare colour by its name."""
     return _colors(names, _DATASETS)
+
+
+def dataset_markers(names: Iterable[str]) -> dict[str, str]:
+    """Return a marker per dataset; an unknown one gets a spare marker by its name."""
+    return _markers(names, _DATASETS)
 
 
 def activation_colors(names: Iterable[str]) -> dict[str, str]:
@@ -98,16 +134,43 @@ def activation_colors(names: Iterable[str]) -> dict[str, str]:
     return {name: colors[base] for name, base in bases.items()}
 
 
-def _colors(names: Iterable[str], known: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def activation_markers(names: Iterable[str]) -> dict[str, str]:
+    """Return a marker per activation, which its normalised variant shares."""
+    bases = {name: name.removeprefix(_NORMALIZED) for name in names}
+    markers = _markers(bases.values(), _ACTIVATIONS)
+    return {name: markers[base] for name, base in bases.items()}
+
+
+def architecture_colors(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour per architecture of the studies of wide networks."""
+    return _colors(names, _ARCHITECTURES)
+
+
+def architecture_markers(names: Iterable[str]) -> dict[str, str]:
+    """Return a marker per architecture of the studies of wide networks."""
+    return _markers(names, _ARCHITECTURES)
+
+
+def _colors(names: Iterable[str], known: Mapping[str, Look]) -> dict[str, str]:
+    return _choose(names, {name: color for name, (_, color, _) in known.items()}, _OTHER_COLORS)
+
+
+def _markers(names: Iterable[str], known: Mapping[str, Look]) -> dict[str, str]:
+    return _choose(names, {name: marker for name, (*_, marker) in known.items()}, _OTHER_MARKERS)
+
+
+def _choose(
+    names: Iterable[str], known: Mapping[str, str], spare: tuple[str, ...]
+) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for name in names:
         if name in known:
-            chosen[name] = known[name][1]
+            chosen[name] = known[name]
         elif name not in chosen:
-            # By its name and not by its place, so that it keeps its colour from figure to figure.
-            start = zlib.crc32(name.encode()) % len(_OTHER_COLORS)
-            turned = _OTHER_COLORS[start:] + _OTHER_COLORS[:start]
-            free = [color for color in turned if color not in chosen.values()]
+            # By its name and not by its place, so that it stays the same from figure to figure.
+            start = zlib.crc32(name.encode()) % len(spare)
+            turned = spare[start:] + spare[:start]
+            free = [look for look in turned if look not in chosen.values()]
             chosen[name] = (free or turned)[0]
     return chosen
 
@@ -122,6 +185,15 @@ def depth_colors(depths: Iterable[int]) -> dict[int, str]:
     shades = np.linspace(0.82, 0.05, len(depths)) if len(depths) != 1 else [0.4]
     colors = [to_hex(mpl.colormaps["viridis"](shade)) for shade in shades]
     return dict(zip(depths, colors, strict=True))
+
+
+def depth_markers(depths: Iterable[int]) -> dict[int, str]:
+    """Return a marker per depth, the same in every figure.
+
+    >>> depth_markers([1, 2, 4])
+    {1: 'o', 2: 's', 4: '^'}
+    """
+    return {depth: _DEPTH_MARKERS[depth % len(_DEPTH_MARKERS)] for depth in sorted(set(depths))}
 
 
 def activation_lines(names: Iterable[str]) -> dict[str, LineStyle]:

@@ -2,71 +2,85 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from ntk_conditioning.plotting.axes import band_handle, draw_curve, legend_below, line_handle
-from ntk_conditioning.plotting.names import activation_colors, activation_label, dataset_label
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE
+from ntk_conditioning.plotting.axes import (
+    draw_curve,
+    label_panels,
+    legend_below,
+    line_handle,
+    seed_bands,
+    sparse,
+)
+from ntk_conditioning.plotting.names import (
+    Look,
+    activation_colors,
+    activation_label,
+    activation_markers,
+    dataset_label,
+)
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
 
+#: The line at the accuracy of guesses.
+CHANCE: dict[str, Any] = {"color": RULE_COLOR, "linestyle": ":", "linewidth": 0.9}
 Network: TypeAlias = tuple[str, str]  # its kind and its activation
-#: What keeps a network trainable beside its activation: how it is printed, and its colour.
-_REMEDIES = {
-    "batch_norm": ("batch norm", "#0072B2"),
-    "layer_norm": ("layer norm", "#E69F00"),
-    "fixup": ("Fixup", "#009E73"),
+#: What keeps a network trainable beside its activation.
+_REMEDIES: dict[str, Look] = {
+    "batch_norm": ("batch norm", "#0072B2", "s"),
+    "layer_norm": ("layer norm", "#E69F00", "D"),
+    "fixup": ("Fixup", "#009E73", "^"),
 }
-#: Kinds of networks that share a panel, how each is printed there, and its colour.
+#: Kinds of networks that share a panel, and how each is printed there.
 _FAMILIES = {
-    "fully connected": {
-        "mlp": ("plain", "#0072B2"),
-        "mlp_bias": ("with biases", "#D55E00"),
-    },
-    "residual": {
-        "residual_mlp": ("scale 1", "#0072B2"),
-        "residual_mlp_scaled": ("scale 1/√L", "#D55E00"),
-    },
-    "convolutional": {
-        "conv": ("flattened", "#0072B2"),
-        "conv_pool": ("pooled", "#D55E00"),
-    },
+    "fully connected": {"mlp": "plain", "mlp_bias": "with biases"},
+    "residual": {"residual_mlp": "scale 1", "residual_mlp_scaled": "scale 1/√L"},
+    "convolutional": {"conv": "flattened", "conv_pool": "pooled"},
     "ResNet": {
-        "resnet": ("plain", "#0072B2"),
-        "resnet_batch_norm": ("batch norm", "#D55E00"),
-        "resnet_layer_norm": ("layer norm", "#009E73"),
-        "resnet_fixup": ("Fixup", "#CC79A7"),
+        "resnet": "plain",
+        "resnet_batch_norm": "batch norm",
+        "resnet_layer_norm": "layer norm",
+        "resnet_fixup": "Fixup",
     },
-    "transformer": {"vit": ("attention", "#0072B2")},
+    "transformer": {"vit": "attention"},
 }
-_OTHERS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+#: Colours and markers of the kinds of a family, by their place.
+_PLACES = (
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#E69F00", "v"),
+    ("#56B4E9", "P"),
+)
 
 
-def model_families(models: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return models by the panel that they share, with the label and the colour of each.
+def model_families(models: Iterable[str]) -> dict[str, dict[str, Look]]:
+    """Return models by the panel that they share, with label, colour and marker of each.
 
-    >>> model_families(["mine", "conv"])
-    {'convolutional': {'conv': ('flattened', '#0072B2')}, 'other': {'mine': ('mine', '#0072B2')}}
+    >>> model_families(["mine", "conv_pool"])["convolutional"]
+    {'conv_pool': ('pooled', '#D55E00', 's')}
     """
     models = list(models)
-    families = {
-        family: {name: look for name, look in members.items() if name in models}
-        for family, members in _FAMILIES.items()
-    }
     known = {name for members in _FAMILIES.values() for name in members}
-    others = [name for name in models if name not in known]
-    families["other"] = {
-        name: (name.replace("_", " "), _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(others)
+    others = {name: name.replace("_", " ") for name in models if name not in known}
+    families = {
+        family: {
+            name: (label, *_PLACES[k % len(_PLACES)])
+            for k, (name, label) in enumerate(members.items())
+            if name in models
+        }
+        for family, members in (_FAMILIES | {"other": others}).items()
     }
     return {family: members for family, members in families.items() if members}
 
@@ -81,10 +95,12 @@ def network_label(network: Network) -> str:
     return f"{_REMEDIES[remedy][0]}, {label}" if remedy else label
 
 
-def network_color(network: Network) -> str:
-    """Return a colour: of the normalisation if there is one, else of the activation."""
-    remedy = _remedy(network)
-    return _REMEDIES[remedy][1] if remedy else activation_colors([network[1]])[network[1]]
+def network_look(network: Network) -> dict[str, str]:
+    """Return colour and marker: of the normalisation if there is one, else of the activation."""
+    remedy, name = _remedy(network), network[1]
+    if remedy:
+        return {"color": _REMEDIES[remedy][1], "marker": _REMEDIES[remedy][2]}
+    return {"color": activation_colors([name])[name], "marker": activation_markers([name])[name]}
 
 
 def _remedy(network: Network) -> str:
@@ -95,20 +111,23 @@ def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, *, color: str, **li
     """Draw the mean over seeds of one network's metric against epochs, with its range."""
     values = curves.groupby("epoch")[metric]
     mean = values.mean()
+    line = {"markevery": sparse(len(mean), 0)} | line
     draw_curve(ax, mean.index, mean, low=values.min(), high=values.max(), color=color, **line)
 
 
 def epoch_axis(ax: Axes, curves: pd.DataFrame) -> None:
     """Let the horizontal axis count epochs, in whole numbers."""
     ax.set_xlabel("epoch")
-    ax.set_xlim(0, curves["epoch"].max())
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    last = curves["epoch"].max()
+    ax.set_xlim(-0.02 * last, 1.02 * last)  # room for markers
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def draw_accuracies(curves: pd.DataFrame) -> Figure:
     """Return a figure of training and test accuracy of all networks, a row for each depth.
 
-    ``curves`` has the rows of the table `training` that are to be drawn: one rate per network.
+    ``curves`` has the rows of the table `training` that are to be drawn: one rate per network. A
+    panel says so if the best network's range over seeds meets another's at the last epoch.
     """
     rows = list(curves.groupby(["dataset", "depth"]))
     if not rows:
@@ -122,21 +141,43 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
     networks = sorted(kinds, key=lambda network: (not _remedy(network), network))
     for ((dataset, depth), here), (left, right) in zip(rows, axes, strict=True):
         for ax, part in ((left, "train"), (right, "test")):
+            metric = f"{part}_accuracy"
+            ax.axhline(1 / here["classes"].iloc[0], **CHANCE)
             for network in networks:
                 curve = here[(here["model"] == network[0]) & (here["activation"] == network[1])]
                 if len(curve):
-                    draw_metric(ax, curve, f"{part}_accuracy", color=network_color(network))
+                    draw_metric(ax, curve, metric, **network_look(network))
             epoch_axis(ax, here)
-            ax.set_title(f"{dataset_label(dataset)}, depth {depth}: {part}")
-            ax.set_ylim(0, 1.02)
+            ax.set_title(f"{dataset_label(dataset)}, depth {depth}, {widths(here)}: {part}")
+            if _overlap(here, metric):
+                words = "ranges overlap at the end"
+                ax.text(0.98, 0.04, words, ha="right", transform=ax.transAxes, **NOTE)
         left.set_ylabel("accuracy")
-    handles = [line_handle(network_label(each), color=network_color(each)) for each in networks]
-    legend_below(figure, handles, scale_handles(curves))
+        left.set_ylim(_accuracy_floor(here), 1.02)
+    handles = [line_handle(network_label(each), **network_look(each)) for each in networks]
+    chance = line_handle("chance", **CHANCE)
+    legend_below(figure, handles, [chance, *seed_bands([curves["seed"].nunique()])])
+    label_panels(axes.flat)
     return figure
 
 
-def scale_handles(curves: pd.DataFrame) -> list[Line2D | Patch]:
-    """Return the legend's words on widths and seeds."""
-    widths = " / ".join(map(str, sorted(curves["width"].unique())))
-    line, seeds = line_handle(f"width {widths}, best rate"), curves["seed"].nunique()
-    return [line, band_handle(f"range over {seeds} seeds")] if seeds > 1 else [line]
+def _accuracy_floor(curves: pd.DataFrame) -> float:
+    """Return where an axis of accuracies begins: below all of them, and below chance."""
+    least = float(curves[["train_accuracy", "test_accuracy"]].min().min())
+    chance = 1 / int(curves["classes"].max())
+    return max(0.0, math.floor(20 * min(least, chance) - 0.5) / 20)
+
+
+def widths(curves: pd.DataFrame) -> str:
+    """Return in words how wide networks are."""
+    return f"width {' / '.join(map(str, sorted(curves['width'].unique())))}"
+
+
+def _overlap(curves: pd.DataFrame, metric: str) -> bool:
+    """Return whether at the last epoch the best network's range over seeds meets another's."""
+    if curves["seed"].nunique() == 1:
+        return False
+    last = curves[curves["epoch"] == curves["epoch"].max()]
+    ends = last.groupby(["model", "activation"])[metric].agg(["mean", "min", "max"])
+    ends = ends.sort_values("mean")
+    return bool(ends["max"].iloc[:-1].max() >= ends["min"].iloc[-1])

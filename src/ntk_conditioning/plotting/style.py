@@ -33,7 +33,8 @@ def use_style() -> None:
     marks |= {"minor.width": 0.4, "minor.size": 1.6}
     for ticks in ("xtick", "ytick"):
         mpl.rc(ticks, labelsize=7.2, **marks)  # indices, at 70% of it, are above 5 pt
-    mpl.rc("lines", linewidth=1.4, markersize=2.6, solid_capstyle="round")
+    mpl.rc("lines", linewidth=1.4, solid_capstyle="round")
+    mpl.rc("lines", markersize=3.6, markeredgewidth=0.4)  # a thick edge would round all shapes
     mpl.rc("figure", dpi=200)
     mpl.rc("figure.constrained_layout", use=True)
     mpl.rc("pdf", fonttype=42)  # TrueType: text stays text, and journals take it

@@ -63,6 +63,45 @@ def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
     (dots,) = [other for other in ax.lines if other is not line]
     assert dots.get_xdata().tolist() == [0, 2]
     assert len(ax.collections) == 1
+    lines = len(ax.lines)
+    plotting.draw_curve(ax, range(6), y, color="#000000", marker="s")  # they have a marker already
+    assert len(ax.lines) == lines + 1
+    plotting.draw_curve(ax, range(6), y, color="#000000", marker="s", markevery=(1, 4))
+    assert len(ax.lines) == lines + 3
+
+
+def test_panels_have_letters_beside_their_titles_unless_there_is_only_one():
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 2)
+    plotting.label_panels([axes[0, 0]])
+    assert not axes[0, 0].texts
+    axes[0, 1].set_axis_off()
+    axes[1, 0].set_title("first line\nsecond line")
+    axes[1, 1].set_title("one line")
+    plotting.label_panels(axes.flat)
+    figure.draw_without_rendering()
+    letters = {ax: [text.get_text() for text in ax.texts] for ax in axes.flat}
+    assert list(letters.values()) == [["(a)"], [], ["(b)"], ["(c)"]]
+    for ax, lines in ((axes[1, 0], 2), (axes[1, 1], 1)):
+        letter, title = ax.texts[0].get_window_extent(), ax._left_title.get_window_extent()
+        assert letter.x1 < title.x0
+        assert title.y1 - title.height / lines < (letter.y0 + letter.y1) / 2 < title.y1
+    figure = Figure()
+    many = figure.subplots(4, 7)
+    plotting.label_panels(many.flat)
+    assert [many[3, k].texts[0].get_text() for k in (4, 5, 6)] == ["(z)", "(aa)", "(ab)"]
+
+
+def test_rows_of_arrows_are_as_far_apart_as_arrows_are_high():
+    figure = Figure(figsize=(3, 1.2))
+    FigureCanvasAgg(figure)
+    ax = figure.subplots()
+    ax.plot([0, 1], [1, 10])
+    ax.set_yscale("log")
+    heights = plotting.mark_off_scale(ax, [([0], "#000000", "-", "")] * 3, room=4)
+    pixels = ax.transData.transform([(0, height) for height in heights])[:, 1]
+    assert np.diff(pixels).min() > plotting.UP["markersize"] * figure.dpi / 72
 
 
 def test_legend_groups_begin_rows():
@@ -122,6 +161,27 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone():
     assert list(plotting.dataset_colors(unknown)) == unknown
 
 
+@pytest.mark.parametrize(
+    "markers",
+    [
+        plotting.dataset_markers(CATALOGUE),
+        plotting.activation_markers(activations.names()),
+        plotting.depth_markers(range(11)),
+        plotting.depth_markers(2**k for k in range(10)),
+    ],
+    ids=["datasets", "activations", "depths", "widths"],
+)
+def test_curves_are_told_apart_without_colors(markers):
+    assert len(set(markers.values())) == len(markers)
+
+
+def test_normalised_activations_and_unknown_names_have_markers_by_their_names():
+    markers = plotting.activation_markers(["relu", "normalized_relu", "swish"])
+    assert markers["relu"] == markers["normalized_relu"] != markers["swish"]
+    alone, among = (plotting.dataset_markers(names) for names in (["wine"], ["digits", "wine"]))
+    assert alone["wine"] == among["wine"]
+
+
 def test_depths_darken_and_lines_of_activations_differ():
     shades = [sum(to_rgb(color)) for color in plotting.depth_colors([10, 1, 4, 4]).values()]
     assert len(shades) == 3
@@ -158,7 +218,7 @@ def test_names_at_line_ends_do_not_overlap(ax):
 def test_arrows_stand_beside_all_curves(ax, edge):
     ax.plot([0, 1, 2], [1e2, 1e5, 1e7])
     ax.set_yscale("log")
-    rows = [([0, 1], "#000000", "-"), ([], "#111111", "-"), ([2], "#222222", "--")]
+    rows = [([0, 1], "#000000", "-", ""), ([], "#111111", "-", "s"), ([2], "#222222", "--", "D")]
     first, empty, second = plotting.mark_off_scale(ax, rows, label="beyond", edge=edge)
     low, high = ax.get_ylim()
     assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
@@ -167,16 +227,19 @@ def test_arrows_stand_beside_all_curves(ax, edge):
     ticks = [*ax.get_yticks(), *ax.get_yticks(minor=True)]
     assert not any(min(first, second) <= tick <= max(first, second) for tick in ticks)
     assert "beyond" in [text.get_text() for text in ax.texts]
-    assert (r"$\uparrow$" in {line.get_marker() for line in ax.lines}) == (edge == "top")
+    markers = {line.get_marker() for line in ax.lines}
+    assert (r"$\uparrow$" in markers) == (edge == "top")
+    assert "D" in markers
+    assert "s" not in markers  # of a row without arrows
 
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
     ax.set_yscale("log")
     before = ax.get_ylim()
-    assert plotting.mark_off_scale(ax, [([], "#000000", "-")]) == [before[1]]
+    assert plotting.mark_off_scale(ax, [([], "#000000", "-", "")]) == [before[1]]
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
     plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
-    plotting.mark_off_scale(ax, [([0, 1], "#000000", "-")])
+    plotting.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
