@@ -35,7 +35,8 @@ CLEAR = 3.0
 class Spread:
     """ln kappa of ``networks`` kernels: its mean, variance and quantiles, with standard errors.
 
-    Kernels whose smallest eigenvalue rounding hides are left out; ``resolved`` counts the others.
+    Kernels whose smallest eigenvalue rounding hides are left out, and those of networks so deep that
+    float64 does not hold their entries; ``resolved`` counts the others.
     All numbers are None if there are fewer than two of them.
     """
 
@@ -56,8 +57,10 @@ def spread(kernels: Array) -> Spread:
     >>> found = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
     >>> round(found.mean, 12), round(found.variance, 12), found.resolved
     (2.0, 2.0, 2)
+    >>> spread(np.array([np.eye(2), np.diag([1.0, math.inf])])).resolved
+    1
     """
-    values = np.linalg.eigvalsh(kernels)
+    values = np.linalg.eigvalsh(kernels[np.isfinite(kernels).all(axis=(1, 2))])
     told = values[:, 0] > RESOLVED * values[:, -1]
     logs = np.log(values[told, -1] / values[told, 0])
     count = len(logs)
