@@ -35,8 +35,8 @@ CLEAR = 3.0
 class Spread:
     """ln kappa of ``networks`` kernels: its mean, variance and quantiles, with standard errors.
 
-    Kernels whose smallest eigenvalue rounding hides are left out, and those of networks so deep that
-    float64 does not hold their entries; ``resolved`` counts the others.
+    Kernels whose smallest eigenvalue rounding hides are left out, and those of networks so deep
+    that float64 does not hold their entries; ``resolved`` counts the others.
     All numbers are None if there are fewer than two of them.
     """
 
