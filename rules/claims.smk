@@ -2,7 +2,7 @@
 #
 # Needs: papers/*.yaml and every table that they name.
 # Makes: results/{run}/tables/claim_experiments.parquet, results/{run}/tables/claims.parquet and the
-#        page results/{run}/claims.md and .html
+#        page results/{run}/claims.md and .html; results/{run}/explorer.html
 
 
 rule run_claim_experiments:
@@ -48,6 +48,28 @@ rule check_claims:
         " --tables {input.tables:q} --run {wildcards.run}"
         " --output {output.table:q} --markdown {output.markdown:q} --html {output.html:q}"
         " 2> {log:q}"
+
+
+rule render_explorer:
+    """Write the explorer: charts of the run that answer to controls, in one file that works offline."""
+    input:
+        papers=plan.paper_files if plan.papers else [],
+        tables=plan.explored_tables,
+    output:
+        report(
+            "results/{run}/explorer.html",
+            category=listing.CATEGORIES["explorer"],
+            labels={"page": "Explorer"},
+        ),
+    log:
+        "logs/{run}/render_explorer.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        code=plan.code("scripts/render_explorer.py"),
+    shell:
+        "python scripts/render_explorer.py --run {wildcards.run}"
+        " --papers {input.papers:q} --tables {input.tables:q} --output {output:q} 2> {log:q}"
 
 
 rule claims:

@@ -91,13 +91,13 @@ def require_figure(page: Browser, figure: str, finished) -> None:
 @pytest.mark.browser
 def test_tables_claims_config_and_versions_are_pages(page):
     for table, word in TABLES.items():
-        go_to(page, "6 Data and tables")
+        go_to(page, "7 Data and tables")
         show(page, table, EYE)
         assert word in in_frame(page, table)
-    go_to(page, "1 Claims")
+    go_to(page, "2 Claims")
     show(page, "Claims", EYE)
     assert "Theorem 4.5, Eq. (11)" in in_frame(page, "Claims: run ci")
-    go_to(page, "7 The run")
+    go_to(page, "8 The run")
     show(page, "Config and versions", EYE)
     text = in_frame(page, "Config and versions")
     assert "kernel_size: 48" in text

@@ -120,7 +120,7 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     Raises:
         ClaimError: if an expression does not fit the tables.
     """
-    rows = _rows(claim, tables)
+    rows = rows_of(claim, tables)
     if rows.empty:
         return Finding(NOT_TESTED)
     if claim.paper_size:
@@ -229,7 +229,7 @@ def _draws(count: int) -> NDArray[np.intp]:
     return np.random.default_rng(0).integers(count, size=(BOOTSTRAP, count))
 
 
-def _rows(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the claim's rows with what is joined to them; none if a table is not in the run."""
     needed = {claim.table, *(join.table for join in claim.joins if join.table)}
     if not needed <= set(tables):

@@ -6,13 +6,14 @@ from typing import Any
 
 #: What the report lists, in this order: it sorts by name. Papers are called as in notebooks/.
 CATEGORIES = {
-    "claims": "1 Claims",
-    "liu2023relu": "2 Liu and Hui (2023)",
-    "agarwal2021deep": "3 Agarwal, Awasthi and Kale (2021)",
-    "liu2022transition": "4 Liu, Zhu and Belkin (2022)",
-    "beyond": "5 Beyond the papers",
-    "tables": "6 Data and tables",
-    "run": "7 The run",
+    "explorer": "1 Explorer",
+    "claims": "2 Claims",
+    "liu2023relu": "3 Liu and Hui (2023)",
+    "agarwal2021deep": "4 Agarwal, Awasthi and Kale (2021)",
+    "liu2022transition": "5 Liu, Zhu and Belkin (2022)",
+    "beyond": "6 Beyond the papers",
+    "tables": "7 Data and tables",
+    "run": "8 The run",
 }
 #: Pages of the report, and what it calls them.
 PAGES = {

@@ -128,6 +128,7 @@ class Plan(Rows, Trainings, Figures):
         files += [f"tables/{table}/{name}.parquet" for table, name in having]
         files += [f"notebooks/{figure}.ipynb" for figure in self.drawn_figures]
         files += [f"claims.{kind}" for kind in ("md", "html")] if self.papers else []
+        files += ["explorer.html"]
         files += [f"record/{name}" for name in ("config.yaml", "versions.json")]
         drawn = [file for figure in self.drawn_figures for file in self.figure_files(figure)]
         return [*map(self.path, files), *drawn]

@@ -9,6 +9,12 @@ from ntk_workflow.config import did_you_mean, source_of
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
 
+#: The tables that the explorer shows.
+EXPLORED = (
+    *("spectra", "conditioning", "angles", "training", "learning_rates", "predictions"),
+    *("phase", "phase_laws", "claims"),
+)
+
 
 class Figures(Run):
     """What the rules of figures, claims and pages need."""
@@ -93,12 +99,17 @@ class Figures(Run):
         claimed = claim_files.tables(self.papers)
         return [self.path("tables", f"{name}.parquet") for name in claimed if name in self.tables]
 
+    def explored_tables(self, w: Any) -> list[str]:
+        """Return the tables that the explorer shows."""
+        return [self.path("tables", f"{name}.parquet") for name in EXPLORED if name in self.tables]
+
     @cached_property
     def pages(self) -> list[str]:
-        """The pages of the run: its claims, its small tables, config and versions."""
+        """The pages of the run: the explorer, its claims, its small tables, config and versions."""
         shown = [page for page in listing.PAGES if page == "run" or page in self.tables]
         pages = [self.path("pages", f"{page}.html") for page in shown]
-        return [*([self.path("claims.html")] if self.papers else []), *pages]
+        claims = [self.path("claims.html")] if self.papers else []
+        return [self.path("explorer.html"), *claims, *pages]
 
     def page_sources(self, w: Any) -> list[str]:
         """Return what a page of the report is made from."""

@@ -1,0 +1,44 @@
+"""Write the explorer of a run: one page with charts that answer to controls, without a network."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file, write_text
+from ntk_conditioning.tables import TableError
+from ntk_workflow.claims.papers import read_paper
+from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.config import read_yaml
+from ntk_workflow.explorer.page import page
+
+log = logger(__file__)
+
+
+@run_main
+def main(argv: Argv = None) -> None:
+    parser = Parser(description=__doc__)
+    parser.add_argument("--run", required=True, help="name of the run, for the title")
+    parser.add_argument("--papers", type=Path, nargs="*", default=[], help="papers/*.yaml")
+    parser.add_argument("--tables", type=Path, nargs="*", default=[], help="tables (.parquet)")
+    parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
+    args = parser.parse_args(argv)
+
+    papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
+    text = page(args.run, {path.stem: table(path) for path in args.tables}, papers)
+    write_text(args.output, text)
+    log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
+
+
+def table(path: Path) -> pd.DataFrame:
+    """Return a table of a run."""
+    require_file(path)
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

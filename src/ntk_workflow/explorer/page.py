@@ -1,0 +1,93 @@
+"""The explorer's page: charts, their data and the library that draws them, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import vl_convert
+from markupsafe import Markup
+
+from ntk_workflow.claims.papers import Paper
+from ntk_workflow.explorer import data
+from ntk_workflow.explorer.charts import CHARTS
+from ntk_workflow.explorer.data import Tables
+from ntk_workflow.pages.rendering import render
+
+#: Charts that can be shown only with data of this name.
+NEEDED = {
+    "depth_kappa": "depth",
+    "depth_angle": "depth",
+    "spectrum": "spectra",
+    "training_curves": "training",
+    "training_rates": "training",
+    "phase_map": "laws",
+    "pair": "pairs",
+}
+
+
+def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
+    """Return the page; views whose tables the run does not have are left out."""
+    frames = {
+        "depth": data.depth(tables),
+        "spectra": data.spectra(tables),
+        "training": data.training(tables),
+        "laws": data.laws(tables),
+        "places": data.places(tables),
+        "pairs": data.pairs(),
+    }
+    if not frames["training"].empty:
+        rows = frames["training"]
+        network = rows["experiment"] + " · " + rows["dataset"] + " · " + rows["model"]
+        frames["training"] = rows.assign(network=network + " · " + rows["activation"])
+    if "angle" not in frames["depth"]:
+        frames["depth"] = frames["depth"].assign(angle=None, angle_low=None, angle_high=None)
+    held = {name: data.columns(rows) for name, rows in frames.items() if not rows.empty}
+    specs = {name: make() for name, make in CHARTS.items() if NEEDED[name] in held}
+    for name, spec in specs.items():
+        _fix_scales(spec, held[NEEDED[name]])
+    content = {"data": held, "specs": specs, "claims": data.claims(tables, papers)}
+    library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
+    return render(
+        "explorer.html.j2",
+        title=f"Explorer of the run {run}",
+        run=run,
+        views=_views(specs),
+        content=in_script(content),
+        library=Markup(library.replace("</script", r"<\/script")),
+    )
+
+
+def in_script(content: Any) -> Markup:
+    """Return JSON that may stand in a script of a page: no text in it can end the script.
+
+    >>> in_script({"a": "</script>"})
+    Markup('{"a":"\\\\u003c/script>"}')
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", r"\u003c").replace("\u2028", r"\u2028"))
+
+
+def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
+    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
+    for encoding in (layer["encoding"] for layer in spec["layer"]):
+        for channel in {"color", "shape", "strokeDash"} & set(encoding):
+            of = encoding[channel]
+            if of.get("type") == "nominal":
+                names = sorted({name for name in rows[of["field"]] if name is not None})
+                of["scale"] = {**of.get("scale", {}), "domain": names}
+        if "values" in encoding.get("x", {}).get("axis", {}):
+            encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
+
+
+def _views(specs: dict[str, Any]) -> list[str]:
+    """Return the views that have a chart, and those that need none."""
+    of = {
+        "depth": "depth_kappa",
+        "spectrum": "spectrum",
+        "training": "training_curves",
+        "map": "phase_map",
+        "theory": "pair",
+    }
+    return [*(view for view, chart in of.items() if chart in specs), "claims"]
