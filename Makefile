@@ -79,6 +79,7 @@ demo: $(READY)
 	snakemake $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
 	$(call where,Figures,figures)
 	$(call where,Claims,claims.html)
+	$(call where,Explorer,explorer.html)
 
 first-look: $(READY)
 	snakemake $(CONSOLE) --cores $(CORES) liu2023relu_fig1 liu2023relu_fig2 \
