@@ -162,5 +162,5 @@ def test_paper_figures_are_collected_on_demand(rerun):
     caption = rerun.folder / "notebooks/liu2023relu/fig4_g.rst"
     os.utime(caption)
     assert rerun.plan(*target) == Counter()
-    rerun.edit("notebooks/liu2023relu/fig4_g.rst", "Dashed:", "Dashes:")
+    rerun.edit("notebooks/liu2023relu/fig4_g.rst", "staircase", "stairs")
     assert rerun.plan(*target) == Counter(collect_paper_figures=1)
