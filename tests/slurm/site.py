@@ -92,8 +92,14 @@ class Submission:
         return sorted(self.site.folder / name for name in names)
 
     def ends(self) -> list[str]:
-        """Return how its jobs have ended."""
-        return self.site.cluster.ends(self.run_id())
+        """Return how its jobs have ended, as soon as the accounting knows of all of them."""
+        submitted = self.text().count("submitted with SLURM jobid")
+        end = time.monotonic() + 60
+        while True:
+            ends = self.site.cluster.ends(self.run_id())
+            if len(ends) >= submitted or time.monotonic() > end:
+                return ends
+            time.sleep(0.2)
 
     def wait(self, *, seconds: float = 1500) -> int:
         """Wait until it ends, and let Slurm start again at once what it has requeued."""
