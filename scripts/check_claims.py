@@ -45,7 +45,8 @@ def main(argv: Argv = None) -> None:
     for paper, where in zip(papers, written, strict=True):
         checked = [Checked(each, check(each, frames), where[each.name]) for each in paper.claims]
         results.append((paper, checked))
-        outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
+        found = counts(each.outcome for each in checked)
+        outcomes = ", ".join(f"{count} {words}" for count, words in found.values())
         log.info("%s: %s", paper.name, outcomes)
         for each in checked:
             claim = each.claim

@@ -14,13 +14,10 @@ from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
 
-TABLES = {"Datasheets": "digits_sphere", "Condition numbers": "infinite_ntk"}
-TABLES["Best learning rates"] = "fig3"
-SIZE = (
-    "(i => i && i.complete && i.naturalWidth && [i.naturalWidth, i.naturalHeight])"
-    "(document.querySelector('#app img[src^=\"data:image/png\"]'))"
-)
-EYE, DETAILS = 1, 2  # the signs in a row of results
+PAGES = {"Datasheets": "digits_sphere", "Condition numbers": "infinite_ntk"}
+PAGES |= {"Best learning rates": "fig3", "Config and versions": "kernel_size: 48"}
+SHOWN = "document.querySelector('main > section:not([hidden])')"
+IN_FRAMES = "[...document.querySelectorAll('a[href]')].map(link => link.getAttribute('href'))"
 
 
 @pytest.fixture(scope="module")
@@ -49,79 +46,92 @@ def page(report, tmp_path):
         assert local > 0
 
 
-def go_to(page: Browser, *names: str) -> None:
-    page.click("//nav//nav//li[1]/a")
-    for name in names:
-        page.click(f'//nav//li//a[normalize-space()="{name}"]')
+def go_to(page: Browser, name: str) -> None:
+    page.click(f'//nav[@id="contents"]//a[normalize-space()="{name}"]')
 
 
-def show(page: Browser, row: str, what: int) -> None:
-    page.click(f'//nav//tr[td[normalize-space()="{row}"]]//div[@role="group"]/a[{what}]')
-
-
-@pytest.mark.browser
-def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
-    expected = yaml.safe_load((finished.folder / "notebooks/figures.yaml").read_text())
-    shown = []
-    for category, subcategories in page.value("categories").items():
-        for subcategory, paths in subcategories.items():
-            # Of a single figure there is no menu.
-            names = [category, subcategory] if len(subcategories) > 1 else [category]
-            for path in filter(lambda path: path.endswith(".png"), paths):
-                figure = path.removeprefix("results/ci/figures/").removesuffix(".png")
-                shown.append(figure)
-                go_to(page, *names)
-                require_figure(page, figure, finished)
-    assert sorted(shown) == sorted(expected)
-
-
-def require_figure(page: Browser, figure: str, finished) -> None:
-    row = Path(figure).name.replace("_", " ")
-    show(page, row, EYE)
-    with Image.open(finished.folder / f"results/ci/figures/{figure}.png") as image:
-        assert tuple(page.value(SIZE)) == image.size
-    show(page, row, DETAILS)
-    text = page.value("document.querySelector('nav .prose').innerText")
-    caption = (finished.folder / f"notebooks/{figure}.rst").read_text()
-    assert text.startswith(re.match(r"\*\*(.+?)\*\*", " ".join(caption.split()))[1])
-    assert len(text) > 0.5 * len(caption)
-    assert not [word for word in (":math:", "System Message") if word in text]
-
-
-@pytest.mark.browser
-def test_tables_claims_config_and_versions_are_pages(page):
-    for table, word in TABLES.items():
-        go_to(page, "7 Data and tables")
-        show(page, table, EYE)
-        assert word in in_frame(page, table)
-    go_to(page, "2 Claims")
-    show(page, "Claims", EYE)
-    assert "Theorem 4.5, Eq. (11)" in in_frame(page, "Claims: run ci")
-    go_to(page, "8 The run")
-    show(page, "Config and versions", EYE)
-    text = in_frame(page, "Config and versions")
-    assert "kernel_size: 48" in text
-    assert '"torch": "2.13.0' in text
-
-
-def in_frame(page: Browser, heading: str) -> str:
-    frame = page.value("document.querySelector('iframe')")
-    page.driver.switch_to.frame(frame)
+def in_frame(page: Browser, script: str):
+    """Return a value of the page that is shown, as soon as it is there."""
+    page.driver.switch_to.frame(page.value(f"{SHOWN}.querySelector('iframe')"))
     try:
-        page.value(f"(h => h && h.innerText == '{heading}')(document.querySelector('h1'))")
-        return page.value("document.body.innerText")
+        return page.value(script)
     finally:
         page.driver.switch_to.default_content()
 
 
 @pytest.mark.browser
+def test_every_figure_is_shown_as_it_is_with_its_caption(page, finished):
+    figures = yaml.safe_load((finished.folder / "notebooks/figures.yaml").read_text())
+    for figure in figures:
+        caption = (finished.folder / f"notebooks/{figure}.rst").read_text()
+        title = re.match(r"\*\*(.+?)\*\*", " ".join(caption.split()))[1]
+        link = f"//nav//a[@href='#figures/{figure}']"
+        page.click(link)
+        place = f"document.getElementById('figures/{figure}')"
+        size = f"(i => [i.naturalWidth, i.naturalHeight])({place}.querySelector('img'))"
+        with Image.open(finished.folder / f"results/ci/figures/{figure}.png") as image:
+            assert tuple(page.value(size)) == image.size
+        assert page.value(f"{place}.checkVisibility()")
+        text = page.value(f"{place}.querySelector('figcaption').innerText")
+        assert text.startswith(title)
+        assert len(text) > 0.5 * len(caption)
+        assert not [word for word in (":math:", "System Message") if word in text]
+
+
+@pytest.mark.browser
+def test_tables_claims_explorer_config_and_versions_are_pages(page):
+    for name, word in PAGES.items():
+        go_to(page, name)
+        assert word in in_frame(page, "document.body.innerText")
+    assert '"torch": "2.13.0' in in_frame(page, "document.body.innerText")
+    go_to(page, "Claims")
+    assert "Theorem 4.5, Eq. (11)" in in_frame(page, "document.body.innerText")
+    go_to(page, "Explorer")
+    assert in_frame(page, "document.documentElement.dataset.ready") == "yes"
+    assert in_frame(page, "document.querySelectorAll('.chart svg').length") == 7
+
+
+@pytest.mark.browser
+def test_every_link_leads_somewhere_in_the_one_file(page):
+    links = page.value("[...document.links].map(link => link.getAttribute('href'))")
+    ids = set(page.value("[...document.querySelectorAll('[id]')].map(each => each.id)"))
+    assert [link for link in links if link.partition("!")[0].removeprefix("#") not in ids] == []
+
+    page.click("//table[@id='verdicts']//a[@href='#claims!paper=liu2023relu&verdict=holds']")
+    count = "document.querySelector('output').value.split(' of ')"
+    chosen, everything = map(int, re.findall(r"\d+", str(in_frame(page, count))))
+    assert 0 < chosen < everything
+
+    outside = [link for link in in_frame(page, IN_FRAMES) if not link.startswith("#")]
+    assert {link.removesuffix(".png") for link in outside} <= ids
+    first = outside[0].removesuffix(".png")
+    in_frame(page, f"document.querySelector(`a[href='{outside[0]}']`).click() || true")
+    page.wait(lambda driver: driver.current_url.endswith(f"#{first}"), "the figure's address")
+    assert page.value(f"document.getElementById('{first}').checkVisibility()")
+
+
+@pytest.mark.browser
+def test_on_a_telephone_the_contents_open_over_the_page_and_close_again(page):
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    is_open = "document.getElementById('contents').checkVisibility()"
+    assert page.driver.execute_script(f"return {is_open}") is False
+    wide = "document.documentElement.scrollWidth, document.querySelector('main').scrollWidth"
+    assert max(page.value(f"[{wide}]")) <= 400
+    page.click("//button[@id='menu']")
+    go_to(page, "Claims")
+    assert page.driver.execute_script(f"return {is_open}") is False
+    assert in_frame(page, "document.querySelector('h1').innerText") == "Claims: run ci"
+
+
+@pytest.mark.browser
 def test_the_front_describes_the_run_and_the_times_of_its_jobs_are_there(page):
-    assert "run “ci”" in page.value("document.querySelector('.prose').innerText")
-    go_to(page, "Statistics")
-    page.value("document.querySelector('#runtimes canvas, #runtimes svg')")
-    assert "train_network" in str(page.value("JSON.stringify(runtimes_spec)"))
+    assert "run “ci”" in page.value(f"{SHOWN}.innerText")
+    go_to(page, "Rules and times")
+    assert "train_network" in page.value(f"{SHOWN}.innerText")
 
 
 def test_nobody_and_no_place_is_named(report, finished):
     text = report.read_text()
     assert not [folder for folder in (finished.folder, report.parent) if str(folder) in text]
+    assert not re.search(r">\d [A-Z]", text.partition("</nav>")[0])

@@ -70,8 +70,7 @@ class Checked:
     @property
     def outcome(self) -> str:
         """The verdict, which of a formula as printed says whether it is a misprint."""
-        verdict = self.finding.verdict
-        return ERRATA.get(verdict, verdict) if self.claim.kind == "erratum" else verdict
+        return outcome(self.claim.kind, self.finding.verdict)
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -210,21 +209,28 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                sections.append(section | {"checked": group, "counts": counts(group)})
+                sections.append(
+                    section | {"checked": group, "counts": counts(it.outcome for it in group)}
+                )
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = counts(each for _, checked in papers for each in checked)
+    outcomes = counts(each.outcome for _, checked in papers for each in checked)
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
-def counts(checked: Iterable[Checked]) -> dict[str, tuple[int, str]]:
+def outcome(kind: str, verdict: str) -> str:
+    """Return what a verdict says: of a formula as printed, whether it is a misprint."""
+    return ERRATA.get(verdict, verdict) if kind == "erratum" else verdict
+
+
+def counts(outcomes: Iterable[str]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    found = Counter(each.outcome for each in checked)
+    found = Counter(outcomes)
     words = {key: key if found[key] == 1 else MARKS[key][2] for key in MARKS}
     return {key: (found[key], words[key]) for key in MARKS if found[key]}
 

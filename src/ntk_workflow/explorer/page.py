@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.explorer.data import Tables
-from ntk_workflow.pages.rendering import render
+from ntk_workflow.pages.rendering import in_script, render
 
 #: Charts that can be shown only with data of this name.
 NEEDED = {
@@ -57,16 +56,6 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
         content=in_script(content),
         library=Markup(library.replace("</script", r"<\/script")),
     )
-
-
-def in_script(content: Any) -> Markup:
-    """Return JSON that may stand in a script of a page: no text in it can end the script.
-
-    >>> in_script({"a": "</script>"})
-    Markup('{"a":"\\\\u003c/script>"}')
-    """
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", r"\u003c").replace("\u2028", r"\u2028"))
 
 
 def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:

@@ -1,5 +1,6 @@
 """Render the templates: HTML pages that load nothing, with all values escaped, and Markdown."""
 
+import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -91,6 +92,16 @@ def mathml(latex: str) -> Markup:
     return Markup(formula)
 
 
+def in_script(content: Any) -> Markup:
+    """Return JSON that may stand in a script of a page: no text in it can end the script.
+
+    >>> in_script({"a": "</script>"})
+    Markup('{"a":"\\\\u003c/script>"}')
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", r"\u003c").replace("\u2028", r"\u2028"))
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown whose columns stand below each other in a terminal, too."""
     cells = [tuple(row) for row in rows]
@@ -111,6 +122,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters |= {
     "shown": shown,
     "mathml": mathml,
+    "in_script": in_script,
     "in_cell": lambda text: str(text).replace("|", "\\|"),
 }
 _TEMPLATES.globals["markdown_table"] = markdown_table
