@@ -1,7 +1,7 @@
-"""The report as one page: explorer, claims, figures, tables and the run's jobs, with one navigation.
+"""The report as one page: explorer, claims, figures, tables and jobs with one navigation.
 
 `snakemake --reporter page --report-page-path results/demo/report.html`, as the Makefile calls it.
-Snakemake's own `--report` lists the same files, each by itself: links between them lead nowhere there.
+Snakemake's own `--report` lists the same files one by one; links between them lead nowhere.
 """
 
 import base64
@@ -24,7 +24,7 @@ from ntk_workflow.pages.rendering import render
 
 
 @dataclass
-class ReportSettings(ReportSettingsBase):
+class ReportSettings(ReportSettingsBase):  # type: ignore[misc]
     """The options of the command line, which begin with --report-page-."""
 
     path: Optional[Path] = field(  # noqa: UP045, Snakemake calls what stands in the brackets
@@ -33,7 +33,7 @@ class ReportSettings(ReportSettingsBase):
     )
 
 
-class Reporter(ReporterBase):
+class Reporter(ReporterBase):  # type: ignore[misc]
     """Writes the report; Snakemake finds this class by its name."""
 
     settings: ReportSettings
@@ -67,7 +67,7 @@ class Reporter(ReporterBase):
         return sorted(found, key=lambda it: (it[0], str(it[2].path)))
 
     def _rules(self) -> list[dict[str, Any]]:
-        """Return every rule with what it reads, makes and calls, and its jobs' seconds, longest first."""
+        """Return every rule: what it reads, makes and calls, and seconds of its jobs; longest first."""
         seconds = defaultdict(list)
         for job in self.jobs:
             seconds[str(job.rule)].append(max(0.0, job.endtime - job.starttime))

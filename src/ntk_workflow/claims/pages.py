@@ -209,9 +209,8 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                sections.append(
-                    section | {"checked": group, "counts": counts(it.outcome for it in group)}
-                )
+                found = counts(each.outcome for each in group)
+                sections.append(section | {"checked": group, "counts": found})
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
