@@ -67,7 +67,7 @@ class Reporter(ReporterBase):  # type: ignore[misc]
         return sorted(found, key=lambda it: (it[0], str(it[2].path)))
 
     def _rules(self) -> list[dict[str, Any]]:
-        """Return every rule: what it reads, makes and calls, and seconds of its jobs; longest first."""
+        """Return every rule with what it reads, makes and calls, and its jobs; longest first."""
         seconds = defaultdict(list)
         for job in self.jobs:
             seconds[str(job.rule)].append(max(0.0, job.endtime - job.starttime))
