@@ -1,5 +1,6 @@
 """The explorer of the finished run in a browser: no request, live controls, the tables' numbers."""
 
+import io
 import json
 
 import pandas as pd
@@ -53,6 +54,24 @@ def test_kappas_are_those_of_the_table(explorer, finished):
         both["kappa"].astype(float), expected, check_names=False, rtol=1e-6
     )
     assert expected.notna().any()
+
+
+def test_a_chart_saves_the_rows_that_it_shows(explorer):
+    explorer.driver.execute_script(
+        "URL.createObjectURL = blob => { window.saved = blob; return '#'; };"
+        "HTMLAnchorElement.prototype.click = () => {};"
+    )
+    saved = {}
+    for name in ("depth_kappa", "phase_map"):
+        explorer.click(f'//button[@data-csv="{name}"]')
+        text = explorer.driver.execute_script("return window.saved.text()")
+        saved[name] = pd.read_csv(io.StringIO(text))
+    data = json.loads(explorer.value("document.getElementById('content').textContent"))["data"]
+    assert len(saved["depth_kappa"]) == len(data["depth"]["kappa"])
+    assert set(saved["phase_map"]["source"]) == {"laws", "places"}
+    assert saved["phase_map"]["activation"].nunique() == 1
+    explorer.click('//button[@data-svg="pair"]')
+    assert explorer.driver.execute_script("return window.saved.text()").startswith("<svg")
 
 
 def test_a_claim_marks_its_points(explorer):
