@@ -122,7 +122,7 @@ lint: $(READY)
 
 # Reads the package without importing it, so its environment has no torch. --strict: no broken link.
 docs: $(DOCS)/.installed
-	@PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	@echo "Documentation: site/index.html"
 
 $(DOCS)/.installed: envs/docs.lock

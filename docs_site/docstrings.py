@@ -48,11 +48,18 @@ def _inline(obj: Object, match: re.Match[str]) -> str:
 
 
 def _path(obj: Object, name: str) -> str | None:
-    """Return the full name of a documented object, by the name that a docstring has for it."""
-    package = obj.package
-    with suppress(NameResolutionError, AliasResolutionError, KeyError):
-        path = f"{package.name}.{name}" if "." in name else obj.resolve(name)
-        found = package[path.removeprefix(f"{package.name}.")]
-        if found.has_docstring and not any(part.startswith("_") for part in path.split(".")):
-            return found.canonical_path
+    """Return the full name of a documented object, by the name that a docstring has for it.
+
+    A name with dots begins at the package, or at one of those that the module is in.
+    """
+    homes = obj.module.path.split(".")
+    paths = [".".join([*homes[:count], name]) for count in range(1, len(homes))]
+    if "." not in name:
+        with suppress(NameResolutionError):
+            paths.append(obj.resolve(name))
+    for path in paths:
+        with suppress(KeyError, AliasResolutionError):
+            found = obj.package[path.removeprefix(f"{obj.package.path}.")]
+            if found.has_docstring and not any(part.startswith("_") for part in path.split(".")):
+                return found.canonical_path
     return None
