@@ -11,13 +11,14 @@
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
 # make lint                    formatting, types, order of imports, workflow lint
+# make docs                    the documentation as a site that works offline: site/index.html
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
 # make bench                   benchmarks against other packages; writes benchmarks/
 # make slurm-up, slurm-down    start and stop a real one-node Slurm on this machine
 # make slurm-soak              disturb runs on such a Slurm for an hour; writes benchmarks/
-# make lock                    resolve envs/requirements.in into requirements.lock; needs uv
+# make lock                    resolve the requirements in envs/ into their locks; needs uv
 #
-# Each makes .venv first if it is missing. Python 3.11 or newer and make are all that is needed.
+# Each makes .venv first if it is missing, docs its own .venv-docs. Python 3.11 or newer and make are all that is needed.
 # Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm  VERBOSE=1
 
 PYTHON ?= python3
@@ -40,13 +41,14 @@ RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1
 SHELL := bash
 .DEFAULT_GOAL := help
 VENV := .venv
+DOCS := .venv-docs
 READY := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
 
-.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser lint bench estimate \
+.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser lint docs bench estimate \
   compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
 
 help:
@@ -117,6 +119,16 @@ lint: $(READY)
 	snakefmt --check Snakefile rules
 	snakemake --lint
 
+# Reads the package without importing it, so its environment has no torch. --strict: no broken link.
+docs: $(DOCS)/.installed
+	@PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "Documentation: site/index.html"
+
+$(DOCS)/.installed: envs/docs.lock
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/$(PIP) --require-hashes -r envs/docs.lock
+	@touch $@
+
 bench: $(READY)
 	python -m benchmarks
 
@@ -158,9 +170,11 @@ slurm-soak: $(READY)
 	python -m benchmarks.slurm_soak
 
 # Needs uv; resolves for every platform and Python version at once.
-lock: envs/requirements.in
+lock: lock-requirements lock-docs
+
+lock-%: envs/%.in
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
-	  --output-file envs/requirements.lock envs/requirements.in
+	  --output-file envs/$*.lock $<
 
 clean:
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

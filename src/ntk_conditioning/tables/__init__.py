@@ -53,7 +53,11 @@ class Table:
         for column in self.columns:
             text = {key.decode(): value.decode() for key, value in column.metadata.items()}
             unit = f" [{text['unit']}]" if "unit" in text else ""
-            kind = f"{column.type}, may be missing" if column.nullable else column.type
+            kind = column.type
+            if pa.types.is_list(kind):  # its own name, list<item: …>, is a tag in Markdown
+                kind = f"list of {kind.value_type}"
+            if column.nullable:
+                kind = f"{kind}, may be missing"
             lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
         return "\n".join(lines) + "\n"
 

@@ -1,0 +1,53 @@
+"""What the site of the documentation has, without building it; `make docs` checks its links."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from docs_site import gallery, rooms
+from ntk_workflow.figures.listing import target
+from tests import faq_page
+
+ROOT = Path(__file__).parents[2]
+
+
+def leaves(nav) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for item in nav.values() if isinstance(nav, dict) else nav:
+            yield from leaves(item)
+
+
+def test_the_navigation_has_every_page_of_the_documentation():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    pages = {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")}
+    assert pages - {*leaves(nav)} == set()
+
+
+def test_the_gallery_has_every_figure_with_its_command_and_pictures():
+    page = gallery.page()
+    for figure in yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8")):
+        assert f"`{figure}`" in page
+        assert f"```\nsnakemake {target(figure)}\n```" in page
+    shown = re.findall(r"\]\((.*?\.png)\)", page)
+    assert {f"docs/{name}" for name in shown} <= {f"docs/{p.name}" for p in ROOT.glob("docs/*.png")}
+    demo = {path.name for path in ROOT.glob("docs/*_demo.png")}
+    assert demo <= {*shown}, "a picture is called docs/<target>_demo.png"
+    assert ":math:" not in page
+
+
+def test_a_diagram_becomes_rows_in_which_rooms_import_from_rows_below():
+    drawn = rooms.drawn("a\n\n```mermaid\nflowchart TB\n    top --> mid\n    top --> low\n```\n")
+    rows = re.findall(r'<div class="row">(.*?)</div></div>', drawn)
+    assert [re.findall(r"<b>(\w+)</b>", row) for row in rows] == [["top"], ["mid", "low"]]
+
+
+def test_ten_questions_are_answered_by_what_their_python_prints():
+    page = faq_page.PAGE.read_text(encoding="utf-8")
+    answers = page.split("\n## ")[1:]
+    assert len(answers) == 10
+    assert all("```python" in answer for answer in answers)
+    assert faq_page.page() == page, "run: python -m tests.faq_page"
