@@ -158,6 +158,11 @@ class _Search:
         for start in (0, *range(1, len(order), step)):
             part = order[start : start + (step if start else 1)]
             part = part[self._within(nearness[part], screen)]
+            if self._reach == 0:  # nothing is closer: only a lower pair may take its place
+                above, below = rows.start + i[part], columns.start + j[part]
+                _, first_row, second_row = self.best
+                lower = (above == first_row) & (below < second_row)
+                part = part[(above < first_row) | lower]
             self._compute(i[part], j[part], rows, columns)
 
     def _within(self, product: Real, screen: _Screen) -> Mask:

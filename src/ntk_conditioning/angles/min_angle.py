@@ -46,12 +46,14 @@ EXACT_AT_ONCE = 1024
 # Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
 MOST_WAITING = 1 << 16
 GATHERED_AT_ONCE = 1 << 12
+# Squares of smaller norms lose digits to underflow.
+SMALLEST_NORM = 2.0**-500
 # A gathered pair costs as much as one more block of so many pairs of a tile.
 GATHERING = 4096
 
 
 class NonFiniteGradientError(UserError):
-    """The gradient at a sample is not finite, so that no angle to it exists."""
+    """The gradient at a sample, or its square, leaves float64's range: there is no angle to it."""
 
 
 @torch.no_grad()
@@ -75,7 +77,8 @@ def min_angle(
         ShapeError: if ``x`` does not fit the network.
         UserError: if there are no two (distinct) rows.
         ZeroGradientError: if the gradient at a row is zero.
-        NonFiniteGradientError: if it overflows, or the row has entries that are not finite.
+        NonFiniteGradientError: if it overflows or its square underflows, or the row has entries
+            that are not finite.
     """
     check_inputs(mlp, x)
     duplicates = find_duplicates(x.numpy(force=True))
@@ -172,6 +175,7 @@ class _UnitGradients:
         """Raise an error that calls the rows by their ``names`` if a gradient has no direction."""
         failures = (
             (self._norms == 0, ZeroGradientError, "zero"),
+            (self._norms < SMALLEST_NORM, NonFiniteGradientError, "too small to square"),
             (~self._norms.isfinite(), NonFiniteGradientError, "not finite"),
         )
         for failed, error, what in failures:
@@ -243,11 +247,22 @@ class _Search:
             return
         pairs, cosine = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
-        pairs = pairs[cosine >= self._floor - self._single]
+        pairs = self._undecided(pairs[cosine >= self._floor - self._single])
+        if not len(pairs):
+            return
         exact = torch.cat([self._exact_cosines(part) for part in _parts(pairs)])
         self._floor = max(self._floor, float(exact.max()) - self._double)
         for part in _parts(pairs[exact >= self._floor - self._double]):
-            self._measure(part)
+            if len(left := self._undecided(part)):
+                self._measure(left)
+
+    def _undecided(self, pairs: Tensor) -> Tensor:
+        """Return the pairs that may still be the one: beside an angle of zero, only lower ones."""
+        angle, *best = self.best
+        if angle > 0:
+            return pairs
+        i, j = pairs.unbind(1)
+        return pairs[(i < best[0]) | ((i == best[0]) & (j < best[1]))]
 
     def _exact_cosines(self, pairs: Tensor) -> Tensor:
         """Return the cosines (k,) of pairs (k, 2) in float64, from each sample's gradient once."""

@@ -22,6 +22,11 @@ ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
 EPS = float(np.finfo(np.float64).eps)
+# Entries have lost digits where the largest is this close to the smallest normal number: products
+# that were summed for them fell below it.
+CLOSE_TO_UNDERFLOW = 2.0**22
+# Solvers square entries, hence matrices beyond this power of 2 are divided by one of their size.
+LARGEST_EXPONENT = 480
 
 #: An eigenvalue and a bound on its solver's error.
 Bounded = tuple[float, float]
@@ -97,8 +102,9 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     few = n < ONE_THREAD_BELOW
     with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
-        double = k.astype(np.float64, copy=False)
+        double, exponent = _near_one(k)
         eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
+    eigenvalues = _in_range(eigenvalues, exponent)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):
         raise KernelError(
@@ -127,7 +133,11 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     """
     _check_matrix(f)
     n, p = f.shape
-    singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
+    near_one, exponent = _near_one(f)
+    singular = _in_range(scipy.linalg.svdvals(near_one, check_finite=False), exponent)
+    if 0 < singular[0] < np.sqrt(np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW):
+        raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
+    _in_range(singular[:1] ** 2, 0)
     eigenvalues = np.zeros(n)
     eigenvalues[: len(singular)] = singular**2
     floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
@@ -158,7 +168,8 @@ def summary(
     smallest_above, effective_rank = smallest[0], None
     if eigenvalues is not None:
         above = eigenvalues[eigenvalues > floor]
-        share = above / above.sum()
+        share = np.ldexp(above, -int(np.frexp(above[0])[1]))  # or the sum might overflow
+        share /= share.sum()
         rank, smallest_above = len(above), float(above[-1])
         effective_rank = float(np.exp(-np.sum(share * np.log(share))))
     full = rank == n
@@ -180,6 +191,24 @@ def summary(
         reduced_precision=bool(np.finfo(dtype).eps > EPS),
         eigenvalues=eigenvalues,
     )
+
+
+def _near_one(a: NDArray[np.floating]) -> tuple[NDArray[np.float64], int]:
+    """Return ``a`` over a power of 2 that solvers can square the result of, and its exponent."""
+    double = a.astype(np.float64, copy=False)
+    exponent = int(np.frexp(max(float(a.max()), -float(a.min())))[1])
+    if abs(exponent) <= LARGEST_EXPONENT:
+        return double, 0
+    return np.ldexp(double, -exponent), exponent
+
+
+def _in_range(values: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
+    """Return values times a power of 2, where float64 can hold them."""
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(values, exponent)
+    if not np.isfinite(scaled).all():
+        raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
+    return np.asarray(scaled)
 
 
 def _error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
@@ -209,6 +238,11 @@ def check_kernel(k: NDArray[Any]) -> None:
     if k.shape != (len(k), len(k)):
         raise KernelError(f"the kernel has shape {k.shape}; a kernel is square")
     largest = max(float(k.max()), -float(k.min()))
+    if 0 < largest < float(np.finfo(k.dtype).tiny) * CLOSE_TO_UNDERFLOW:
+        raise KernelError(
+            f"the kernel's entries, at most {largest:.1e}, have lost digits to underflow; "
+            "scale the samples"
+        )
     tiles = upper_tiles(len(k), 1024)
     asymmetry = max(float(np.abs(k[r, c] - k[c, r].T).max()) for r, c in tiles)
     if asymmetry > SYMMETRY_ROUNDINGS * float(np.finfo(k.dtype).eps) * largest:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ntk_conditioning.spectra.conditioning import (
+    LARGEST_EXPONENT,
     ZERO_KERNEL,
     Conditioning,
     KernelError,
@@ -57,7 +58,8 @@ def extreme_conditioning(
     is factored there, and taken to be symmetric.
 
     Raises:
-        KernelError, UnresolvedError: as `spectra.conditioning`, or if Lanczos does not converge.
+        KernelError, UnresolvedError: as `spectra.conditioning`, if Lanczos does not converge, or if
+            squares of entries would leave float64's range.
 
     >>> x = np.random.default_rng(0).standard_normal((30, 40))
     >>> numbers = extreme_conditioning(x @ x.T)
@@ -86,6 +88,11 @@ def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -
         raise KernelError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
     if not diagonal.any():
         raise KernelError(ZERO_KERNEL)
+    if abs(np.frexp(diagonal.max())[1]) > LARGEST_EXPONENT:
+        raise KernelError(
+            f"entries of size {diagonal.max():.0e} leave float64's range when they are squared; "
+            "scale the samples"
+        )
     lambda_max, top = _largest(matrix.multiply, n)
     # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
     rounding = n * eps / 2 * matrix.frobenius()

@@ -5,6 +5,7 @@ import math
 import weakref
 
 import mpmath
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
@@ -12,8 +13,14 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.angles import min_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
-from ntk_conditioning.angles.min_angle import _UnitGradients, cosines, min_angle
+from ntk_conditioning.angles.min_angle import (
+    NonFiniteGradientError,
+    _UnitGradients,
+    cosines,
+    min_angle,
+)
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import Products
 from ntk_conditioning.networks.mlp import MLP, ShapeError, gradient_factors
@@ -324,3 +331,25 @@ def test_a_slope_whose_square_underflows_hides_no_angle():
         found = min_angle(mlp, rows)
         assert (found.i, found.j) == (0, 1)
         assert found.angle == pytest.approx(expected, abs=0, rel=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
+    """The first pair at an angle of 0 excludes all after it, in crowds that no cosine separates."""
+    x = np.array([3.0, -1, 2, 5, -7, 1]) * np.arange(1.0, 1501)[:, None]  # exactly parallel
+    x[750:] *= sign
+    found = {
+        "finite": min_angle(network(6, depth=2, width=8), torch.from_numpy(x)),
+        "infinite": infinite.min_angle(x, depth=2, activation="relu"),
+    }
+    for each in found.values():
+        assert each.angle == 0
+        assert each.i == 0
+        assert each.candidates < 0.6 * len(x) ** 2 / 2
+    assert found["finite"].candidates < 10 * len(x)
+
+
+def test_gradients_whose_squares_lose_digits_are_refused():
+    x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
+    with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):
+        min_angle(network(6, depth=2, width=8), x)

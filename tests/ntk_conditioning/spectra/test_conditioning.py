@@ -107,3 +107,21 @@ def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
 def test_a_zero_factor_is_refused():
     with pytest.raises(KernelError, match="the kernel is zero"):
         conditioning_from_factor(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("exponent", [-990, -500, 500, 1010])
+def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks(exponent):
+    k = kernel(np.geomspace(1, 1e6, 30))
+    plain, scaled = conditioning(k), conditioning(np.ldexp(k, exponent - 20))
+    assert scaled.kappa == pytest.approx(plain.kappa, rel=1e-9)
+    assert scaled.numerical_rank == plain.numerical_rank == 30
+    assert scaled.effective_rank == pytest.approx(plain.effective_rank, rel=1e-12)
+    assert scaled.lambda_max == pytest.approx(np.ldexp(plain.lambda_max, exponent - 20), rel=1e-14)
+
+
+@pytest.mark.parametrize("exponent", [-1050, 1020])
+@pytest.mark.parametrize("find", [conditioning, extreme_conditioning])
+def test_a_kernel_at_the_ends_of_float64_is_refused_by_name(find, exponent):
+    """Near underflow entries have lost digits; the largest eigenvalue of a large one overflows."""
+    with pytest.raises(KernelError, match=r"scale the (samples|data)"):
+        find(np.ldexp(np.eye(30) + 1, exponent))
