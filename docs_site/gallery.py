@@ -18,8 +18,7 @@ def page() -> str:
     names = yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8"))
     parts = [
         "# Figures",
-        "`make demo` draws all of them; each command draws one, and runs only what that needs. "
-        "Shown are the pictures that the repository has.",
+        "`make demo` draws all of them; each command draws one, and runs only what that needs.",
     ]
     for paper, figures in groupby(names, key=lambda name: name.split("/")[0]):
         parts.append(f"## {CATEGORIES[paper].split(maxsplit=1)[1]}")
