@@ -16,12 +16,6 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "config.yaml"
-
-
-report: "rules/report.rst"
-
-
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/spectra.smk"
@@ -46,11 +40,16 @@ rule all:
         plan.all_rows,
 
 
-rule suggest_target:
-    """Name the targets that are like one that does not exist."""
-    input:
-        plan.suggestion,
-    output:
-        "{target}",
-    wildcard_constraints:
-        target=r"\w+",
+# A workflow that uses this one as a module has a report and targets of its own.
+if not is_module:
+
+    report: "rules/report.rst"
+
+    rule suggest_target:
+        """Name the targets that are like one that does not exist."""
+        input:
+            plan.suggestion,
+        output:
+            "{target}",
+        wildcard_constraints:
+            target=r"\w+",

@@ -24,7 +24,8 @@ rule advise_dataset:
         activations=plan.advised_activations,
         code=plan.code("scripts/advise_dataset.py"),
     shell:
-        "python scripts/advise_dataset.py --data {input.data:q} --dataset {wildcards.dataset}"
+        f"{python} {home}scripts/advise_dataset.py"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} --threads {threads} --output {output.table:q}"
         " --page {output.page:q} 2> {log:q}"
 

@@ -24,10 +24,13 @@ rule compute_min_angle:
     params:
         settings=plan.grid("depths", "seeds", "width", "exclude_duplicates"),
         plugins=plan.activation,
-        checkpoints="results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}"
+        ),
         code=plan.code("scripts/compute_min_angle.py"),
     shell:
-        "python scripts/compute_min_angle.py --data {input.data:q} --dataset {wildcards.dataset}"
+        f"{python} {home}scripts/compute_min_angle.py"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
         " --activation {wildcards.activation} {params.plugins:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
@@ -52,10 +55,13 @@ rule compute_infinite_min_angle:
         settings=plan.grid("depths", "exclude_duplicates"),
         seeds=lambda w: plan.drawing_seeds(w.dataset),
         plugins=plan.activation,
-        checkpoints="results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}"
+        ),
         code=plan.code("scripts/compute_infinite_min_angle.py"),
     shell:
-        "python scripts/compute_infinite_min_angle.py --data {input.data:q}"
+        f"{python} {home}scripts/compute_infinite_min_angle.py"
+        " --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
         " {params.settings:q} --seeds {params.seeds} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"

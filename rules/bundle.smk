@@ -5,13 +5,6 @@
 #        checks it. Neither is part of `all`.
 
 
-# Snakemake's notes are beside it, and making a bundle takes seconds.
-localrules:
-    record_jobs,
-    bundle_run,
-    bundle,
-
-
 rule record_jobs:
     """Write down who made the run's files: code, inputs, outputs, device and times of every job."""
     input:
@@ -21,12 +14,15 @@ rule record_jobs:
         "results/{run}/record/jobs.json",
     log:
         "logs/{run}/record_jobs.log",
+    localrule: True  # Snakemake's notes are beside it
     conda:
         "../envs/environment.yaml"
     params:
+        root="--root=" + plan.placed(""),
         code=plan.code("scripts/record_jobs.py"),
     shell:
-        "python scripts/record_jobs.py --files {input.files:q} {input.rows:q}"
+        f"{python} {home}scripts/record_jobs.py"
+        " --files {input.files:q} {input.rows:q} {params.root:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -39,9 +35,12 @@ rule bundle_run:
         "results/{run}/bundle/{run}.zip",
     log:
         "logs/{run}/bundle_run.log",
+    localrule: True  # it takes seconds
     conda:
         "../envs/environment.yaml"
     params:
+        root="--root=" + plan.placed(""),
+        folder=plan.home or ".",
         workflow=plan.source_files,
         own=plan.own_files(plan.config["catalogues"]),
         # the source is not an input: to touch it must do nothing, to change it must count
@@ -51,8 +50,10 @@ rule bundle_run:
         rows="--include-rows" if plan.config["bundle"]["include_rows"] else "",
         code=plan.code("scripts/bundle_run.py"),
     shell:
-        "python scripts/bundle_run.py --run {wildcards.run} --files {input.files:q}"
-        " --jobs {input.jobs:q} --workflow {params.workflow:q} --own-catalogues {params.own:q}"
+        f"{python} {home}scripts/bundle_run.py"
+        " --run {wildcards.run} --files {input.files:q} {params.root:q}"
+        " --jobs {input.jobs:q} --source {params.folder:q} --workflow {params.workflow:q}"
+        " --own-catalogues {params.own:q}"
         " --catalogues {params.catalogues:q} --datasets {params.datasets} {params.rows}"
         " --output {output:q} 2> {log:q}"
 

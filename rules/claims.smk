@@ -20,7 +20,8 @@ rule run_claim_experiments:
         settings=plan.study("claim_experiments"),
         code=plan.code("scripts/run_claim_experiments.py"),
     shell:
-        "python scripts/run_claim_experiments.py --papers {params.papers} {params.settings:q}"
+        f"{python} {home}scripts/run_claim_experiments.py"
+        " --papers {params.papers} {params.settings:q}"
         " --threads {threads} --output {output:q} 2> {log:q}"
 
 
@@ -44,7 +45,8 @@ rule check_claims:
     params:
         code=plan.code("scripts/check_claims.py"),
     shell:
-        "python scripts/check_claims.py --papers {input.papers:q}"
+        f"{python} {home}scripts/check_claims.py"
+        " --papers {input.papers:q}"
         " --tables {input.tables:q} --run {wildcards.run}"
         " --output {output.table:q} --markdown {output.markdown:q} --html {output.html:q}"
         " 2> {log:q}"
@@ -68,7 +70,8 @@ rule render_explorer:
     params:
         code=plan.code("scripts/render_explorer.py"),
     shell:
-        "python scripts/render_explorer.py --run {wildcards.run}"
+        f"{python} {home}scripts/render_explorer.py"
+        " --run {wildcards.run}"
         " --papers {input.papers:q} --tables {input.tables:q} --output {output:q} 2> {log:q}"
 
 

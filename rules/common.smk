@@ -1,13 +1,42 @@
-# The plan of the run, which all rules share.
+# The plan of the run, which all rules share, and how they call programs.
 #
 # Needs: config.yaml with its overlays, the catalogues, notebooks/figures.yaml, papers/, schemas/.
-# Makes: `plan`, whose methods say what each job needs: src/ntk_workflow/plan.
+# Makes: `plan`, whose methods say what each job needs: src/ntk_workflow/plan;
+#        `python` and `home`, with which commands begin.
 
+import os
 import shlex
 import sys
+import tarfile
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-sys.path.insert(0, f"{workflow.basedir}/src")
+
+def unpacked(hosted):
+    """Return a folder with all files of a hosted workflow: of these, Snakemake fetches a few."""
+    repository = hosted.hosted_repo.repo
+    folder = hosted.cache_path / "checkouts" / repository.commit(hosted.ref).hexsha
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            repository.git.archive(hosted.ref, output=f"{scratch}/all.tar")
+            with tarfile.open(f"{scratch}/all.tar") as archive:
+                archive.extractall(f"{scratch}/all", filter="data")
+            with suppress(OSError):  # another Snakemake was faster
+                os.rename(f"{scratch}/all", folder)
+    return folder
+
+
+# `module:`, -s and --directory have Snakemake work in another folder than this checkout.
+here = workflow.current_basedir
+checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
+sys.path.insert(0, f"{checkout}/src")
+# A plugin of Snakemake may have imported them from where they are installed, in another version.
+for name, module in [*sys.modules.items()]:
+    ours = name.startswith(("ntk_conditioning", "ntk_workflow"))
+    if ours and not (module.__file__ or "").startswith(f"{checkout}/src"):
+        del sys.modules[name]
 
 from ntk_workflow import snakemake_internals
 from ntk_workflow.figures import listing
@@ -16,10 +45,29 @@ from ntk_workflow.plan import ConfigError, Plan
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
+# Files of the checkout begin with this; with nothing where one works in it, so that neither
+# parameters nor commands depend on where it is. A prefix of a module is not put before "/".
+is_module = snakemake_internals.is_module(workflow)
+folder = "" if not is_module and checkout.samefile(Path.cwd()) else f"{checkout}/"
+
+
+configfile: f"{folder}config.yaml"
+
+
+# Snakemake's own result has the lists of --config as texts, a module's has no config.yaml, and is
+# another workflow's, not to be changed.
 try:
-    layers = snakemake_internals.config_layers(workflow)
-    update_config(config, layers[-1].values)  # whose lists Snakemake leaves as texts
-    plan = Plan.from_config(config, layers=layers, source=workflow.basedir)
+    layers = snakemake_internals.config_layers(workflow, config, folder)
+    config = {}
+    for layer in layers:
+        update_config(config, layer.values)
+    plan = Plan.from_config(
+        config,
+        layers=layers,
+        source=checkout,
+        home=folder,
+        placed=snakemake_internals.placed(workflow),
+    )
 except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
 
@@ -28,18 +76,16 @@ sizes = JobSizes(
     plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
 )
 
-# Jobs import the packages from the checkout, so that a cluster's node needs no install step. Snakemake
-# formats the prefix, hence the doubled braces.
-environment = {
-    "PYTHONPATH": f"{workflow.basedir}/src",
-    "PYTHONHASHSEED": "0",
-    "NTK_JOB": "1",
-    "NTK_MIRROR": plan.config["mirror"] or "",
-}
-exports = " ".join(f"{name}={shlex.quote(text)}" for name, text in environment.items())
-shell.prefix(
-    f"set -euo pipefail; export {exports}; ".replace("{", "{{").replace("}", "}}")
-)
+
+def as_command(text: str) -> str:
+    """Return a text as a part of a rule's command, for bash and for Snakemake's formatting."""
+    return shlex.quote(text).replace("{", "{{").replace("}", "}}") if text else ""
+
+
+# Jobs import the packages from the checkout, so that a cluster's node needs no install step. This
+# is in each command, as a `shell.prefix` would be in those of a workflow that uses the module, too.
+home = as_command(folder)
+python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 NTK_JOB=1 python"
 
 
 wildcard_constraints:

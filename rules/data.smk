@@ -11,16 +11,10 @@
 # the choice of samples.
 
 
-# Where the nodes of a cluster have no way out, the machine that submits has one.
-localrules:
-    download_file,
-
-
 # The file itself is not an output: Snakemake would delete it before the job and after a failure,
 # also when another run has just brought it or is reading it, and would let only one run at a time
 # start. So the output is the word that it is in place and right, and goes when it has been used.
-# Addresses and mirror come by environment or are left out of the parameters: where a file came from
-# cannot change what is in it.
+# Where the nodes of a cluster have no way out, the machine that submits has one: a local rule.
 rule download_file:
     """Fetch one file of a catalogued dataset into the data folder, unless it is there; check it."""
     output:
@@ -29,6 +23,7 @@ rule download_file:
         "logs/{run}/download_file/{file}.log",
     wildcard_constraints:
         file="|".join(map(re.escape, plan.downloads)) or "none",
+    localrule: True
     conda:
         "../envs/environment.yaml"
     params:
@@ -36,10 +31,12 @@ rule download_file:
         urls=plan.download("urls"),
         sha256=plan.download("sha256"),
         bytes=plan.download("bytes"),
+        mirror=plan.mirror,
     shell:
-        "python scripts/download_file.py --name {wildcards.file:q} --output {params.target:q}"
+        f"{python} {home}scripts/download_file.py"
+        " --name {wildcards.file:q} --output {params.target:q}"
         " --sha256 {params.sha256:q} --bytes {params.bytes} --urls {params.urls:q}"
-        ' --mirror "$NTK_MIRROR" --receipt {output:q} 2> {log:q}'
+        " {params.mirror:q} --receipt {output:q} 2> {log:q}"
 
 
 rule extract_speech_features:
@@ -65,7 +62,8 @@ rule extract_speech_features:
         content=plan.own_content,
         code=plan.code("scripts/extract_speech_features.py"),
     shell:
-        "python scripts/extract_speech_features.py --source {params.source:q}"
+        f"{python} {home}scripts/extract_speech_features.py"
+        " --source {params.source:q}"
         " --subset {params.subset:q} --frames {params.frames} {params.settings:q}"
         " --seed {params.seed} --threads {threads}"
         " --output {output.features:q} --index {output.index:q} 2> {log:q}"
@@ -94,7 +92,8 @@ rule prepare_dataset:
         content=plan.own_content,
         code=plan.code("scripts/prepare_dataset.py"),
     shell:
-        "python scripts/prepare_dataset.py --catalogues {params.catalogues:q}"
+        f"{python} {home}scripts/prepare_dataset.py"
+        " --catalogues {params.catalogues:q}"
         " --dataset {wildcards.dataset} --parts {params.parts:q} {params.draw:q}"
         " --output {output.data:q} --datasheet {output.datasheet:q} 2> {log:q}"
 
@@ -117,5 +116,6 @@ rule describe_dataset:
     params:
         code=plan.code("scripts/describe_dataset.py"),
     shell:
-        "python scripts/describe_dataset.py --data {input.data:q} --datasheet {input.datasheet:q}"
+        f"{python} {home}scripts/describe_dataset.py"
+        " --data {input.data:q} --datasheet {input.datasheet:q}"
         " --dataset {wildcards.dataset} --threads {threads} --output {output:q} 2> {log:q}"

@@ -28,10 +28,13 @@ rule render_figure:
         "../envs/environment.yaml"
     params:
         parameters=plan.figure_parameters,
-        failed="logs/{run}/render_figure/{figure}.failed.ipynb",
+        # not passed on: the report reads it
+        caption=plan.caption,
+        failed=plan.placed("logs/{run}/render_figure/{figure}.failed.ipynb"),
         code=plan.code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
     shell:
-        "python scripts/run_notebook.py notebooks/{wildcards.figure}.ipynb"
+        f"{python} {home}scripts/run_notebook.py {home}notebooks/"
+        "{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"
         " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q} 2> {log:q}"
 
@@ -46,10 +49,6 @@ for figure in plan.figures:
             plan.figure_files(figure),
 
 
-localrules:
-    collect_paper_figures,
-
-
 rule collect_paper_figures:
     """Collect the figures of the run for a paper, with captions in LaTeX and in Markdown."""
     input:
@@ -60,13 +59,15 @@ rule collect_paper_figures:
         markdown=plan.path("paper", "captions.md"),
     log:
         f"logs/{plan.config['run']}/collect_paper_figures.log",
+    localrule: True
     conda:
         "../envs/environment.yaml"
     params:
-        figures=[f"{n}={plan.figure_files(f)[0]}" for n, f in plan.collected.items()],
-        captions=[f"{n}=notebooks/{f}.rst" for n, f in plan.collected.items()],
+        figures=plan.paper_figures,
+        captions=plan.captions,
         words=plan.caption_content,
         code=plan.code("scripts/collect_paper_figures.py"),
     shell:
-        "python scripts/collect_paper_figures.py --figures {params.figures:q}"
+        f"{python} {home}scripts/collect_paper_figures.py"
+        " --figures {params.figures:q}"
         " --captions {params.captions:q} --folder $(dirname {output.latex:q}) 2> {log:q}"

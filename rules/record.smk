@@ -20,7 +20,8 @@ rule record_run:
         libraries=plan.libraries,
         code=plan.code("scripts/record_run.py"),
     shell:
-        "python scripts/record_run.py --config {params.config:q}"
+        f"{python} {home}scripts/record_run.py"
+        " --config {params.config:q}"
         " --workflow-digest {params.workflow} --config-output {output.config:q}"
         " --versions-output {output.versions:q} 2> {log:q}"
 
@@ -46,4 +47,5 @@ rule render_page:
     params:
         code=plan.code("scripts/render_page.py"),
     shell:
-        "python scripts/render_page.py --sources {input:q} --output {output:q} 2> {log:q}"
+        f"{python} {home}scripts/render_page.py"
+        " --sources {input:q} --output {output:q} 2> {log:q}"

@@ -32,10 +32,13 @@ rule compute_spectrum:
         settings=plan.grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
         plugins=plan.activation,
-        checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
+        ),
         code=plan.code("scripts/compute_spectrum.py"),
     shell:
-        "python scripts/compute_spectrum.py --kernel {wildcards.kernel} --data {input.data:q}"
+        f"{python} {home}scripts/compute_spectrum.py"
+        " --kernel {wildcards.kernel} --data {input.data:q}"
         " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
         " {params.settings:q} {params.solver:q} --device {resources.device} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
@@ -63,10 +66,13 @@ rule compute_infinite_spectrum:
         settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
         activations=plan.activation_options,
-        checkpoints="results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
+        ),
         code=plan.code("scripts/compute_infinite_spectrum.py"),
     shell:
-        "python scripts/compute_infinite_spectrum.py --kernel {params.kernel}"
+        f"{python} {home}scripts/compute_infinite_spectrum.py"
+        " --kernel {params.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} {params.solver:q} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
@@ -92,5 +98,5 @@ use rule compute_infinite_spectrum as compute_activation_study with:
         ),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
         activations=plan.study_activations("activation_study", "--activation"),
-        checkpoints="results/{run}/checkpoints/activation_study/{dataset}",
+        checkpoints=plan.placed("results/{run}/checkpoints/activation_study/{dataset}"),
         code=plan.code("scripts/compute_infinite_spectrum.py", study="activation_study"),

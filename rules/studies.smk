@@ -36,7 +36,8 @@ rule compute_bounds:
         settings=plan.study("bounds_study", "depths", "samples", "seed"),
         code=plan.code("scripts/compute_bounds.py", study="bounds_study"),
     shell:
-        "python scripts/compute_bounds.py --data {input.data:q} --dataset {wildcards.dataset}"
+        f"{python} {home}scripts/compute_bounds.py"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"
 
@@ -60,7 +61,8 @@ rule measure_phase:
         places=plan.places,
         code=plan.code("scripts/measure_phase.py"),
     shell:
-        "python scripts/measure_phase.py {params.activation:q} {params.places:q}"
+        f"{python} {home}scripts/measure_phase.py"
+        " {params.activation:q} {params.places:q}"
         " --threads {threads} --output {output:q} 2> {log:q}"
 
 
@@ -84,7 +86,8 @@ rule measure_phase_of_data:
         places=plan.data_places,
         code=plan.code("scripts/measure_phase_of_data.py", study="phase_study"),
     shell:
-        "python scripts/measure_phase_of_data.py --data {input.data:q}"
+        f"{python} {home}scripts/measure_phase_of_data.py"
+        " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.places:q}"
         " --threads {threads} --output {output:q} 2> {log:q}"
 
@@ -104,7 +107,8 @@ rule evaluate_laws:
         grid=plan.law_grid,
         code=plan.code("scripts/evaluate_laws.py", study="phase_study"),
     shell:
-        "python scripts/evaluate_laws.py {params.activations:q} {params.grid:q}"
+        f"{python} {home}scripts/evaluate_laws.py"
+        " {params.activations:q} {params.grid:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -126,10 +130,11 @@ rule measure_finite_width:
     params:
         activations=plan.study_activations("finite_width_study", "--activation"),
         settings=plan.study("finite_width_study"),
-        checkpoints="results/{run}/checkpoints/finite_width/{dataset}",
+        checkpoints=plan.placed("results/{run}/checkpoints/finite_width/{dataset}"),
         code=plan.code("scripts/measure_finite_width.py", study="finite_width_study"),
     shell:
-        "python scripts/measure_finite_width.py --data {input.data:q}"
+        f"{python} {home}scripts/measure_finite_width.py"
+        " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
         " --threads {threads} --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
@@ -154,7 +159,8 @@ rule measure_repairs:
         settings=plan.study("repairs_study"),
         code=plan.code("scripts/measure_repairs.py", study="repairs_study"),
     shell:
-        "python scripts/measure_repairs.py --data {input.data:q} --dataset {wildcards.dataset}"
+        f"{python} {home}scripts/measure_repairs.py"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"
 
@@ -180,10 +186,11 @@ rule measure_architectures:
         settings=plan.study(
             "architectures_study", "infinite_width", "samples", "sample_seed", "seeds"
         ),
-        checkpoints="results/{run}/checkpoints/architectures/{dataset}",
+        checkpoints=plan.placed("results/{run}/checkpoints/architectures/{dataset}"),
         code=plan.code("scripts/measure_architectures.py", study="architectures_study"),
     shell:
-        "python scripts/measure_architectures.py --data {input.data:q}"
+        f"{python} {home}scripts/measure_architectures.py"
+        " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.networks:q}"
         " {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
@@ -210,10 +217,13 @@ rule measure_orthogonality:
         network=plan.network("orthogonality_study"),
         activations=plan.study_activations("orthogonality_study", "--activation"),
         settings=plan.study("orthogonality_study"),
-        checkpoints="results/{run}/checkpoints/orthogonality/{dataset}/{architecture}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/orthogonality/{dataset}/{architecture}"
+        ),
         code=plan.code("scripts/measure_orthogonality.py", study="orthogonality_study"),
     shell:
-        "python {params.program} --data {input.data:q}"
+        f"{python} {home}"
+        "{params.program} --data {input.data:q}"
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
         " {params.activations:q} {params.network:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
@@ -236,7 +246,9 @@ use rule measure_orthogonality as measure_linearity with:
         network=plan.network("linearity_study"),
         activations=plan.study_activations("linearity_study", "--activation"),
         settings=plan.study("linearity_study"),
-        checkpoints="results/{run}/checkpoints/linearity/{dataset}/{architecture}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/linearity/{dataset}/{architecture}"
+        ),
         code=plan.code("scripts/measure_linearity.py", study="linearity_study"),
 
 
@@ -252,7 +264,8 @@ rule measure_activations:
         activations=plan.study_activations("activation_constants"),
         code=plan.code("scripts/measure_activations.py", study="activation_constants"),
     shell:
-        "python scripts/measure_activations.py {params.activations:q} --output {output:q} 2> {log:q}"
+        f"{python} {home}scripts/measure_activations.py"
+        " {params.activations:q} --output {output:q} 2> {log:q}"
 
 
 rule measure_precision:
@@ -269,5 +282,6 @@ rule measure_precision:
         settings=plan.study("precision_study"),
         code=plan.code("scripts/measure_precision.py"),
     shell:
-        "python scripts/measure_precision.py {params.settings:q} --threads {threads}"
+        f"{python} {home}scripts/measure_precision.py"
+        " {params.settings:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"

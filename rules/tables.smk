@@ -19,7 +19,8 @@ rule aggregate_table:
     params:
         code=plan.code("scripts/aggregate_table.py"),
     shell:
-        "python scripts/aggregate_table.py --table {wildcards.table} --rows {input:q}"
+        f"{python} {home}scripts/aggregate_table.py"
+        " --table {wildcards.table} --rows {input:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -62,7 +63,8 @@ rule select_learning_rates:
         criterion=plan.criterion,
         code=plan.code("scripts/select_learning_rates.py"),
     shell:
-        "python scripts/select_learning_rates.py --training {input.training:q}"
+        f"{python} {home}scripts/select_learning_rates.py"
+        " --training {input.training:q}"
         " --kernels {input.kernels:q} {params.criterion:q} --output {output:q} 2> {log:q}"
 
 
@@ -79,7 +81,8 @@ rule aggregate_conditioning:
     params:
         code=plan.code("scripts/aggregate_conditioning.py"),
     shell:
-        "python scripts/aggregate_conditioning.py --rows {input:q} --output {output:q} 2> {log:q}"
+        f"{python} {home}scripts/aggregate_conditioning.py"
+        " --rows {input:q} --output {output:q} 2> {log:q}"
 
 
 use rule aggregate_conditioning as aggregate_activation_study with:
@@ -106,7 +109,8 @@ rule fit_width_slopes:
     params:
         code=plan.code("scripts/fit_width_slopes.py"),
     shell:
-        "python scripts/fit_width_slopes.py --orthogonality {input.orthogonality:q}"
+        f"{python} {home}scripts/fit_width_slopes.py"
+        " --orthogonality {input.orthogonality:q}"
         " --linearity {input.linearity:q} --output {output:q} 2> {log:q}"
 
 
@@ -123,4 +127,5 @@ rule fit_finite_width:
     params:
         code=plan.code("scripts/fit_finite_width.py"),
     shell:
-        "python scripts/fit_finite_width.py --rows {input:q} --output {output:q} 2> {log:q}"
+        f"{python} {home}scripts/fit_finite_width.py"
+        " --rows {input:q} --output {output:q} 2> {log:q}"

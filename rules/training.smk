@@ -35,7 +35,8 @@ rule compute_training_kernel:
         plugins=plan.own_options,
         code=plan.code("scripts/compute_training_kernel.py"),
     shell:
-        "python scripts/compute_training_kernel.py --data {input.data:q}"
+        f"{python} {home}scripts/compute_training_kernel.py"
+        " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
         " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
@@ -64,10 +65,13 @@ rule train_network:
     params:
         settings=plan.training_options,
         plugins=plan.own_options,
-        checkpoints="results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}",
+        checkpoints=plan.placed(
+            "results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}"
+        ),
         code=plan.code("scripts/train_network.py"),
     shell:
-        "python scripts/train_network.py --data {input.data:q}"
+        f"{python} {home}scripts/train_network.py"
+        " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
         " --depth {wildcards.depth} {params.settings:q}"
@@ -109,7 +113,8 @@ rule predict_training:
         plugins=plan.own_options,
         code=plan.code("scripts/predict_training.py"),
     shell:
-        "python scripts/predict_training.py --data {input.data:q} --training {input.training:q}"
+        f"{python} {home}scripts/predict_training.py"
+        " --data {input.data:q} --training {input.training:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
         " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"

@@ -24,8 +24,12 @@ log = logger(__file__)
 def main(argv: Argv = None) -> None:
     args = parse(argv)
     known = json.loads(args.jobs.read_text(encoding="utf-8"))
+
+    def name(path: Path) -> str:
+        return path.as_posix().removeprefix(args.root)
+
     folders = tuple(f"results/{args.run}/{name}/" for name in crate.ROWS)
-    rows = [Path(name) for name in known["files"] if name.startswith(folders)]
+    rows = [Path(args.root + name) for name in known["files"] if name.startswith(folders)]
     catalogues = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in args.catalogues]
     entries = {name: entry for catalogue in catalogues for name, entry in catalogue.items()}
     period = jobs.period(known["jobs"])
@@ -33,23 +37,23 @@ def main(argv: Argv = None) -> None:
     newest = jobs.iso(max(path.stat().st_mtime for path in args.files))
     run = crate.Run(
         name=args.run,
-        citation=yaml.safe_load(Path("CITATION.cff").read_text(encoding="utf-8")),
+        citation=yaml.safe_load((args.source / "CITATION.cff").read_text(encoding="utf-8")),
         published=period[1] if period else newest,
         period=period,
-        results=[path.as_posix() for path in args.files if "record" not in path.parts],
+        results=[name(path) for path in args.files if "record" not in path.parts],
         data={name: entries[name] for name in args.datasets},
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / args.run
         for path in [*args.files, args.jobs, *(rows if args.include_rows else [])]:
-            copy(path, folder / path)
+            copy(path, folder / name(path))
         for path in args.workflow:
-            copy(path, folder / "workflow" / inside(path))
+            copy(path, folder / "workflow" / inside(path, args.source))
         for path in args.own_catalogues:  # without absolute paths
             entries = published(yaml.safe_load(path.read_text(encoding="utf-8")), Path.cwd())
             text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
-            write_text(folder / "workflow" / inside(path), text)
-        copy(Path("CITATION.cff"), folder / "CITATION.cff")
+            write_text(folder / "workflow" / inside(path, args.source), text)
+        copy(args.source / "CITATION.cff", folder / "CITATION.cff")
         readme = render("bundle.md.j2", title=run.citation["title"], run=run.name)
         write_text(folder / "README.md", readme)
         warn_of_places(folder)
@@ -69,6 +73,8 @@ def parse(argv: Argv) -> argparse.Namespace:
     parser.add_argument("--run", required=True, help="name of the run")
     parser.add_argument("--files", **paths, help="tables, figures, ...")
     parser.add_argument("--jobs", type=Path, required=True, help="record of the jobs (.json)")
+    parser.add_argument("--root", default="", help="what names of files begin with, left out")
+    parser.add_argument("--source", type=Path, default=Path(), help="folder of the workflow")
     parser.add_argument("--workflow", **paths, help="files and folders of its source")
     parser.add_argument("--catalogues", **paths, help="catalogues of the data")
     parser.add_argument("--datasets", nargs="+", required=True, help="datasets of the run")
@@ -79,8 +85,10 @@ def parse(argv: Argv) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def inside(path: Path) -> Path:
+def inside(path: Path, source: Path) -> Path:
     """Return where a file of the workflow's source lies: a user's own may be anywhere."""
+    if source in path.parents:
+        return path.relative_to(source)
     outside = path.is_absolute() or ".." in path.parts
     return Path("elsewhere", path.name) if outside else path
 

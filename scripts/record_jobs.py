@@ -15,9 +15,10 @@ log = logger(__file__)
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--files", nargs="+", required=True, help="tables, figures, rows, ...")
+    parser.add_argument("--root", default="", help="what names of files begin with, left out")
     parser.add_argument("--output", type=Path, required=True, help="record to write (.json)")
     args = parser.parse_args(argv)
-    made = jobs.provenance(args.files, Records(Path.cwd()))
+    made = jobs.provenance(args.files, Records(Path.cwd()), root=args.root)
     write_text(args.output, json.dumps(made, indent=1) + "\n")
     log.info("%d jobs, %d files", len(made["jobs"]), len(made["files"]))
 

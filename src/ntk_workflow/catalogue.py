@@ -9,6 +9,7 @@ from typing import Any
 
 from ntk_conditioning.data import datasets, readers
 from ntk_conditioning.errors import UserError
+from ntk_workflow import config
 from ntk_workflow.config import SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
 
 #: The reader of datasets whose samples are frames drawn from recordings.
@@ -37,6 +38,15 @@ def load_catalogues(
         if isinstance(values, Mapping):
             entries.update(values)
     return entries, problems
+
+
+def located(entry: Entry, home: str) -> Entry:
+    """Return an entry with the files that it names where they are, see `config.located`."""
+    paths = {key: config.located(entry[key], home) for key in ("path",) if key in entry}
+    options = dict(entry.get("options", {}))
+    if "alignments" in options:
+        options["alignments"] = config.located(options["alignments"], home)
+    return {**entry, **paths, **({"options": options} if options else {})}
 
 
 def read_entry(paths: Iterable[str], name: str) -> Entry:

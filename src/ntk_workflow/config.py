@@ -54,6 +54,15 @@ def read_yaml(path: str | Path) -> Any:
         raise UserError(f"{path}:{line} not valid YAML: {problem}") from error
 
 
+def located(path: str, home: str) -> str:
+    """Return where a file is that a user names: in the working folder, or else in ``home``.
+
+    ``home`` is the folder of the workflow, with a slash, or empty if one works in it.
+    """
+    elsewhere = str(Path(home, path))  # an absolute path as it is
+    return elsewhere if not Path(path).exists() and Path(elsewhere).exists() else path
+
+
 def typed(value: Any) -> Any:
     """Return a value of --config with numbers in its lists and mappings.
 

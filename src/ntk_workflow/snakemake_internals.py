@@ -7,6 +7,7 @@ there and not at a user's.
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,44 @@ from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobScheduler
 
 from ntk_workflow.bundle.jobs import Record
-from ntk_workflow.config import Layer, read_yaml, typed
+from ntk_workflow.config import Config, Layer, read_yaml, typed
 
 _DIGEST = re.compile(r"'([0-9a-f]{16})'")
 
 
-def config_layers(workflow: Any) -> list[Layer]:
-    """Return the sources of a config, the strongest last: files, then --config.
+def is_module(workflow: Any) -> bool:
+    """Return whether the workflow that is being read is a module of another one."""
+    return not workflow.modifier.is_main_snakefile()
+
+
+def placed(workflow: Any) -> Callable[[str], str]:
+    """Return what puts the prefix of the module that is being read before a path, if it has one.
+
+    Snakemake does so itself with inputs and outputs, but not with paths among the parameters.
+    """
+    modifier = workflow.modifier.path_modifier
+    return lambda path: str(modifier.replace_prefix(path))
+
+
+def config_layers(workflow: Any, config: Config, folder: str = "") -> list[Layer]:
+    """Return the sources of a config, the strongest last: config.yaml, files, then --config.
 
     Snakemake merges them into one mapping and does not tell which of them a value came from, and
-    leaves the items of lists given to --config as texts.
+    leaves the items of lists given to --config as texts. ``folder`` has the workflow's config.yaml;
+    over it, a module has the ``config`` that the other workflow gives it, and nothing else.
     """
-    files = ["config.yaml", *map(str, workflow.overwrite_configfiles)]
-    given = typed(workflow.config_settings.config)
-    return [*(Layer(name, read_yaml(name) or {}) for name in files), Layer("--config", given)]
+    first = Layer("config.yaml", read_yaml(f"{folder}config.yaml") or {})
+    if workflow.modifier.skip_configfile:
+        return [first, Layer(f"config of module {workflow.modifier.namespace}", typed(config))]
+    files = map(str, workflow.overwrite_configfiles)
+    given = Layer("--config", typed(workflow.config_settings.config))
+    return [first, *(Layer(name, read_yaml(name) or {}) for name in files), given]
 
 
 def gives_gpu(workflow: Any, rule: str) -> bool:
     """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
-    given = workflow.resource_settings.overwrite_resources.get(rule, {})
+    name = workflow.modifier.modify_rulename(rule)  # as a module's rule is called
+    given = workflow.resource_settings.overwrite_resources.get(name, {})
     return "gpu" in given and str(given["gpu"].raw) != "0"
 
 

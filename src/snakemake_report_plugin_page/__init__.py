@@ -2,6 +2,8 @@
 
 `snakemake --reporter page --report-page-path results/demo/report.html`, as the Makefile calls it.
 Snakemake's own `--report` lists the same files one by one; links between them lead nowhere.
+
+Every Snakemake imports this module, whatever it runs, so the packages are imported in functions.
 """
 
 import base64
@@ -15,12 +17,6 @@ from typing import Any, Optional
 from snakemake_interface_report_plugins.interfaces import FileRecordInterface
 from snakemake_interface_report_plugins.reporter import ReporterBase
 from snakemake_interface_report_plugins.settings import ReportSettingsBase
-
-from ntk_conditioning import tables
-from ntk_conditioning.files import write_text
-from ntk_conditioning.tables.claims import CLAIMS
-from ntk_workflow.claims.pages import counts, outcome
-from ntk_workflow.pages.rendering import render
 
 
 @dataclass
@@ -39,6 +35,9 @@ class Reporter(ReporterBase):  # type: ignore[misc]
     settings: ReportSettings
 
     def render(self) -> None:
+        from ntk_conditioning.files import write_text
+        from ntk_workflow.pages.rendering import render
+
         paths = [record.path for _, _, record in self._records()]
         root = Path(os.path.commonpath([path.parent for path in paths])) if paths else Path()
         parts: dict[str, list[dict[str, Any]]] = {}
@@ -93,6 +92,10 @@ def _verdicts(path: Path) -> dict[str, dict[str, tuple[int, str]]]:
     """Return of every paper how often each verdict was given; nothing if the run has no claims."""
     if not path.exists():
         return {}
+    from ntk_conditioning import tables
+    from ntk_conditioning.tables.claims import CLAIMS
+    from ntk_workflow.claims.pages import counts, outcome
+
     outcomes: defaultdict[str, list[str]] = defaultdict(list)
     for row in tables.read(path, CLAIMS).select(["paper", "kind", "verdict"]).to_pylist():
         outcomes[row["paper"]].append(outcome(row["kind"], row["verdict"]))

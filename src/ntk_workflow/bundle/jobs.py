@@ -37,17 +37,20 @@ class Record:
     checksums: Mapping[str, str] = field(default_factory=dict)
 
 
-def provenance(outputs: Sequence[str], record: Callable[[str], Record | None]) -> dict[str, Any]:
+def provenance(
+    outputs: Sequence[str], record: Callable[[str], Record | None], *, root: str = ""
+) -> dict[str, Any]:
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 
     The result has ``files``, by path relative to the working folder, each with ``sha256`` and
-    ``bytes``, and ``jobs``, which name their files by these paths.
+    ``bytes``, and ``jobs``, which name their files by these paths; ``root``, with which the files
+    of a module may begin, is left out.
 
     Raises:
         MissingFileError: if one of ``outputs`` is not there.
         BundleError: if an input is no longer what the job had read.
     """
-    files = _Files()
+    files = _Files(root)
     for path in outputs:
         files.add(path, required=True)
     jobs: dict[tuple[str, ...], dict[str, Record]] = {}  # files of one rule with one log
@@ -79,7 +82,8 @@ def iso(seconds: float) -> str:
 
 def _described(job: Mapping[str, Record], files: _Files) -> dict[str, Any]:
     record = next(iter(job.values()))
-    facts: dict[str, Any] = {"rule": record.rule, "place": _place(record)}
+    log = [path.removeprefix(files.root) for path in record.log]
+    facts: dict[str, Any] = {"rule": record.rule, "place": _place(record.rule, log)}
     if record.code:
         facts["code"] = record.code
     facts["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
@@ -92,12 +96,12 @@ def _described(job: Mapping[str, Record], files: _Files) -> dict[str, Any]:
     return facts
 
 
-def _place(record: Record) -> str:
+def _place(rule: str, log: Sequence[str]) -> str:
     """Return which of its rule's jobs this is, such as ``digits/relu``, from where its log is."""
-    if not record.log:
+    if not log:
         return ""
-    parts = PurePosixPath(record.log[0]).with_suffix("").parts[2:]  # after logs/{run}/
-    return "/".join(parts[1:] if parts[:1] == (record.rule,) else parts)
+    parts = PurePosixPath(log[0]).with_suffix("").parts[2:]  # after logs/{run}/
+    return "/".join(parts[1:] if parts[:1] == (rule,) else parts)
 
 
 def _stated(log: Iterable[str]) -> dict[str, str]:
@@ -117,7 +121,8 @@ def _stated(log: Iterable[str]) -> dict[str, str]:
 class _Files:
     """The files that jobs read and wrote, each hashed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str) -> None:
+        self.root = root
         self.known: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
 
@@ -129,7 +134,7 @@ class _Files:
         if path not in self._names:
             facts = _facts(Path(path), required=required)
             outside = Path(path).is_absolute() or ".." in Path(path).parts
-            name = f"elsewhere/{Path(path).name}" if outside else path
+            name = f"elsewhere/{Path(path).name}" if outside else path.removeprefix(self.root)
             if self.known.setdefault(name, facts) != facts and facts:
                 name = f"elsewhere/{str(next(iter(facts.values())))[:12]}/{Path(path).name}"
                 self.known[name] = facts

@@ -7,7 +7,7 @@ stops the jobs that belong to it, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import product
@@ -18,6 +18,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_workflow import catalogue
+from ntk_workflow import config as config_files
 from ntk_workflow.checks import Checks, used_datasets
 from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import (
@@ -57,9 +58,17 @@ class Plan(Rows, Trainings, Figures):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], *, layers: Sequence[Layer], source: str | Path
+        cls,
+        config: Mapping[str, Any],
+        *,
+        layers: Sequence[Layer],
+        source: str | Path,
+        home: str = "",
+        placed: Callable[[str], str] = str,
     ) -> Plan:
-        """Return the plan of a config, the result of its ``layers``.
+        """Return the plan of a config, the result of its ``layers``; for the others see `Run`.
+
+        Files that the config or a catalogue names are in the working folder or else in ``source``.
 
         Raises:
             ConfigError: for unknown keys, values of a wrong type, and files that cannot be read.
@@ -69,9 +78,11 @@ class Plan(Rows, Trainings, Figures):
         entry_schema = read_yaml(source / "schemas/datasets.schema.yaml")
         if lines := schema_errors(config, schema, layers):
             raise ConfigError("\n".join(lines))
-        config = with_defaults(config, schema)
+        given = with_defaults(config, schema)
+        config = located(given, home)
         figures = read_yaml(source / "notebooks/figures.yaml")
         entries, lines = catalogue.load_catalogues(config["catalogues"], entry_schema)
+        entries = {name: catalogue.located(entry, home) for name, entry in entries.items()}
         for path in config["activation_files"]:
             try:
                 activations.load_plugin(path)
@@ -82,7 +93,7 @@ class Plan(Rows, Trainings, Figures):
         lines += problems
         papers: dict[str, Any] = {}
         try:
-            papers = claim_files.read(config["papers"] or (), folder="papers", tables=TABLES)
+            papers = claim_files.read(config["papers"] or (), folder=f"{home}papers", tables=TABLES)
         except ValueError as error:
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):
@@ -93,7 +104,8 @@ class Plan(Rows, Trainings, Figures):
         lines += catalogue.file_errors({name: entries[name] for name in used})
         if lines:
             raise ConfigError("\n".join(lines))
-        plan = cls(config, entries, figures, papers, source, layers, models=models)
+        kept: dict[str, Any] = {"home": home, "placed": placed, "given": given, "models": models}
+        plan = cls(config, entries, figures, papers, source, layers, **kept)
         checks = Checks(
             config,
             layers,
@@ -111,8 +123,8 @@ class Plan(Rows, Trainings, Figures):
 
     def given_config(self, w: Any) -> list[str]:
         """Return the config without what only says where files are, as KEY=VALUE."""
-        keys = sorted(set(self.config) - set(PLACES))
-        return parameters.to_words({key: self.config[key] for key in keys})
+        keys = sorted(set(self.given) - set(PLACES))
+        return parameters.to_words({key: self.given[key] for key in keys})
 
     def all_code(self, w: Any) -> str:
         """Return the digest of all that computes: programs, notebooks, the user's own files."""
@@ -150,18 +162,27 @@ class Plan(Rows, Trainings, Figures):
 
     def own_files(self, files: Sequence[str]) -> list[str]:
         """Return those of the user's files that are not part of the source."""
-        paths = [Path(self.source, file) for file in files]
-        named = [f.relative_to(self.source) if self.source in f.parents else f for f in paths]
-        return [str(file) for file in named if file.parts[0] not in SOURCE]
+        source = [self.source / name for name in SOURCE]
+        paths = {file: Path(file).absolute() for file in files}
+        return [file for file in files if not {paths[file], *paths[file].parents} & {*source}]
 
     def source_files(self, w: Any) -> list[str]:
         """Return the files and folders of the workflow's source, with the user's programs."""
-        return [*SOURCE, *self.own_files(self.plugin_files)]
+        own = self.own_files(self.plugin_files)
+        return [*(f"{self.home}{name}" for name in SOURCE), *own]
 
     def source_content(self, w: Any) -> str:
         """Return a digest of the bundled source: to touch it does nothing, to change it counts."""
         catalogues = self.own_files(self.config["catalogues"])
         return digests.folder_digest([*self.source_files(w), *catalogues])
+
+
+def located(config: Mapping[str, Any], home: str) -> dict[str, Any]:
+    """Return a config with the files that it names where they are, see `config.located`."""
+    keys, models = ("catalogues", "activation_files"), config["models"].items()
+    lists = {key: [config_files.located(file, home) for file in config[key]] for key in keys}
+    own = {name: {**entry, "file": config_files.located(entry["file"], home)} for name, entry in models}
+    return {**config, **lists, "models": own}
 
 
 def own_networks(

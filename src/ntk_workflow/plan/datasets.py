@@ -74,11 +74,15 @@ class Datasets(Run):
         """
         return list(self.config["catalogues"])
 
+    def mirror(self, wildcards: Any, output: Any) -> str:
+        """Return where files are fetched first; as with `catalogues`, another one reruns nothing."""
+        return f"--mirror={self.config['mirror'] or ''}"
+
     def parts(self, w: Any) -> list[str]:
         """Return the files of a dataset for the program that reads them."""
         files = self.local_files(w)
         if self.catalogue[w.dataset]["reader"] == SPEECH:
-            files = {"features": self.path("features", f"{w.dataset}.npz")}
+            files = {"features": self.placed(self.path("features", f"{w.dataset}.npz"))}
         return [f"{part}={path}" for part, path in files.items()]
 
     def entry(self, w: Any) -> str:

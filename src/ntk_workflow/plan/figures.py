@@ -70,15 +70,31 @@ class Figures(Run):
 
     def figure_parameters(self, w: Any) -> list[str]:
         """Return a notebook's parameters as NAME=VALUE: its tables, config values and files."""
-        pdf, png = self.figure_files(w.figure)
+        pdf, png = map(self.placed, self.figure_files(w.figure))
         spec, tables = self.figures[w.figure], self._tables_of(w.figure)
+        tables = {name: [*map(self.placed, paths)] for name, paths in tables.items()}
         values = parameters.parameters(spec, self.config, tables=tables, pdf=pdf, png=png)
         return parameters.to_words(values)
+
+    def caption(self, w: Any) -> str:
+        """Return the file of a figure's caption."""
+        return f"{self.home}notebooks/{w.figure}.rst"
 
     @cached_property
     def collected(self) -> dict[str, str]:
         """The figures that are collected for a paper, by the names of their files there."""
         return {listing.target(figure): figure for figure in self.drawn_figures}
+
+    def paper_figures(self, w: Any) -> list[str]:
+        """Return the PDFs that are collected, as NAME=FILE."""
+        figures = self.collected.items()
+        return [f"{name}={self.placed(self.figure_files(figure)[0])}" for name, figure in figures]
+
+    def captions(self, w: Any) -> list[str]:
+        """Return their captions, as NAME=FILE."""
+        return [
+            f"{name}={self.home}notebooks/{figure}.rst" for name, figure in self.collected.items()
+        ]
 
     def caption_content(self, w: Any) -> list[str]:
         """Return digests of captions: they are no inputs, so that touching them does nothing."""
@@ -92,7 +108,7 @@ class Figures(Run):
     def paper_files(self, w: Any) -> list[str]:
         """Return the files of the papers' claims."""
         self.require("papers")
-        return [f"papers/{name}.yaml" for name in self.papers]
+        return [f"{self.home}papers/{name}.yaml" for name in self.papers]
 
     def claimed_tables(self, w: Any) -> list[str]:
         """Return the tables that claims are about; claims on a study that is off are not tested."""

@@ -49,7 +49,10 @@ class Run:
     """A run, from its config.
 
     ``source`` is the folder of the workflow, ``mistakes`` what is wrong with each study, see
-    `checks.Checks`; ``models`` are the networks of the user's own.
+    `checks.Checks`; ``models`` are the networks of the user's own. ``home`` is put before names of
+    files of the workflow, and is empty in its own folder; ``placed`` returns where a file of the
+    run is for a program: a module's have a prefix, which Snakemake itself puts before inputs.
+    ``given`` is the config as it was written.
     """
 
     config: Mapping[str, Any]
@@ -60,6 +63,9 @@ class Run:
     layers: Sequence[Layer] = ()
     mistakes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     models: Mapping[str, OwnModel] = field(default_factory=dict)
+    home: str = ""
+    placed: Callable[[str], str] = str
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def require(self, study: str) -> None:
         """Raise `ConfigError` if a study is switched off or has mistakes."""
@@ -132,12 +138,12 @@ class Run:
     def code(self, *programs: str, study: str = "") -> Callable[[Any], str]:
         """Return a parameter: the digest of programs, what they import, and the user's own files.
 
-        Programs may contain wildcards. Activations and networks are those of a study, or a job's.
+        Programs are files of the workflow, and may contain wildcards. Activations and networks are those of a study, or a job's.
         """
 
         def digest(w: Any) -> str:
             names = self.activations(study) if study else [w.get("activation", "relu")]
-            paths = [program.format(**dict(w)) for program in programs]
+            paths = [self.home + program.format(**dict(w)) for program in programs]
             section = self.section(study) if study else {"models": [w.get("model", "")]}
             models = section.get("models", []) if isinstance(section, Mapping) else []
             own = [self.config["models"][name]["file"] for name in models if name in self.models]

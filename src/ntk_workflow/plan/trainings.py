@@ -34,9 +34,9 @@ class Trainings(Datasets):
     def training_options(self, w: Any) -> list[str]:
         """Return the same as options, with the table of critical rates and the test samples."""
         settings = self.training_settings(w)
-        kernel = [f"--kernel={name}" for name in self.training_kernel(w)]
-        test = [f"--test={name}" for name in self.test_samples(w)]
-        along = [f"--kernels-output={name}" for name in self.kernels_along(w)]
+        kernel = [f"--kernel={self.placed(name)}" for name in self.training_kernel(w)]
+        test = [f"--test={self.placed(name)}" for name in self.test_samples(w)]
+        along = [f"--kernels-output={self.placed(name)}" for name in self.kernels_along(w)]
         return [*to_options(settings), *kernel, *test, *along]
 
     def kernels_along(self, w: Any) -> list[str]:
