@@ -15,7 +15,7 @@ from tests.sources import idx_entry
 
 REAL_DATA = ROOT.parent / "shared" / "data"
 PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
-CONFIGS = {"config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*"))}
+CONFIGS = {"config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*.yaml"))}
 FIGURES = read_yaml(ROOT / "config.yaml")["figures"]
 ONE_CELL = ("blocks=1", "width=16", "depths=[1]", "seeds=[1]", "activations=[relu]")
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")

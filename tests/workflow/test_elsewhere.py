@@ -1,0 +1,135 @@
+"""The workflow away from its checkout: a module of another workflow, -s, --directory, deployed."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.clone import ROOT, Clone
+from tests.workflow.conftest import CI
+
+STUDY = "results/ci/tables/activation_study.parquet"  # three jobs, one of which has checkpoints
+FIGURE = "results/ci/figures/liu2023relu/fig4_g.png"  # a notebook without tables
+TABLE = "results/ci/tables/activations.parquet"  # one job
+SPEECH = "results/ci/features/librispeech_sample.npz"  # from recordings in the checkout
+OVERLAY = yaml.safe_load((ROOT / "config/ci.yaml").read_text())
+
+IMPORTING = """
+configfile: "config.yaml"
+
+module ntk:
+    snakefile: {snakefile!r}
+    config: config["ntk"]
+    prefix: {prefix!r}
+
+use rule * from ntk as ntk_*
+
+rule report_kappa:
+    default_target: True
+    input: "{prefix}{study}", "{prefix}{figure}"
+    output: "kappa.txt"
+    shell: "echo ${{{{NTK_JOB-none}}}} {{input}} > {{output}}"
+"""
+
+
+def workflow_in(folder: Path, **files: str) -> Clone:
+    """Return a folder in which another workflow lies."""
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name.replace("__", "/")).parent.mkdir(exist_ok=True)
+        (folder / name.replace("__", "/")).write_text(text)
+    return Clone.at(folder)
+
+
+def test_another_workflow_uses_this_one_as_a_module(finished, tmp_path):
+    prefix = "ntk/"
+    names = {"snakefile": str(finished.folder / "Snakefile"), "prefix": prefix}
+    text = IMPORTING.format(**names, study=STUDY, figure=FIGURE)
+    config = yaml.safe_dump({"ntk": OVERLAY, "samples": "its own"})
+    other = workflow_in(tmp_path / "other", Snakefile=text, **{"config.yaml": config})
+    other.run("--cores", "2")
+    for name in (STUDY, FIGURE):
+        ours, theirs = finished.folder / name, other.folder / f"{prefix}{name}"
+        assert theirs.read_bytes() == ours.read_bytes(), name
+    # the environment of our jobs is not that of theirs, and no file is outside the prefix
+    assert (other.folder / "kappa.txt").read_text().startswith("none ")
+    top = {path.name for path in other.folder.iterdir()} - {".snakemake"}
+    assert top == {"Snakefile", "config.yaml", "kappa.txt", "ntk"}
+    assert other.plan() == Counter()
+    planned = other.plan("ntk_all", f"{prefix}results/ci/bundle/ci.zip")
+    assert planned["ntk_bundle_run"] == planned["ntk_render_explorer"] == 1
+    assert planned["ntk_render_figure"] == len(finished.files("results/ci/figures/*/*.png")) - 1
+
+
+def test_a_module_says_which_key_is_wrong(tmp_path):
+    names = {"snakefile": str(ROOT / "Snakefile"), "prefix": "", "study": STUDY, "figure": FIGURE}
+    config = "ntk: {run: ci, widht: 3}\n"
+    text = IMPORTING.format(**names)
+    other = workflow_in(tmp_path / "other", Snakefile=text, **{"config.yaml": config})
+    done = other.run("-n", check=False)
+    assert "config of module ntk: unknown key 'widht'; did you mean 'width'?" in done.stdout + done.stderr
+
+
+def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
+    """With -s, and with --directory; files of the user's own are beside the results."""
+    here = workflow_in(tmp_path / "here", **{"mine.csv": "a,b,y\n1,2,0\n3,5,1\n4,4,0\n"})
+    catalogue = "mine: {title: Mine, reader: csv, path: mine.csv, options: {labels: y}, scaling: none}\n"
+    (here.folder / "mine.yaml").write_text(catalogue)
+    snakefile = ("-s", str(finished.folder / "Snakefile"))
+    overlay = ("--configfile", str(finished.folder / "config/ci.yaml"))
+    own = "results/ci/datasets/mine/all.npz"
+    with_own = ("--config", "catalogues=[datasets.yaml,mine.yaml]")
+    here.run(SPEECH, own, *snakefile, *overlay, *with_own, "--cores", "2")
+    assert (here.folder / SPEECH).read_bytes() == (finished.folder / SPEECH).read_bytes()
+    assert (here.folder / own).exists()
+
+    there = workflow_in(tmp_path / "there")
+    options = ("--directory", str(there.folder), *CI)
+    finished.run(TABLE, *options, "--cores", "2")
+    assert (there.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
+    assert finished.plan(TABLE, *options) == Counter()
+
+
+DEPLOYED = """
+from snakemake.utils import min_version
+
+
+min_version("6.10.0")
+
+
+configfile: "config/config.yaml"
+
+
+# declare https://github.com/someone/ntk-conditioning as a module
+module ntk_conditioning:
+    snakefile:
+        github("someone/ntk-conditioning", path="workflow/Snakefile", tag="v1")
+    config:
+        config
+
+
+# use all rules from https://github.com/someone/ntk-conditioning
+use rule * from ntk_conditioning
+"""
+
+
+def test_a_workflow_as_snakedeploy_writes_it_runs(finished, tmp_path, monkeypatch):
+    """It has no prefix; the hosting site is a local repository here."""
+    (tmp_path / "someone").mkdir()
+    hosted = Clone(tmp_path / "someone/ntk-conditioning").folder
+    git = ("git", "-c", "user.name=Someone", "-c", "user.email=someone@example.org")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "All"], ["tag", "v1"]):
+        subprocess.run([*git, *words], cwd=hosted, check=True)
+    settings = {"KEY_0": f"url.file://{tmp_path}/.insteadOf", "VALUE_0": "https://github.com/"}
+    for name, value in {"COUNT": "1", **settings}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    here = workflow_in(tmp_path / "here", workflow__Snakefile=DEPLOYED)
+    (here.folder / "config").mkdir()
+    (here.folder / "config/config.yaml").write_text((ROOT / "config/ci.yaml").read_text())
+    here.run(TABLE, "--cores", "2")
+    assert (here.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
+    planned = here.plan("--config", "figures=[liu2023relu/fig4_g]")  # of its default target
+    assert planned["render_figure"] == 1
