@@ -1,15 +1,22 @@
-"""Write docs/architecture.md: which room of both packages imports which, as Mermaid diagrams.
+"""Write docs/architecture.md: which room imports which, and which rule makes what other rules read.
 
 PYTHONPATH=src python -m tests.architecture
 """
 
+import os
+import re
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
 import networkx as nx
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+from tests import snakemake_forks
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
 PACKAGES = {
     "ntk_conditioning": "The science: arrays and torch modules in, arrays and dataclasses out.",
     "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it imports the science.",
@@ -20,6 +27,13 @@ TEXT = """\
 `ntk_conditioning` is the science, `ntk_workflow` the library of the pipeline. The science does not
 import the pipeline, and a room imports only rooms below it: `make lint` checks both. An arrow that
 follows from others is left out. `PYTHONPATH=src python -m tests.architecture` writes this page.
+"""
+RULES = """
+## Rules
+
+From data to pages: an arrow leads to a rule that reads what the first one makes. These are the rules of
+the demo, after `snakemake --rulegraph mermaid-js`; `download_file` comes before `prepare_dataset` for
+datasets that have files of their own. `bundle` puts all into one file.
 """
 
 
@@ -47,7 +61,22 @@ def page() -> str:
     for package, says in PACKAGES.items():
         lines = [f"\n## {package}", "", says, "", *diagram(rooms_and_imports(package)), ""]
         text += "\n".join(lines)
-    return text
+    return "\n".join([text + RULES, *diagram(rules()), ""])
+
+
+def rules() -> nx.DiGraph:
+    """Return the graph of the rules of the demo, without targets, as Snakemake draws it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    arguments = ("--snakefile", str(ROOT / "Snakefile"), "--rulegraph", "mermaid-js")
+    with tempfile.TemporaryDirectory() as scratch:  # where nothing has been made
+        done = snakemake_forks.run(arguments, Path(scratch), os.environ | {"PATH": path})
+    names = dict(re.findall(r"^\s*(id\d+)\[(\w+)\]$", done.stdout, re.MULTILINE))
+    arrows = re.findall(r"^\s*(id\d+) --> (id\d+)$", done.stdout, re.MULTILINE)
+    assert "all" in names.values(), done.stderr
+    graph = nx.DiGraph((names[rule], names[other]) for rule, other in arrows)
+    graph.add_nodes_from(names.values())
+    graph.remove_node("all")
+    return graph
 
 
 def diagram(rooms: nx.DiGraph) -> Iterator[str]:

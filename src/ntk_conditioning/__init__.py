@@ -12,10 +12,10 @@ is imported before it is used, so that a job loads only what it needs.
 from importlib import import_module
 from typing import Any
 
-__all__ = ["condition", "ntk"]  # their types are in __init__.pyi
+__all__ = ["__version__", "condition", "ntk"]  # their types are in __init__.pyi
 
 # No imports, not even for types: a job's code is all that it imports, and would change with these.
-_HOMES = {"condition": "spectra.in_words", "ntk": "kernels.modules"}
+_HOMES = {"__version__": "version", "condition": "spectra.in_words", "ntk": "kernels.modules"}
 
 
 def __getattr__(name: str) -> Any:

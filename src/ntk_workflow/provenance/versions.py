@@ -4,9 +4,9 @@ import platform
 from contextlib import suppress
 from importlib import metadata
 
-PROJECT = "0.1.0"
-"""Version of this project. Not in ``__init__``, which every program imports: a new version alone is
-no reason to compute anything again."""
+from ntk_conditioning.version import __version__ as PROJECT
+
+__all__ = ["LIBRARIES", "PROJECT", "libraries", "machine"]
 
 LIBRARIES = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow"),
