@@ -116,7 +116,7 @@ lint: $(READY)
 	ruff format --check .
 	PYTHONPATH=src lint-imports
 	mypy
-	snakefmt --check Snakefile rules
+	snakefmt --check Snakefile rules workflow
 	snakemake --lint
 
 # Reads the package without importing it, so its environment has no torch. --strict: no broken link.

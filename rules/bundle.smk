@@ -18,7 +18,7 @@ rule record_jobs:
     conda:
         "../envs/environment.yaml"
     params:
-        root="--root=" + plan.placed(""),
+        root=plan.root,
         code=plan.code("scripts/record_jobs.py"),
     shell:
         f"{python} {home}scripts/record_jobs.py"
@@ -39,7 +39,7 @@ rule bundle_run:
     conda:
         "../envs/environment.yaml"
     params:
-        root="--root=" + plan.placed(""),
+        root=plan.root,
         folder=plan.home or ".",
         workflow=plan.source_files,
         own=plan.own_files(plan.config["catalogues"]),

@@ -31,9 +31,9 @@ follows from others is left out. `PYTHONPATH=src python -m tests.architecture` w
 RULES = """
 ## Rules
 
-From data to pages: an arrow leads to a rule that reads what the first one makes. These are the rules of
-the demo, after `snakemake --rulegraph mermaid-js`; `download_file` comes before `prepare_dataset` for
-datasets that have files of their own. `bundle` puts all into one file.
+From data to pages: an arrow leads to a rule that reads what the first one makes. These are the
+demo's rules, as `snakemake --rulegraph mermaid-js` has them; `download_file` comes before
+`prepare_dataset` for datasets that have files of their own, and `bundle` puts all into one file.
 """
 
 

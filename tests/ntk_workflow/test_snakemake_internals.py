@@ -14,9 +14,12 @@ from ntk_workflow import snakemake_internals
 
 configfile: "config.yaml"
 
-layers = snakemake_internals.config_layers(workflow)
+layers = snakemake_internals.config_layers(workflow, config)
 seen = {{"layers": [[layer.name, layer.values] for layer in layers]}}
 seen["gpu"] = [snakemake_internals.gives_gpu(workflow, name) for name in ("one", "two", "three")]
+
+seen["module"] = snakemake_internals.is_module(workflow)
+seen["placed"] = snakemake_internals.placed(workflow)("results/a")
 
 rule all:
     params: seen=json.dumps(seen)
@@ -38,3 +41,23 @@ def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
         ["--config", {"seeds": [1, 32]}],
     ]
     assert seen["gpu"] == [True, False, False]
+    assert (seen["module"], seen["placed"]) == (False, "results/a")
+
+
+def test_a_module_has_a_prefix_a_config_and_names_of_its_own(tmp_path):
+    (tmp_path / "inner").mkdir()
+    inner = SNAKEFILE.replace('configfile: "config.yaml"', "")
+    (tmp_path / "inner/Snakefile").write_text(inner)
+    (tmp_path / "config.yaml").write_text("run: demo\n")
+    module = 'module ntk:\n    snakefile: "inner/Snakefile"\n    prefix: "some"\n'
+    module += '    config: {"seeds": ["1"]}\nuse rule * from ntk as ntk_*\n'
+    (tmp_path / "Snakefile").write_text(module)
+    arguments = ["--cores", "1", "--set-resources", "ntk_one:gpu=1"]
+    done = snakemake_forks.run(arguments, tmp_path, {**os.environ})
+    seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert seen["layers"] == [
+        ["config.yaml", {"run": "demo"}],
+        ["config of module ntk", {"seeds": [1]}],
+    ]
+    assert seen["gpu"] == [True, False, False]
+    assert (seen["module"], seen["placed"]) == (True, "some/results/a")

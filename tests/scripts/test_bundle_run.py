@@ -17,7 +17,7 @@ import yaml
 from PIL import Image
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import rerender
+from ntk_workflow.bundle import jobs, rerender
 from ntk_workflow.snakemake_internals import Records
 from tests import snakemake_forks
 from tests.bundles import JOBS, RECORDS, TABLES, write_payload
@@ -100,6 +100,44 @@ def test_jobs_of_a_run(here: Path):
     assert Records(here)("Snakefile") is None
     assert Records(here / "src")(ROW) is None
     assert not (here / "src" / ".snakemake").exists()
+
+
+def test_files_of_a_module_have_its_prefix_outside_the_bundle_alone(here: Path, monkeypatch):
+    """It is bundled in another folder, with a prefix before all paths, and the source elsewhere."""
+    record()
+    bundle()
+    first = Path(BUNDLE).read_bytes()
+    monkeypatch.chdir(here.parent)
+    root = f"{here.name}/"
+    arguments = ["--run=tiny", "--files", *(root + name for name in FILES), f"--root={root}"]
+    arguments += [
+        f"--jobs={root}{JOBS}",
+        f"--source={here}",
+        "--catalogues",
+        f"{root}datasets.yaml",
+    ]
+    arguments += [
+        "--workflow",
+        *(f"{here}/{name}" for name in ("Snakefile", "src", "datasets.yaml")),
+    ]
+    output = here.parent / "module.zip"
+    assert bundle_run.main([*arguments, "--datasets", "drawn", f"--output={output}"]) == 0
+    assert output.read_bytes() == first
+
+
+def test_jobs_of_a_module_are_recorded_without_its_prefix(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("row.parquet", "table.parquet"):
+        (tmp_path / "ntk/results").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ntk/results" / name).write_text(name)
+    known = jobs.Record(
+        "ntk_make", ("ntk/results/row.parquet",), ("ntk/logs/tiny/make/digits.log",)
+    )
+    table = "ntk/results/table.parquet"
+    made = jobs.provenance([table], lambda path: known if path == table else None, root="ntk/")
+    assert {*made["files"]} == {"results/row.parquet", "results/table.parquet"}
+    (job,) = made["jobs"]
+    assert (job["inputs"], job["outputs"]) == (["results/row.parquet"], ["results/table.parquet"])
 
 
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):

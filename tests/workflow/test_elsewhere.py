@@ -4,7 +4,6 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.clone import ROOT, Clone
@@ -69,14 +68,16 @@ def test_a_module_says_which_key_is_wrong(tmp_path):
     text = IMPORTING.format(**names)
     other = workflow_in(tmp_path / "other", Snakefile=text, **{"config.yaml": config})
     done = other.run("-n", check=False)
-    assert "config of module ntk: unknown key 'widht'; did you mean 'width'?" in done.stdout + done.stderr
+    advice = "config of module ntk: unknown key 'widht'; did you mean 'width'?"
+    assert advice in done.stdout + done.stderr
 
 
 def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
     """With -s, and with --directory; files of the user's own are beside the results."""
     here = workflow_in(tmp_path / "here", **{"mine.csv": "a,b,y\n1,2,0\n3,5,1\n4,4,0\n"})
-    catalogue = "mine: {title: Mine, reader: csv, path: mine.csv, options: {labels: y}, scaling: none}\n"
-    (here.folder / "mine.yaml").write_text(catalogue)
+    entry = {"title": "Mine", "reader": "csv", "path": "mine.csv", "scaling": "none"}
+    entry |= {"options": {"labels": "y"}}
+    (here.folder / "mine.yaml").write_text(yaml.safe_dump({"mine": entry}))
     snakefile = ("-s", str(finished.folder / "Snakefile"))
     overlay = ("--configfile", str(finished.folder / "config/ci.yaml"))
     own = "results/ci/datasets/mine/all.npz"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,6 +154,11 @@ class Plan(Rows, Trainings, Figures):
             rows += self.training_files(table, name)
         return rows
 
+    @property
+    def root(self) -> str:
+        """The option that says what paths of the run begin with where it is a module's."""
+        return f"--root={self.placed('')}"
+
     @cached_property
     def plugin_files(self) -> list[str]:
         """The Python files of the user's activations and networks, each once."""
@@ -179,9 +184,10 @@ class Plan(Rows, Trainings, Figures):
 
 def located(config: Mapping[str, Any], home: str) -> dict[str, Any]:
     """Return a config with the files that it names where they are, see `config.located`."""
-    keys, models = ("catalogues", "activation_files"), config["models"].items()
-    lists = {key: [config_files.located(file, home) for file in config[key]] for key in keys}
-    own = {name: {**entry, "file": config_files.located(entry["file"], home)} for name, entry in models}
+    where = partial(config_files.located, home=home)
+    lists = {key: [*map(where, config[key])] for key in ("catalogues", "activation_files")}
+    models = config["models"].items()
+    own = {name: {**entry, "file": where(entry["file"])} for name, entry in models}
     return {**config, **lists, "models": own}
 
 

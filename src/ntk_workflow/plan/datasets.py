@@ -75,7 +75,7 @@ class Datasets(Run):
         return list(self.config["catalogues"])
 
     def mirror(self, wildcards: Any, output: Any) -> str:
-        """Return where files are fetched first; as with `catalogues`, another one reruns nothing."""
+        """Return where files are fetched first; as with `catalogues`, no reason to rerun."""
         return f"--mirror={self.config['mirror'] or ''}"
 
     def parts(self, w: Any) -> list[str]:

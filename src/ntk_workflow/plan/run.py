@@ -138,7 +138,8 @@ class Run:
     def code(self, *programs: str, study: str = "") -> Callable[[Any], str]:
         """Return a parameter: the digest of programs, what they import, and the user's own files.
 
-        Programs are files of the workflow, and may contain wildcards. Activations and networks are those of a study, or a job's.
+        Programs are files of the workflow, and may contain wildcards. Activations and networks are
+        those of a study, or a job's.
         """
 
         def digest(w: Any) -> str:

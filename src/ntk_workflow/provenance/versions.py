@@ -4,9 +4,9 @@ import platform
 from contextlib import suppress
 from importlib import metadata
 
-from ntk_conditioning.version import __version__ as PROJECT
+from ntk_conditioning import version
 
-__all__ = ["LIBRARIES", "PROJECT", "libraries", "machine"]
+PROJECT = version.__version__
 
 LIBRARIES = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow"),
