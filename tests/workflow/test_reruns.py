@@ -112,8 +112,8 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
     overlay = {"training": {"fig3": {"epochs": 400, "width": 100, "learning_rates": [0.5]}}}
     (rerun.folder / "long.json").write_text(json.dumps(overlay))
     options = (target, "--configfile", "config/ci.yaml", "long.json")
-    often = 'scripts/train_network.py --checkpoint-minutes 0.0001"'
-    rerun.edit("rules/training.smk", 'scripts/train_network.py"', often)
+    often = '{home}scripts/train_network.py --checkpoint-minutes 0.0001"'
+    rerun.edit("rules/training.smk", '{home}scripts/train_network.py"', often)
     rerun.run(*options, "--cores", "1")
     undisturbed = output.read_bytes()
     output.unlink()
