@@ -41,7 +41,11 @@ def test_a_second_run_touching_files_and_comments_do_nothing(rerun):
     rerun.edit("datasets.yaml", "urls: [http", "urls: [https://example.org/a, http")
     assert rerun.plan(*CI) == Counter()
     rerun.edit("datasets.yaml", "scaling: symmetric", "scaling: unit_interval")  # of digits
-    assert rerun.plan(*CI)["prepare_dataset"] == 2 + 1  # both draws, and all for training
+    flac = min(rerun.folder.glob("resources/LibriSpeech/*/*/*/*.flac"))
+    flac.write_bytes(flac.read_bytes()[:-1] + b"x")  # of the same size
+    planned = rerun.plan(*CI)
+    assert planned["extract_speech_features"] == 1
+    assert planned["prepare_dataset"] == 2 + 1 + 1  # both draws, all for training, and speech
 
 
 # What a changed file of the science, or a program, reruns, and what it leaves alone.

@@ -1,4 +1,7 @@
-"""NumPy archives (npz), read without unpickling anything, and files packed with gzip."""
+"""NumPy archives (npz), read without unpickling anything, and files packed with gzip.
+
+A few megabytes of either can hold terabytes of zeros, so what they hold has a limit.
+"""
 
 import gzip
 import os
@@ -7,7 +10,9 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +24,10 @@ from ntk_conditioning.files import require_file
 
 REFETCH = "it is damaged or another file: fetch it again"
 
+LIMIT = 1_000_000_000, 100
+"""Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
+
+_CHUNK = 1 << 20
 _NPY, _GZIP = b"\x93NUMPY", b"\x1f\x8b"
 _NUMBER_OF_MEMBERS = -12  # its place before the end of a zip file
 _DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error)
@@ -34,14 +43,46 @@ class ContentError(UserError):
     """A source is sound, but what it holds is not what a dataset needs."""
 
 
-def unpacked(path: Path) -> bytes:
-    """Return a file's bytes, unpacked if they start as gzip's do; `FormatError` if damaged."""
+def require_unpackable(source: str | Path, size: int, *, packed: int) -> None:
+    """Raise `FormatError` if ``packed`` bytes hold ``size``, above `LIMIT`; ask before reading."""
+    free, ratio = LIMIT
+    if size > free + ratio * packed:
+        raise FormatError(
+            f"{source}: holds {size} bytes or more in {packed}, above {free / 1e9:g} GB and "
+            f"{ratio} times the file; fetch it again, or if that is meant, store it unpacked"
+        )
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[BufferedIOBase]:
+    """Yield a file's bytes as a stream, unpacked if they start as gzip's do.
+
+    Raises `MissingFileError`, or `FormatError` where damaged data are read.
+    """
     require_file(path)
-    data = path.read_bytes()
     try:
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
+        with path.open("rb") as plain:
+            packed = plain.read(len(_GZIP)) == _GZIP
+            plain.seek(0)
+            if packed:
+                with gzip.GzipFile(fileobj=plain) as stream:
+                    yield stream
+            else:
+                yield plain
+    except UserError:
+        raise
     except _DAMAGED as error:
         raise FormatError(f"{path}: damaged gzip data ({error}); {REFETCH}") from None
+
+
+def unpacked(path: Path) -> bytearray:
+    """Return all bytes of a file as `open_unpacked`; `FormatError` if they are above `LIMIT`."""
+    content = bytearray()
+    with open_unpacked(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            content += chunk
+            require_unpackable(path, len(content), packed=path.stat().st_size)
+    return content
 
 
 def load_arrays(
@@ -60,6 +101,9 @@ def load_arrays(
                 raise FormatError(f"{path} holds one array; save it with numpy.savez(file, x=x)")
             with zipfile.ZipFile(stream) as archive:
                 members = _members(archive, stream)
+                wanted = {members.get(name) for name in (*required, *optional)}
+                sizes = [each.file_size for each in archive.infolist() if each.filename in wanted]
+                require_unpackable(path, sum(sizes), packed=path.stat().st_size)
                 for name in (*required, *optional):
                     if name in members:
                         arrays[name] = _array(archive, members[name])
@@ -85,7 +129,10 @@ def _members(archive: zipfile.ZipFile, stream: IO[bytes]) -> dict[str, str]:
     (number,) = struct.unpack("<H", stream.read(2))
     if number != len(archive.infolist()):
         raise zipfile.BadZipFile(f"{len(archive.infolist())} members, but {number} were written")
-    return {name.removesuffix(".npy"): name for name in archive.namelist()}
+    members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+    if len(members) < number:
+        raise zipfile.BadZipFile("two members have the same name")
+    return members
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:

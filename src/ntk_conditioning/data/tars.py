@@ -9,16 +9,27 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
-from ntk_conditioning.data.archives import FormatError
+from ntk_conditioning.data.archives import FormatError, require_unpackable
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 
 _CHUNK = 1 << 20
+_LONGEST_NAME = 1 << 20  # bytes of what precedes a file to name it; real ones have hundreds
 _DAMAGED = (tarfile.TarError, OSError, EOFError, ValueError, zlib.error)
 
 
 class _StrictHeader(tarfile.TarInfo):
-    """A header that must be sound: `tarfile` takes a damaged one for the archive's end."""
+    """A header that must be sound: `tarfile` takes a damaged one for the archive's end.
+
+    It also reads a long name or a PAX header into memory, however long they say they are.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type not in tarfile.REGULAR_TYPES and header.size > _LONGEST_NAME:
+            raise tarfile.ReadError(f"a header without a file announces {header.size} bytes")
+        return header
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
@@ -36,9 +47,11 @@ def tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     A file is its name and a function that reads it, before the next one is asked for.
     Only an iteration that ends by itself has read an archive that is whole: two blocks of zeros
     must end it, and gzip's checksum is compared. Raises `FormatError` if it is damaged or cut off,
-    or if a member is a link or a device, has a name outside of its folder, or is there twice.
+    or if a member is a link or a device, has a name outside of its folder, or is there twice, or
+    if all together are above `archives.LIMIT`.
     """
     require_file(path)
+    packed_size, size = path.stat().st_size, 0
     seen: set[PurePosixPath] = set()
     with path.open("rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
@@ -51,6 +64,8 @@ def tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
         ):
             while (header := archive.next()) is not None:
                 _require_harmless(header, path, seen)
+                size += tarfile.BLOCKSIZE + header.size
+                require_unpackable(path, size, packed=packed_size)
                 if header.isfile():
                     yield header.name, partial(_content, archive, header, path)
                 archive.members.clear()  # type: ignore[attr-defined]  # else all are kept
@@ -75,6 +90,8 @@ def _require_harmless(header: tarfile.TarInfo, path: Path, seen: set[PurePosixPa
         problem = "climbs out of the archive's folder"
     elif header.issparse() or not (header.isfile() or header.isdir()):
         problem = "is neither a plain file nor a folder, but a link, a device or sparse"
+    elif header.size < 0:
+        problem = "has a negative size"
     elif name in seen:
         problem = "stands in the archive twice"
     else:

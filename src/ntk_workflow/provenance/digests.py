@@ -7,17 +7,17 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from ntk_conditioning.files import write_text
+from ntk_conditioning.files import sha256, write_text
 
 PACKAGES = ("ntk_conditioning", "ntk_workflow")
-
-WHOLE = 100_000_000
-"""Bytes up to which `path_digest` reads a whole file."""
 
 
 def source_digest(*programs: str | Path, source: str | Path) -> str:
@@ -48,27 +48,53 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
 
 
 def path_digest(path: str | Path) -> str:
-    """Return a digest (hex) of a file or of all files in a folder; empty if there is neither.
+    """Return the sha256 (hex) of a file, or of the names and contents of all files in a folder.
 
-    A file enters with its content, or beyond `WHOLE` bytes with its size, beginning and end, and a
-    folder with the names and sizes of its files: a workflow asks for this whenever it is started,
-    and a corpus has gigabytes. Times do not enter.
+    It is empty if there is neither. Times do not enter, but what has been read once is read again
+    only when a file's times, size or inode have changed: a workflow asks for this whenever it is
+    started, and a corpus has gigabytes.
     """
     path = Path(path)
     if path.is_dir():
-        files = sorted(item for item in path.rglob("*") if item.is_file())
-        listing = [f"{item.relative_to(path).as_posix()} {item.stat().st_size}" for item in files]
-        return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+        contents = _contents(path, sorted(item for item in path.rglob("*") if item.is_file()))
+        listing = "\n".join(f"{name} {digest}" for name, digest in contents.items())
+        return hashlib.sha256(listing.encode()).hexdigest()
     if not path.is_file():
         return ""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        if size <= WHOLE:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-        digest = hashlib.sha256(f"{size}".encode() + stream.read(WHOLE // 100))
-        stream.seek(-WHOLE // 100, 2)
-        digest.update(stream.read())
-        return digest.hexdigest()
+    return sha256(path) if path.stat().st_size < NOTED else _contents(path, [path])["."]
+
+
+#: Where the sha256 of the user's files are kept, and from how many bytes on of a single file.
+CONTENTS, NOTED = Path(".snakemake/content_digests.json"), 10_000_000
+
+_TICK = 2_000_000_000  # nanoseconds; the coarsest clock of a file system
+
+
+def _contents(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    """Return the sha256 of files by their names below the root, in their order."""
+    place, key, start = CONTENTS.absolute(), str(root.absolute()), time.time_ns()
+    notes: dict[str, dict[str, list[Any]]] = {}
+    with suppress(OSError, ValueError):
+        notes = json.loads(place.read_text(encoding="utf-8"))
+    before = notes.get(key, {})
+    stamps = {}
+    for file in files:
+        status = file.stat()
+        # mtime can be set back, ctime cannot
+        stamp = [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
+        stamps[file.relative_to(root).as_posix()] = stamp
+    same = {name: before[name][1] for name in stamps if before.get(name, [0])[0] == stamps[name]}
+    changed = [name for name in stamps if name not in same]
+    with ThreadPoolExecutor() as pool:  # for the many small files of a corpus on a network
+        read = dict(zip(changed, pool.map(lambda name: sha256(root / name), changed), strict=True))
+    digests = {name: same.get(name) or read[name] for name in stamps}
+    if (read or len(before) > len(stamps)) and place.parent.is_dir():
+        # What has only just been written could change once more without another time.
+        old = [name for name in stamps if stamps[name][1] < start - _TICK]
+        notes[key] = {name: [stamps[name], digests[name]] for name in old}
+        with suppress(OSError):
+            write_text(place, json.dumps(notes))
+    return digests
 
 
 #: What Python leaves in folders of source code.

@@ -1,13 +1,14 @@
 """The IDX format of MNIST and its kin."""
 
 import math
+from io import BufferedIOBase
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import REFETCH, FormatError, unpacked
+from ntk_conditioning.data.archives import REFETCH, FormatError, open_unpacked, require_unpackable
 from ntk_conditioning.data.samples import RawSamples
 
 _MAX_DIMENSIONS = 32  # what every NumPy can shape; MNIST has 3
@@ -27,10 +28,15 @@ def read_idx(x: Path, y: Path | None) -> RawSamples:
 
 
 def _array(path: Path) -> NDArray[np.uint8]:
+    with open_unpacked(path) as stream:
+        return _elements(stream, path)
+
+
+def _elements(stream: BufferedIOBase, path: Path) -> NDArray[np.uint8]:
     def refuse(problem: str, remedy: str = REFETCH) -> NoReturn:
         raise FormatError(f"{path}: {problem}; {remedy}")
 
-    data = unpacked(path)
+    data = stream.read(4)
     if len(data) < 4:
         refuse(f"ends at byte {len(data)}, inside the 4-byte magic number")
     if data[0] or data[1]:
@@ -42,14 +48,19 @@ def _array(path: Path) -> NDArray[np.uint8]:
     if not 1 <= dimensions <= _MAX_DIMENSIONS:
         refuse(f"byte 3 says {dimensions} dimensions, not 1 to {_MAX_DIMENSIONS}")
     start = 4 + 4 * dimensions
-    if len(data) < start:
-        refuse(f"ends at byte {len(data)}, inside the {start}-byte header")
-    shape = np.frombuffer(data, ">u4", count=dimensions, offset=4).tolist()
+    header = stream.read(4 * dimensions)
+    if len(header) < 4 * dimensions:
+        refuse(f"ends at byte {4 + len(header)}, inside the {start}-byte header")
+    shape = np.frombuffer(header, ">u4").tolist()
     if 0 in shape:
         axis = shape.index(0)
         refuse(f"bytes {4 + 4 * axis} to {7 + 4 * axis} say that dimension {axis} is 0")
-    end = start + math.prod(shape)
-    if len(data) != end:
-        extent = f"the header's {' × '.join(map(str, shape))} elements end at byte {end}"
-        refuse(f"ends at byte {len(data)}, but {extent}")
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+    size = math.prod(shape)
+    require_unpackable(path, size, packed=path.stat().st_size)
+    elements = stream.read(size)
+    extent = f"the header's {' × '.join(map(str, shape))} elements end at byte {start + size}"
+    if len(elements) < size:
+        refuse(f"ends at byte {start + len(elements)}, but {extent}")
+    if stream.read(1):  # and at the end gzip's checksum has been compared
+        refuse(f"goes on, but {extent}")
+    return np.frombuffer(elements, np.uint8).reshape(shape)

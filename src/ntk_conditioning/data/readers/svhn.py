@@ -1,12 +1,13 @@
 """SVHN's cropped digits, from MATLAB files of known checksum."""
 
+import math
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.archives import ContentError, FormatError, require_unpackable
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import ChecksumError, require_file, require_sha256
@@ -70,6 +71,7 @@ def _require_digits(x: Path, variables: dict[str, tuple[str, tuple[int, ...]]]) 
                 f"{_text(expected) if name == 'y' else '32 × 32 × 3 × n'}; take a file of the "
                 "cropped digits, *_32x32.mat"
             )
+        require_unpackable(x, math.prod(shape), packed=x.stat().st_size)
 
 
 def _text(shape: tuple[int, ...]) -> str:

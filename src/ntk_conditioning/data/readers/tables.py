@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays, unpacked
+from ntk_conditioning.data.archives import (
+    ContentError,
+    FormatError,
+    load_arrays,
+    require_unpackable,
+    unpacked,
+)
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
@@ -49,6 +56,8 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
     try:
         # Not read_table: that would take columns from folder names such as `year=2020` as well.
         with pyarrow.parquet.ParquetFile(x, page_checksum_verification=True) as file:
+            values = file.metadata.num_rows * file.metadata.num_columns
+            require_unpackable(x, 8 * values, packed=x.stat().st_size)
             table = file.read()
         table.validate(full=True)  # texts are decoded only later
         names = table.column_names
@@ -105,7 +114,7 @@ def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tupl
 def _from_table(
     table: pyarrow.Table, names: list[str], path: Path, labels: str | None, features: _Names
 ) -> RawSamples:
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
@@ -115,14 +124,16 @@ def _from_table(
                 "options, features, or save the table without index"
             )
     wanted = [*features, *([] if labels is None else [labels])]
-    if missing := [name for name in wanted if name not in names]:
+    # by name from here on: a table of pyarrow looks at all its columns for one
+    columns = dict(zip(names, table.columns, strict=True))
+    if missing := [name for name in wanted if name not in columns]:
         raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
     if labels in features:
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
     if not features:
         raise ContentError(f"{path} has no feature column besides {labels!r}")
-    x = np.column_stack([_array(table.column(name), name, path) for name in features])
-    y = None if labels is None else _array(table.column(labels), labels, path, text=True)
+    x = np.column_stack([_array(columns[name], name, path) for name in features])
+    y = None if labels is None else _array(columns[labels], labels, path, text=True)
     return RawSamples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.archives import ContentError, FormatError, require_unpackable
 from ntk_conditioning.data.tars import tar_members
 from ntk_conditioning.errors import one_line
 
 _HEADER = 42  # bytes of a FLAC file up to the end of its first metadata block
-_FLAC = re.compile(r"(\d+)-(\d+)-(\d+)\.flac")
+_FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an int64
 
 
 @dataclass(frozen=True, order=True)
@@ -85,6 +85,7 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     number of its samples and their MD5.
     """
     samples = count_samples(flac, source=source, sample_rate=sample_rate)
+    require_unpackable(source, 2 * samples, packed=len(flac))
     try:
         waveform: NDArray[np.int16] = soundfile.read(io.BytesIO(flac), dtype="int16")[0]
     except (soundfile.SoundFileError, RuntimeError, ValueError, MemoryError) as error:
