@@ -1,8 +1,4 @@
-"""Do the files of a bundle say the same? Tables against their declarations, files against the jobs.
-
-A number that was changed together with every checksum cannot be told from an original: for that,
-compare the archive's own sha256 with the one that was published, or run the workflow again.
-"""
+"""Do a bundle's files fit together: tables and declarations, files and jobs, results and config?"""
 
 import json
 from pathlib import Path
@@ -18,6 +14,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, crate
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.plan import Plan
 
 _MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
 
@@ -54,6 +51,18 @@ def _require_declared(path: Path) -> None:
         raise BundleError(f"the columns of table {table.name} are of another version")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
+
+
+def require_results(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` unless the results are those that the recorded config asks for."""
+    run = f"results/{plan.config['run']}"
+    expected = {*plan.results(None), f"{run}/record/jobs.json"}
+    expected |= {*plan.all_rows(None)} if plan.config["bundle"]["include_rows"] else set()
+    present = {f"results/{name}" for name in files_by_name(payload / "results")}
+    if missing := sorted(expected - present):
+        raise BundleError(f"{missing[0]}: missing, though the recorded config asks for it")
+    if extra := sorted(present - expected):
+        raise BundleError(f"{extra[0]}: an extra file, which the recorded config does not ask for")
 
 
 def require_provenance(folder: Path, jobs: str) -> int:
