@@ -16,11 +16,15 @@ import render_explorer
 import select_learning_rates
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, bag, checks
+from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
+from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, require_derived
+from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.recorded import recorded_plan
+from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.bundle.signatures import signature_of, signer
+from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 
 #: What makes tables and pages of others.
 PROGRAMS = {
@@ -30,7 +34,9 @@ PROGRAMS = {
         *(fit_width_slopes, render_explorer, select_learning_rates),
     )
 }
+OTHER_CODE = "the run has other code than this checkout, with which it is compared: %s"
 UNSIGNED = "not signed: whoever holds it could have changed it"
+UNCHECKED = "signed, by whom is not checked: give --signers, or SIGNERS=file to make"
 
 log = logger(__file__)
 
@@ -40,7 +46,16 @@ def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
     parser.add_argument("--render", action="store_true", help="draw the figures again, too")
+    help = "who may have signed it, a file of lines NAME KEY as ssh-keygen's ALLOWED SIGNERS"
+    parser.add_argument("--signers", type=Path, help=help)
     args = parser.parse_args(argv)
+    if args.signers and args.bundle.is_dir():
+        raise UsageError(f"{args.bundle}: a folder has no signature; give the bundle (.zip)")
+    made_by = UNSIGNED
+    if args.signers:
+        made_by = f"signed by {signer(args.bundle, args.signers)}"
+    elif signature_of(args.bundle).is_file():
+        made_by = UNCHECKED
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
         try:
@@ -48,7 +63,7 @@ def main(argv: Argv = None) -> None:
         except BundleError as error:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
-        log.info("%s: consistent; %s; sha256 %s", args.bundle, UNSIGNED, sha256(args.bundle))
+        log.info("%s: consistent; %s; sha256 %s", args.bundle, made_by, sha256(args.bundle))
 
 
 def verify(folder: Path, *, render: bool) -> None:
@@ -64,11 +79,19 @@ def verify(folder: Path, *, render: bool) -> None:
     plan = recorded_plan(payload, records[0].parts[-3])
     with_rows = bool(plan.config["bundle"]["include_rows"])
     checks.require_results(payload, plan)
+    others = record.require_jobs(payload, plan)
+    record.require_version(payload, plan)
+    if others:
+        log.warning(OTHER_CODE, ", ".join(others))
+    require_description(folder, payload, plan)
+    require_cells(payload, plan)
+    require_relations(payload, plan)
+    figures = content.require_figures(payload, plan)
     found = [*derivations(plan, with_rows=with_rows)]
     derived = require_derived(payload, found, PROGRAMS)
     count = len(archive.files_by_name(payload))
-    line = "%d files, %d tables, %d files known to jobs, %d files made again from others"
-    log.info(line, count, tables, made, derived)
+    line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
+    log.info(line, count, tables, figures, made, derived)
     if render:
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
 

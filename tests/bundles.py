@@ -91,9 +91,10 @@ def write_run(folder: Path) -> Plan:
         plan = Plan.from_config(CONFIG, layers=[Layer("config.yaml", CONFIG)], source=folder)
         made: dict[str, jobs.Record] = {}
 
-        def job(rule: str, program: str, outputs, inputs=(), *more: str) -> None:
+        def job(rule: str, program: str, outputs, inputs=(), *more: str, place="") -> None:
             code = plan.digest(f"scripts/{program}.py", *more)
-            record = jobs.Record(rule, tuple(inputs), (f"logs/{RUN}/{rule}.log",), code, 0, 60)
+            log = f"logs/{RUN}/{rule}/{place or len(made)}.log"
+            record = jobs.Record(rule, tuple(inputs), (log,), code, 0, 60)
             made.update(dict.fromkeys(outputs, record))
 
         for rule, path, table, cells in made_up(plan):
@@ -115,7 +116,7 @@ def write_run(folder: Path) -> Plan:
             executed = plan.path(notebook)
             argv = [notebook, "--parameters", *words, "--output", executed, "--failed", "failed"]
             assert run_notebook.main([*argv, "--outputs", *files]) == 0
-            job("render_figure", "run_notebook", [*files, executed], (), notebook)
+            job("render_figure", "run_notebook", [*files, executed], (), notebook, place=figure)
         record = {name: plan.path("record", f"{name}") for name in ("config.yaml", "versions.json")}
         argv = ["--config", *plan.given_config(None), "--workflow-digest", plan.all_code(None)]
         argv += ["--config-output", record["config.yaml"]]
@@ -150,7 +151,7 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
     yield "aggregate_table", plan.path("tables/datasets.parquet"), DATASETS, sheets
     of = {"experiment": "small", "dataset": dataset, "model": "mlp", "activation": "relu"}
     of |= {"depth": 1, "width": 8}
-    plain = rows.plain(TRAINING, **of, n=20, loss="square", batch_size=20)
+    plain = rows.plain(TRAINING, **of, n=20, d=64, loss="square", batch_size=20)
     curves = [
         row
         for seed in seeds
@@ -200,22 +201,32 @@ def altered(bundle: Path, scratch: Path, change, *, bagged=False, described=Fals
     if described:
         describe(folder / "data")
     if bagged or described:
-        info = bagit.Bag(str(folder)).info
         shutil.move(folder / "data", scratch / "payload" / RUN)
+        rebag(scratch / "payload" / RUN, folder)
         folder = scratch / "payload" / RUN
-        bag.make(folder, {key: info[key] for key in info if key != "Payload-Oxum"})
     archive.pack(folder, target)
     return target
 
 
+def rebag(payload: Path, before: Path) -> None:
+    """Turn a payload into a bag, with what the bag ``before`` says of itself."""
+    info = bagit.Bag(str(before)).info
+    bag.make(payload, {key: info[key] for key in info if key != "Payload-Oxum"})
+
+
 def describe(payload: Path) -> None:
-    """Give the jobs and the crate the checksums of a payload's files, and of no others."""
+    """Give the jobs and the crate the checksums of a payload's files."""
     record = json.loads((payload / JOBS).read_text())
     for name, facts in record["files"].items():
         path = next((p for p in (payload / name, payload / "workflow" / name) if p.is_file()), None)
         if path and "sha256" in facts:
             facts |= {"sha256": sha256(path), "bytes": path.stat().st_size}
     (payload / JOBS).write_text(json.dumps(record, indent=1) + "\n")
+    seal(payload)
+
+
+def seal(payload: Path) -> None:
+    """Give the crate the checksums of a payload's files, and of no others."""
     path = payload / crate.NAME
     metadata = json.loads(path.read_text())
     gone = set()

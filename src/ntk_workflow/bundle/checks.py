@@ -29,7 +29,7 @@ def require_tables(folder: Path) -> int:
     paths = sorted(folder.rglob("*.parquet"))
     for path in paths:
         try:
-            _require_declared(path)
+            _require_declared(path, _kind(path.relative_to(folder).parts))
         except (OSError, ValueError) as error:
             problem = f"no Parquet file that can be read ({one_line(error)})"
             if isinstance(error, UserError):
@@ -38,11 +38,21 @@ def require_tables(folder: Path) -> int:
     return len(paths)
 
 
-def _require_declared(path: Path) -> None:
+def _kind(parts: tuple[str, ...]) -> str:
+    """Return which table a file below results/ is, by its name or by its folder."""
+    name = Path(parts[2]).stem if parts[1:2] == ("tables",) else parts[1]
+    if name == "activation_study":
+        return "conditioning" if parts[1] == "tables" else "spectra"
+    return name
+
+
+def _require_declared(path: Path, kind: str) -> None:
     metadata = pq.read_schema(path).metadata or {}
     table = TABLES.get(metadata.get(b"table", b"").decode())
     if table is None:
         raise BundleError("no table that this version of the package declares")
+    if table.name != kind:
+        raise BundleError(f"a table of {table.name}, and by its name one of {kind}")
     data = tables.read(path, table)
     columns, declared = (
         [s.metadata, *(f.metadata for f in s)] for s in (data.schema, table.schema)
@@ -83,6 +93,9 @@ def require_provenance(folder: Path, jobs: str) -> int:
             raise BundleError(f"{name}: changed, it is not the file that its job has written")
         if name not in expected and name.startswith("results/") and name != jobs:
             raise BundleError(f"{name}: an extra file, of which {jobs} does not tell")
+        source = name.removeprefix("workflow/")
+        if source != name and source in expected and sha256(path) != expected[source]:
+            raise BundleError(f"{name}: changed, it is not the {source} that a job has read")
     return len(present.keys() & expected.keys())
 
 

@@ -123,7 +123,7 @@ def require_derived(
     order = sorted(found, key=lambda each: each.program not in ("check_claims", "render_explorer"))
     context = multiprocessing.get_context("fork")  # which has all imports
     with quiet(), ProcessPoolExecutor(workers, mp_context=context) as pool:
-        work = [pool.submit(_problems, payload, each, programs[each.program]) for each in order]
+        work = [pool.submit(problems_of, payload, each, programs[each.program]) for each in order]
         problems = [line for each in work for line in each.result()]
     if problems:
         raise BundleError("; ".join(problems))
@@ -140,7 +140,7 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _problems(payload: Path, of: Derivation, program: Program) -> list[str]:
+def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
     """Return a line for each output that is not what the program makes of the inputs."""
     names = [name for files in (*of.inputs.values(), [*of.outputs.values()]) for name in files]
     if absent := [name for name in names if not (payload / name).is_file()]:
