@@ -1,5 +1,6 @@
 """Bundles of a small run that Snakemake really did, in a folder of its own."""
 
+import contextlib
 import getpass
 import json
 import os
@@ -9,6 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import aggregate_table
 import bundle_run
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import record_jobs
 import yaml
 from PIL import Image
 
+from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.bundle import BundleError, archive, bag, checks, rerender
@@ -167,6 +170,23 @@ def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
     assert "own.csv is not the file that a job has read" in line
     Path("own.csv").write_text("1,2\n")
     assert not Path("jobs.json").exists()
+
+
+def test_an_output_that_was_changed_after_its_job(here: Path, refusal, monkeypatch):
+    """Its log has the sha256 of what a job wrote."""
+    monkeypatch.setenv("NTK_JOB", "1")
+    log = Path("logs/tiny/make_tables.log")
+    argv = ["--table=angles", "--rows", ROW, "--output", TABLE]
+    before = Path(TABLE).read_bytes(), log.read_text()
+    with log.open("w") as stream, contextlib.redirect_stderr(stream):
+        assert aggregate_table.main(argv) == 0
+    assert f" wrote {TABLE} sha256 {sha256(Path(TABLE))}\n" in log.read_text()
+    record()
+    tables.write(TABLE, ANGLES, tables.read(TABLE, ANGLES)[:-1])
+    line = refusal(record_jobs, ["--output=jobs.json", "--files", TABLE])
+    assert f"{TABLE} is not the file that a job has written" in line
+    Path(TABLE).write_bytes(before[0])
+    log.write_text(before[1])
 
 
 REASON = "cannot be drawn: a reason"

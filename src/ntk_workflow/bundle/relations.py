@@ -13,6 +13,7 @@ import numpy as np
 
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
+from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.conditioning import EPS, summary
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
 from ntk_conditioning.tables.predictions import parted, times
@@ -22,6 +23,7 @@ from ntk_workflow.bundle import BundleError
 from ntk_workflow.plan import Plan
 
 TOLERANCE = 1e-9  #: relative; other processors round differently
+LARGE = 1e-3  #: differences of numbers of size 1 that keep enough of their digits
 
 Row = dict[str, Any]
 
@@ -191,6 +193,28 @@ def _activation_study(row: Row) -> Follows:
         yield name, row["n"], "n, as all blocks are resolved,"
 
 
+def _activations(row: Row) -> Follows:
+    name = row["activation"]
+    yield "base", name.removeprefix(activations.NORMALIZED), "its name"
+    yield "normalized", name.startswith(activations.NORMALIZED), "its name"
+    if activations.base_name(name) in activations.names():  # the user's own is not imported
+        sigma = activations.get(name.removeprefix(activations.NORMALIZED))
+        yield "kinks", list(sigma.kinks), "its definition"
+        if sigma.name == name:
+            numbers = sigma.shifted_relu or (None, None, None)
+            for column, number in zip(("scale", "kink", "offset"), numbers, strict=True):
+                yield column, number, "its definition"
+    yield "a_1", row["coefficients"][1], "its coefficients"
+    yield "mean", row["coefficients"][0] / row["gain"], "its coefficients and gain"
+    if row["non_affinity"] > LARGE:
+        first, second = row["coefficients"][:2]
+        yield "non_affinity", 1 - first**2 - second**2, "its coefficients"
+
+
+def _precision(row: Row) -> Follows:
+    yield "kappa", row["ratio"] if row["resolved"] else None, "its ratio"
+
+
 def _phase(row: Row) -> Follows:
     names = ("n", "lambda_max", "lambda_2", "lambda_min", "bulk_max", "bulk_min")
     errors = ("lambda_max_error", "lambda_min_error")
@@ -227,6 +251,7 @@ def _predictions(row: Row) -> Follows:
 _FOLLOWS: Mapping[str, Callable[[Row], Follows]] = {
     "spectra": _spectra,
     "activation_study": _activation_study,
+    "activations": _activations,
     "architectures": _architectures,
     "training_kernels": _training_kernels,
     "kernels_along_training": _ratio,
@@ -234,6 +259,7 @@ _FOLLOWS: Mapping[str, Callable[[Row], Follows]] = {
     "phase": _phase,
     "phase_laws": _phase_laws,
     "repairs": _repairs,
+    "precision": _precision,
     "predictions": _predictions,
 }
 _TRAINED = ("training", "training_kernels", "predictions", "kernels_along_training")
@@ -256,6 +282,7 @@ _COMMON: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
         (("dataset",), ("d",)),
         (("dataset", "activation", "n", "depth"), ("infinite",)),
     ),
+    "precision": ((("kernel", "activation", "depth", "seed", "delta"), ("kappa_reference",)),),
     "repairs": ((("dataset",), ("d",)),),
     "architectures": (
         (("dataset",), ("n", "d")),
