@@ -34,7 +34,8 @@ PROGRAMS = {
         *(fit_width_slopes, render_explorer, select_learning_rates),
     )
 }
-OTHER_CODE = "the run has other code than this checkout, with which it is compared: %s"
+OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
+OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
 UNSIGNED = "not signed: whoever holds it could have changed it"
 UNCHECKED = "signed, by whom is not checked: give --signers, or SIGNERS=file to make"
 
@@ -81,8 +82,10 @@ def verify(folder: Path, *, render: bool) -> None:
     checks.require_results(payload, plan)
     others = record.require_jobs(payload, plan)
     record.require_version(payload, plan)
+    if unknown := record.require_source(payload, plan):
+        log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
     if others:
-        log.warning(OTHER_CODE, ", ".join(others))
+        log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
     require_description(folder, payload, plan)
     require_cells(payload, plan)
     require_relations(payload, plan)

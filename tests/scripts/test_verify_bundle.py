@@ -185,6 +185,7 @@ def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(tmp_path)
     assert verify_bundle.main([str(tmp_path / RUN)]) == 0
+    assert "1 files of its source are not this checkout's, such as papers/tiny.yaml" in messages
 
 
 def test_a_bundle_of_very_many_files_is_refused_before_they_are_read(tmp_path: Path, refused):
@@ -399,6 +400,7 @@ FORGERIES = {
         remove("workflow/src/ntk_workflow/claims/checking.py"),
         "code of check_claims .* is .*, and that of workflow/",
     ),
+    "no rule": (remove("workflow/rules/spectra.smk"), "workflow/rules/spectra.smk: missing, and"),
     "paper": (edit("workflow/papers/tiny.yaml", lambda t: t.replace("target: 1", "target: 2")), ""),
     "versions": (
         edit_json(f"{RECORDS}/versions.json", lambda v: v["ntk-conditioning"].update(code="0")),

@@ -53,6 +53,7 @@ ROWS = {
     "phase": "rows: kernels of samples on the sphere",
     "finite_width": "rows: kernels of random networks",
     "repairs": "rows: preconditioned samples and kernels",
+    "architectures": "rows: kernels of networks of many architectures",
     "orthogonality": "rows: angles between neurons' gradients",
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",

@@ -1,6 +1,8 @@
 """The record of a bundle's jobs: who made each file, with code that the bundled source has."""
 
+import filecmp
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.bundle.recorded import ROOT, inside
-from ntk_workflow.plan import Plan
+from ntk_workflow.plan import SOURCE, Plan
 from ntk_workflow.provenance.digests import source_digest
 
 #: Programs of rules that have another name than theirs.
@@ -64,6 +67,31 @@ def require_jobs(payload: Path, plan: Plan) -> list[str]:
     if unknown := sorted(made.keys() - files):
         raise BundleError(f"{name}: {unknown[0]} has a job, and no checksum among the files")
     return sorted(others)
+
+
+def require_source(payload: Path, plan: Plan) -> list[str]:
+    """Return the bundled files of the source that are not this checkout's.
+
+    Raises:
+        BundleError: if a part of the source is missing, or a file that the Snakefile includes.
+    """
+    workflow = payload / "workflow"
+    snakefile = workflow / "Snakefile"
+    text = snakefile.read_text(errors="replace") if snakefile.is_file() else ""
+    included = re.findall(r"""^include: ["'](.+)["']$""", text, re.MULTILINE)
+    own = [inside(path) for path in (*plan.plugin_files, *plan.config["catalogues"])]
+    for name in (*SOURCE, *included, *own):
+        if not (workflow / name).exists():
+            raise BundleError(f"workflow/{name}: missing, and a bundle has the whole source")
+    return [
+        name
+        for name, path in files_by_name(workflow).items()
+        if name not in own and not _equal(path, ROOT / name)
+    ]
+
+
+def _equal(path: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(path, other, shallow=False)
 
 
 def require_version(payload: Path, plan: Plan) -> None:
