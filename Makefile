@@ -5,8 +5,9 @@
 # make estimate TARGETS=...    what remains would take, by default of the whole run
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
-# make bundle                  pack a run into one verifiable file: results/demo/bundle/demo.zip
-# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures
+# make bundle                  pack a run into one verifiable file; SIGN=~/.ssh/id_ed25519 also signs it
+# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures, SIGNERS=file says
+#                              who may have signed it
 # make test                    the test suite, but for Slurm and the browser:
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
@@ -31,6 +32,8 @@ BUNDLE ?=
 DATA ?=
 LABELS ?=
 RENDER ?=
+SIGN ?=
+SIGNERS ?=
 VERBOSE ?=
 PYTEST_ARGS ?=
 # Which tests `make test` runs: with none, also the browser's, on the same finished run.
@@ -154,11 +157,14 @@ compare: $(READY)
 bundle: $(READY)
 	@$(CHECKED)
 	snakemake bundle $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
+	$(if $(SIGN),rm -f "results/$(RUN)/bundle/$(RUN).zip.sig"; \
+	  ssh-keygen -Y sign -n ntk-conditioning -f $(SIGN) "results/$(RUN)/bundle/$(RUN).zip")
 	$(call where,Bundle,bundle/$(RUN).zip)
 
 verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
-	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render)
+	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render) \
+	  $(if $(SIGNERS),--signers "$(SIGNERS)")
 
 document-tables: $(READY)
 	python scripts/document_tables.py

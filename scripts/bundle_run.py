@@ -11,11 +11,11 @@ import yaml
 
 from ntk_conditioning.files import atomic, sha256, write_text
 from ntk_workflow.bundle import archive, bag, crate, jobs
+from ntk_workflow.bundle.description import bag_info
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.places import published
-from ntk_workflow.provenance.versions import PROJECT
 
 log = logger(__file__)
 
@@ -58,8 +58,7 @@ def main(argv: Argv = None) -> None:
         write_text(folder / "README.md", readme)
         warn_of_places(folder)
         crate.write(folder, run)
-        info = {"Bagging-Date": run.published[:10], "External-Identifier": args.run}
-        bag.make(folder, {**info, "Bag-Software-Agent": f"ntk-conditioning {PROJECT}"})
+        bag.make(folder, bag_info(run))
         with atomic(args.output) as temporary:
             archive.pack(folder, temporary)
     size = args.output.stat().st_size / 1e6

@@ -18,6 +18,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat.v4 import new_output
 from papermill.engines import Engine, papermill_engines
 
+from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, require_file
 from ntk_workflow.cli import Parser, logger, named_values, run_main, with_pandas
@@ -56,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with atomic(args.output) as temporary:
         nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
     args.failed.unlink()
+    files.written.extend(args.outputs)
     return 0
 
 

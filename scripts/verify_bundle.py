@@ -1,16 +1,43 @@
-"""Check that a bundle is as it was made: every byte, the crate, the tables, the jobs' checksums.
+"""Check that a bundle is consistent: every byte, the crate, the jobs, and all that follows from it.
 
-Nothing of a bundle is executed. With --render the figures are drawn again from its tables, by this
-checkout's notebooks, and compared with its pictures.
+Tables and pages that follow from other tables are made again by this checkout's programs. Nothing
+of a bundle is executed. With --render the figures are drawn again, by this checkout's notebooks.
 """
 
 import tempfile
 from pathlib import Path
 
+import aggregate_conditioning
+import aggregate_table
+import check_claims
+import fit_finite_width
+import fit_width_slopes
+import render_explorer
+import select_learning_rates
+
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, bag, checks
+from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
+from ntk_workflow.bundle.cells import require_cells
+from ntk_workflow.bundle.derivations import derivations, require_derived
+from ntk_workflow.bundle.description import require_description
+from ntk_workflow.bundle.recorded import recorded_plan
+from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.bundle.signatures import signature_of, signer
+from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
+
+#: What makes tables and pages of others.
+PROGRAMS = {
+    module.__name__: module.main
+    for module in (
+        *(aggregate_conditioning, aggregate_table, check_claims, fit_finite_width),
+        *(fit_width_slopes, render_explorer, select_learning_rates),
+    )
+}
+OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
+OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
+UNSIGNED = "not signed: whoever holds it could have changed it"
+UNCHECKED = "signed, by whom is not checked: give --signers, or SIGNERS=file to make"
 
 log = logger(__file__)
 
@@ -20,7 +47,16 @@ def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="bundle (.zip), or the folder in it")
     parser.add_argument("--render", action="store_true", help="draw the figures again, too")
+    help = "who may have signed it, a file of lines NAME KEY as ssh-keygen's ALLOWED SIGNERS"
+    parser.add_argument("--signers", type=Path, help=help)
     args = parser.parse_args(argv)
+    if args.signers and args.bundle.is_dir():
+        raise UsageError(f"{args.bundle}: a folder has no signature; give the bundle (.zip)")
+    made_by = UNSIGNED
+    if args.signers:
+        made_by = f"signed by {signer(args.bundle, args.signers)}"
+    elif signature_of(args.bundle).is_file():
+        made_by = UNCHECKED
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
         try:
@@ -28,11 +64,11 @@ def main(argv: Argv = None) -> None:
         except BundleError as error:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
-        log.info("%s: as it was made; sha256 %s", args.bundle, sha256(args.bundle))
+        log.info("%s: consistent; %s; sha256 %s", args.bundle, made_by, sha256(args.bundle))
 
 
 def verify(folder: Path, *, render: bool) -> None:
-    """Raise `BundleError` unless an unpacked bundle is as it was made."""
+    """Raise `BundleError` unless the parts of an unpacked bundle fit together."""
     bag.require_whole(folder)
     payload = folder / bag.PAYLOAD
     records = sorted(payload.glob("results/*/record/jobs.json"))
@@ -41,8 +77,24 @@ def verify(folder: Path, *, render: bool) -> None:
     made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
     tables = checks.require_tables(payload / "results")
     checks.require_described(payload)
+    plan = recorded_plan(payload, records[0].parts[-3])
+    with_rows = bool(plan.config["bundle"]["include_rows"])
+    checks.require_results(payload, plan)
+    others = record.require_jobs(payload, plan)
+    record.require_version(payload, plan)
+    if unknown := record.require_source(payload, plan):
+        log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
+    if others:
+        log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
+    require_description(folder, payload, plan)
+    require_cells(payload, plan)
+    require_relations(payload, plan)
+    figures = content.require_figures(payload, plan)
+    found = [*derivations(plan, with_rows=with_rows)]
+    derived = require_derived(payload, found, PROGRAMS)
     count = len(archive.files_by_name(payload))
-    log.info("%d files, %d tables, %d files known to jobs", count, tables, made)
+    line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
+    log.info(line, count, tables, figures, made, derived)
     if render:
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
 

@@ -1,91 +1,244 @@
-"""A small bundle, and ways to make another one of its files."""
+"""The bundle of a small run whose rows are made up, and ways to make another one of its files."""
 
+import contextlib
 import json
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
 
+import aggregate_conditioning
+import aggregate_table
+import bagit
+import bundle_run
+import check_claims
+import numpy as np
+import record_run
+import render_explorer
+import run_notebook
+import select_learning_rates
+
+from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.precision import PRECISION
-from ntk_workflow.bundle import archive, bag, crate
+from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
+from ntk_conditioning.tables.training import TRAINING, curve_rows
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_workflow.bundle import archive, bag, crate, jobs
+from ntk_workflow.bundle.derivations import derivations
+from ntk_workflow.config import Layer
+from ntk_workflow.plan import SOURCE, Plan
 from tests import rows
+from tests.plans import BASE, ROOT
 
 RUN = "tiny"
-RECORDS = f"results/{RUN}/record"
-TABLES = {name: f"results/{RUN}/tables/{name}.parquet" for name in ("angles", "precision")}
+RESULTS = f"results/{RUN}"
+RECORDS = f"{RESULTS}/record"
 JOBS = f"{RECORDS}/jobs.json"
-TEXTS = {
-    f"{RECORDS}/config.yaml": "run: tiny\ntraining: null\n",
-    f"{RECORDS}/versions.json": '{"python": "3.11"}\n',
-    "workflow/Snakefile": "rule all:\n    input: []\n",
-    "workflow/scripts/aggregate_angles.py": "print('angles')\n",
-    "CITATION.cff": "cff-version: 1.2.0\n",
-    "README.md": "# A title\n",
-}
-ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
-TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
-OWN = {"name": "own.csv", "sha256": "1" * 64, "bytes": 3}
-DATA = {
-    "drawn": {"title": "Drawn", "citation": "nobody"},
-    "mnist": {"title": "MNIST", "licence": "CC BY-SA 3.0", "files": {"train": TRAIN}},
-    "own": {"title": "My own", "homepage": "https://example.org", "files": {"x": OWN}},
-}
-DESCRIPTION = crate.Run(
-    name=RUN,
-    citation={"title": "A title", "authors": [{"name": "The authors"}], "license": "MIT"},
-    published="2026-01-02T03:04:05+00:00",
-    period=("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
-    results=list(TABLES.values()),
-    data=DATA,
-)
+FIGURES = ("liu2023relu/fig1_gradient_angle_vs_input_angle", "liu2023relu/fig4_g")
+MODULES = (aggregate_conditioning, aggregate_table, check_claims, render_explorer)
+PROGRAMS = {each.__name__: each.main for each in (*MODULES, select_learning_rates)}
+STUDIES = [key for key in BASE if key.endswith("_study") or key == "claim_experiments"]
+TRAINED = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "width": 8}
+TRAINED |= {"seeds": [1, 2], "epochs": 3, "samples": 20, "loss": "square"}
+CONFIG = BASE | dict.fromkeys([*STUDIES, "activation_constants"])
+CONFIG |= {"run": RUN, "catalogues": ["datasets.yaml"], "datasets": ["digits"], "papers": [RUN]}
+CONFIG |= {"activations": ["relu"], "depths": [0, 1, 2], "seeds": [1, 2], "samples": 20}
+CONFIG |= {"width": 8, "kernel_size": 6, "blocks": 2, "figures": [*FIGURES]}
+CONFIG |= {"training": {"small": {**TRAINED, "learning_rates": [0.1, 0.5, 2.0]}}}
+PAPER = """\
+title: A paper
+citation: Nobody, 2026
+statements:
+  Theorem 1:
+  Figure 1:
+claims:
+  - name: kappa
+    kind: theory
+    place: Theorem 1
+    statement: Kappa is above one.
+    table: conditioning
+    quantity: kappa_mean
+    comparison: ">"
+    target: 1
+  - name: rates
+    kind: experiment
+    place: Figure 1
+    statement: The best rate is the largest.
+    table: learning_rates
+    quantity: learning_rate
+    comparison: "=="
+    target: highest_rate
+"""
 
 
-def write_payload(folder: Path) -> None:
-    """Write the files of a run of two tables, without a crate."""
-    for table, column in ((ANGLES, "min_angle"), (PRECISION, "ratio")):
-        cells = ({"seed": seed, column: seed / 7} for seed in range(40))
-        rows.write(folder / TABLES[table.name], table, *cells)
-    for name, text in TEXTS.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+def write_run(folder: Path) -> Plan:
+    """Make a checkout and, in it, the results of the small run; return its plan."""
+    folder.mkdir()
+    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in SOURCE:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+        else:
+            shutil.copyfile(ROOT / name, folder / name)
+    (folder / f"papers/{RUN}.yaml").write_text(PAPER)
+    with contextlib.chdir(folder):
+        plan = Plan.from_config(CONFIG, layers=[Layer("config.yaml", CONFIG)], source=folder)
+        made: dict[str, jobs.Record] = {}
+
+        def job(rule: str, program: str, outputs, inputs=(), *more: str, place="") -> None:
+            code = plan.digest(f"scripts/{program}.py", *more)
+            log = f"logs/{RUN}/{rule}/{place or len(made)}.log"
+            record = jobs.Record(rule, tuple(inputs), (log,), code, 0, 60)
+            made.update(dict.fromkeys(outputs, record))
+
+        for rule, path, table, cells in made_up(plan):
+            rows.write(Path(path), table, *cells)
+            job(rule, rule, [path])
+        for each in derivations(plan, with_rows=True):
+            words = [*each.words]
+            named = {**each.inputs, **{option: [name] for option, name in each.outputs.items()}}
+            for option, names in named.items():
+                words += [option, *(name.removeprefix("workflow/") for name in names)]
+            assert PROGRAMS[each.program](words) == 0
+            inputs = [
+                name.removeprefix("workflow/") for files in each.inputs.values() for name in files
+            ]
+            job(each.program, each.program, each.outputs.values(), inputs)
+        for figure in FIGURES:
+            words = plan.figure_parameters(SimpleNamespace(figure=figure))
+            files, notebook = plan.figure_files(figure), f"notebooks/{figure}.ipynb"
+            executed = plan.path(notebook)
+            argv = [notebook, "--parameters", *words, "--output", executed, "--failed", "failed"]
+            assert run_notebook.main([*argv, "--outputs", *files]) == 0
+            job("render_figure", "run_notebook", [*files, executed], (), notebook, place=figure)
+        record = {name: plan.path("record", f"{name}") for name in ("config.yaml", "versions.json")}
+        argv = ["--config", *plan.given_config(None), "--workflow-digest", plan.all_code(None)]
+        argv += ["--config-output", record["config.yaml"]]
+        assert record_run.main([*argv, "--versions-output", record["versions.json"]]) == 0
+        job("record_run", "record_run", record.values())
+        files = [*plan.results(None), *plan.all_rows(None)]
+        Path(JOBS).write_text(json.dumps(jobs.provenance(files, made.get), indent=1) + "\n")
+    return plan
 
 
-def describe(folder: Path) -> None:
-    """Write the record of the jobs and the crate's metadata of a payload."""
-    (folder / JOBS).unlink(missing_ok=True)
-    paths = archive.files_by_name(folder / "results")
-    files = {f"results/{name}": {"sha256": sha256(path)} for name, path in paths.items()}
-    described = [{"rule": f"make_{name}", "outputs": [path]} for name, path in TABLES.items()]
-    (folder / JOBS).write_text(json.dumps({"files": files, "jobs": described}))
-    (folder / crate.NAME).unlink(missing_ok=True)
-    crate.write(folder, DESCRIPTION)
+def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str, Any]]]]:
+    """Yield rule, path, table and cells of each row of the run."""
+    rng = np.random.default_rng(0)
+    dataset, seeds, width = "digits", CONFIG["seeds"], CONFIG["width"]
+    for kernel in CONFIG["kernels"]:
+        of = {"kernel": kernel, "dataset": dataset, "activation": "relu"}
+        of |= {"d": 64, "width": width if kernel.startswith("empirical") else None}
+        spectra, angles = [], []
+        for depth in CONFIG["depths"]:
+            for seed in seeds:
+                cell = of | {"depth": depth, "seed": seed, "dtype": "float64"}
+                angles.append(cell | {"n": 20, "min_angle": 1 + rng.random(), "i": 1, "j": 2})
+                for block in range(2):
+                    f = rng.normal(size=(6, 3 if depth == 0 else 9))
+                    found = spectra_row(conditioning(f @ f.T), eigenvalues=block == 0)
+                    spectra.append(cell | found | {"block": block})
+        infinite = "" if kernel.startswith("empirical") else "infinite_"
+        row = f"{kernel}/{dataset}/relu.parquet"
+        yield f"compute_{infinite}spectrum", plan.path("spectra", row), SPECTRA, spectra
+        yield f"compute_{infinite}min_angle", plan.path("angles", row), ANGLES, angles
+    sheets = [{"dataset": dataset, "seed": seed, "n": 20, "d": 64} for seed in seeds]
+    yield "aggregate_table", plan.path("tables/datasets.parquet"), DATASETS, sheets
+    of = {"experiment": "small", "dataset": dataset, "model": "mlp", "activation": "relu"}
+    of |= {"depth": 1, "width": 8}
+    plain = rows.plain(TRAINING, **of, n=20, d=64, loss="square", batch_size=20)
+    curves = [
+        row
+        for seed in seeds
+        for rate in CONFIG["training"]["small"]["learning_rates"]
+        for row in curve_rows(
+            plain,
+            seed=seed,
+            rate=rate,
+            steps_per_epoch=1,
+            metrics={"train_loss": rate ** -np.arange(4.0) * (1 + rng.random(4) / 9)},
+            diverged=-1,
+            epochs=range(4),
+        )
+    ]
+    (path,) = plan.training_files("training", "small")
+    yield "train_network", path, TRAINING, curves
+    kernels = []
+    for seed in seeds:
+        largest = 3 + rng.random()
+        facts = {"n": 20, "n_train": 20, "lambda_max": largest, "lambda_min": 0.5}
+        facts |= {"kappa": largest / 0.5, "critical_learning_rate": 2 * 20 / largest}
+        kernels.append({**of, "seed": seed, **facts})
+    (path,) = plan.training_files("training_kernels", "small")
+    yield "compute_training_kernel", path, TRAINING_KERNELS, kernels
 
 
-def write_bundle(target: Path, scratch: Path) -> Path:
-    """Write the bundle; ``scratch`` is a folder that does not exist yet."""
-    write_payload(scratch / RUN)
-    describe(scratch / RUN)
-    return packed(scratch / RUN, target)
-
-
-def packed(folder: Path, target: Path) -> Path:
-    """Make a bag of a payload and pack it."""
-    bag.make(folder, {"Bagging-Date": "2026-01-02", "Bag-Software-Agent": "tests"})
-    archive.pack(folder, target)
+def write_bundle(target: Path, scratch: Path, *options: str) -> Path:
+    """Write the bundle of the small run; ``scratch`` is a folder that does not exist yet."""
+    plan = write_run(scratch)
+    with contextlib.chdir(scratch):
+        argv = ["--run", RUN, "--files", *plan.results(None), "--jobs", JOBS]
+        argv += ["--workflow", *plan.source_files(None), "--catalogues", "datasets.yaml"]
+        argv += ["--datasets", *plan.used_datasets, *options, "--output", str(target)]
+        assert bundle_run.main(argv) == 0
     return target
 
 
 def altered(bundle: Path, scratch: Path, change, *, bagged=False, described=False) -> Path:
-    """Return a bundle whose unpacked bag was changed; if asked for, with checksums made anew."""
+    """Return a bundle whose unpacked bag was changed; if asked for, with checksums made anew.
+
+    ``bagged`` are those of the bag, ``described`` also those of the jobs and of the crate.
+    """
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(scratch)
     folder, target = scratch / RUN, scratch / "altered.zip"
     change(folder)
     if described:
         describe(folder / "data")
-    if bagged:
+    if bagged or described:
         shutil.move(folder / "data", scratch / "payload" / RUN)
-        return packed(scratch / "payload" / RUN, target)
+        rebag(scratch / "payload" / RUN, folder)
+        folder = scratch / "payload" / RUN
     archive.pack(folder, target)
     return target
+
+
+def rebag(payload: Path, before: Path) -> None:
+    """Turn a payload into a bag, with what the bag ``before`` says of itself."""
+    info = bagit.Bag(str(before)).info
+    bag.make(payload, {key: info[key] for key in info if key != "Payload-Oxum"})
+
+
+def describe(payload: Path) -> None:
+    """Give the jobs and the crate the checksums of a payload's files."""
+    record = json.loads((payload / JOBS).read_text())
+    for name, facts in record["files"].items():
+        path = next((p for p in (payload / name, payload / "workflow" / name) if p.is_file()), None)
+        if path and "sha256" in facts:
+            facts |= {"sha256": sha256(path), "bytes": path.stat().st_size}
+    (payload / JOBS).write_text(json.dumps(record, indent=1) + "\n")
+    seal(payload)
+
+
+def seal(payload: Path) -> None:
+    """Give the crate the checksums of a payload's files, and of no others."""
+    path = payload / crate.NAME
+    metadata = json.loads(path.read_text())
+    gone = set()
+    for entity in metadata["@graph"]:
+        file = payload / unquote(entity["@id"])
+        if "sha256" in entity and "contentSize" in entity and file.is_file():
+            entity |= {"sha256": sha256(file), "contentSize": str(file.stat().st_size)}
+        elif "sha256" in entity and entity["@id"].startswith(("results/", "workflow/")):
+            gone.add(entity["@id"])
+    metadata["@graph"] = [each for each in metadata["@graph"] if each["@id"] not in gone]
+    for entity in metadata["@graph"]:
+        for key in {"hasPart", "result"} & entity.keys():
+            listed = entity[key] if isinstance(entity[key], list) else [entity[key]]
+            entity[key] = [each for each in listed if each["@id"] not in gone]
+    path.write_text(json.dumps(metadata, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

@@ -366,7 +366,7 @@ def _bounds(frame: pd.DataFrame) -> Rows:
     for row in rows:
         ntk = row["kernel"] == "infinite_ntk"
         if row["mean"] == 0:
-            row |= bounds_vs_exact._normalised(row, ntk=ntk)
+            row |= bounds_vs_exact.bounds_of(row, ntk=ntk)
         if not ntk:
             row["distance_bound"] = bounds_vs_exact._distance_bound(row, _slope(row["activation"]))
     return rows

@@ -14,6 +14,7 @@ from importlib.util import spec_from_loader
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
+from ntk_conditioning import files
 from ntk_conditioning.errors import UserError
 from ntk_workflow import allocation
 
@@ -88,7 +89,13 @@ def run_main(main: Main) -> Callable[..., int]:
         if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
             log.info("host %s %s", platform.system(), platform.machine())
         try:
-            return main(argv) or 0
+            code = main(argv) or 0
+            if "NTK_JOB" in os.environ and not code:
+                # what a job was asked to write, for its record; not its checkpoints
+                words = set(sys.argv if argv is None else argv)
+                for path in dict.fromkeys(path for path in files.written if str(path) in words):
+                    log.info("wrote %s sha256 %s", path, files.sha256(path))
+            return code
         except UserError as error:
             sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
             return 2

@@ -1,32 +1,37 @@
 """Bundles of a small run that Snakemake really did, in a folder of its own."""
 
+import contextlib
 import getpass
 import json
 import os
 import shutil
 import socket
+import tempfile
 import zipfile
 from pathlib import Path
 
+import aggregate_table
 import bundle_run
 import numpy as np
 import pytest
 import record_jobs
-import verify_bundle
 import yaml
 from PIL import Image
 
+from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import jobs, rerender
+from ntk_conditioning.tables.angles import ANGLES
+from ntk_workflow.bundle import BundleError, archive, bag, checks, jobs, rerender
 from ntk_workflow.snakemake_internals import Records
-from tests import snakemake_forks
-from tests.bundles import JOBS, RECORDS, TABLES, write_payload
+from tests import rows, snakemake_forks
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = "results/tiny/bundle/tiny.zip"
-ROW = "results/tiny/spectra/infinite_ntk/drawn/relu.parquet"
+RECORDS, TABLE = "results/tiny/record", "results/tiny/tables/angles.parquet"
+JOBS = f"{RECORDS}/jobs.json"
+ROW = "results/tiny/angles/infinite_ntk/drawn/relu.parquet"
 CODE = "0123456789abcdef"
-FILES = [*TABLES.values(), f"{RECORDS}/config.yaml", f"{RECORDS}/versions.json"]
+FILES = [TABLE, f"{RECORDS}/config.yaml", f"{RECORDS}/versions.json"]
 SNAKEFILE = f"""
 rule make_row:
     input: "own.csv"
@@ -37,7 +42,7 @@ rule make_row:
 
 rule make_tables:
     input: "{ROW}"
-    output: "{TABLES["angles"]}"
+    output: "{TABLE}"
     log: "logs/tiny/make_tables.log"
     shell: "cp table.parquet {{output}}"
 """
@@ -47,16 +52,16 @@ rule make_tables:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder in which a row, a table and a figure were made."""
     folder = tmp_path_factory.mktemp("run") / "checkout"
-    write_payload(folder)
-    shutil.rmtree(folder / "workflow")
-    shutil.move(folder / TABLES["angles"], folder / "table.parquet")
-    (folder / "src/__pycache__").mkdir(parents=True)
-    texts = {"src/__pycache__/left.pyc": "left by Python", "src/code.py": "x = 1\n"}
+    rows.write(folder / "table.parquet", ANGLES, *({"seed": seed} for seed in range(9)))
+    for name in ("src/__pycache__", RECORDS):
+        (folder / name).mkdir(parents=True)
+    texts = {f"{RECORDS}/{name}": f"{name}\n" for name in ("config.yaml", "versions.json")}
+    texts |= {"src/__pycache__/left.pyc": "left by Python", "src/code.py": "x = 1\n"}
     texts |= {"own.csv": "1,2\n", "datasets.yaml": "drawn: {title: Drawn}\n"}
     for name, text in (texts | {"Snakefile": SNAKEFILE}).items():
         (folder / name).write_text(text)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
-    done = snakemake_forks.run(("--cores", "1", TABLES["angles"]), folder, {**os.environ})
+    done = snakemake_forks.run(("--cores", "1", TABLE), folder, {**os.environ})
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -75,12 +80,17 @@ def record(*more: str):
 
 
 def bundle(*options, files=(), workflow="datasets.yaml", own=(), dataset="drawn") -> set[str]:
-    """Write the bundle, which verifies; return the names of the files in it."""
+    """Write the bundle, whose checksums fit; return the names of the files in it."""
     arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
     arguments += ["--workflow", "Snakefile", "src", workflow, "--own-catalogues", *own]
     arguments += ["--catalogues", "datasets.yaml", *own, "--datasets", dataset]
     assert bundle_run.main([*arguments, f"--output={BUNDLE}"]) == 0
-    assert verify_bundle.main([BUNDLE]) == 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = archive.unpack(Path(BUNDLE), Path(scratch))
+        bag.require_whole(folder)
+        checks.require_provenance(folder / "data", JOBS)
+        checks.require_tables(folder / "data/results")
+        checks.require_described(folder / "data")
     with zipfile.ZipFile(BUNDLE) as opened:
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 
@@ -194,10 +204,27 @@ def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
     arguments = ["--output=jobs.json", "--files"]
     assert "none does not exist" in refusal(record_jobs, [*arguments, "none"])
     Path("own.csv").write_text("other data\n")
-    line = refusal(record_jobs, [*arguments, TABLES["angles"]])
+    line = refusal(record_jobs, [*arguments, TABLE])
     assert "own.csv is not the file that a job has read" in line
     Path("own.csv").write_text("1,2\n")
     assert not Path("jobs.json").exists()
+
+
+def test_an_output_that_was_changed_after_its_job(here: Path, refusal, monkeypatch):
+    """Its log has the sha256 of what a job wrote."""
+    monkeypatch.setenv("NTK_JOB", "1")
+    log = Path("logs/tiny/make_tables.log")
+    argv = ["--table=angles", "--rows", ROW, "--output", TABLE]
+    before = Path(TABLE).read_bytes(), log.read_text()
+    with log.open("w") as stream, contextlib.redirect_stderr(stream):
+        assert aggregate_table.main(argv) == 0
+    assert f" wrote {TABLE} sha256 {sha256(Path(TABLE))}\n" in log.read_text()
+    record()
+    tables.write(TABLE, ANGLES, tables.read(TABLE, ANGLES)[:-1])
+    line = refusal(record_jobs, ["--output=jobs.json", "--files", TABLE])
+    assert f"{TABLE} is not the file that a job has written" in line
+    Path(TABLE).write_bytes(before[0])
+    log.write_text(before[1])
 
 
 REASON = "cannot be drawn: a reason"
@@ -212,7 +239,7 @@ PICTURES = [
 ]
 
 
-def test_figures_that_come_out_different(here: Path, capsys, monkeypatch):
+def test_figures_that_come_out_different(here: Path, caplog, monkeypatch):
     known = yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8"))
     pictures = dict(zip(known, PICTURES, strict=False)) | {"liu2023relu/fig99_none": (0, 0, 400)}
 
@@ -232,15 +259,13 @@ def test_figures_that_come_out_different(here: Path, capsys, monkeypatch):
     monkeypatch.setattr(rerender, "draw", draw)
     archived = [save(Path(), figure, 0, 0, 400) for figure in pictures]
     record(*archived)
-    bundle(files=archived)
-    shutil.rmtree("results/tiny/figures")
-    assert verify_bundle.main([BUNDLE, "--render"]) == 2
-    messages = capsys.readouterr().err
+    caplog.set_level("INFO")
+    with pytest.raises(BundleError) as refusal:
+        rerender.require_same_figures(Path(), "tiny")
+    messages = f"{caplog.text}{refusal.value}"
     for figure, (*_, verdict) in zip(pictures, PICTURES, strict=False):
         assert f"{figure}{verdict}" in messages
     assert "liu2023relu/fig99_none: this checkout has no such figure" in messages
     # no job is known to have drawn it
     assert "drawn with this checkout's notebook, which is not the run's" in messages
-    error = messages.splitlines()[-1]
-    assert error.startswith(f"verify_bundle: error: {BUNDLE}: ")
-    assert len(error.split("; ")) == 4
+    assert len(str(refusal.value).split("; ")) == 4

@@ -61,7 +61,7 @@ def compare(
                 row["excess"], row["excess_error"] = correlations.excess
                 row["kappa"] = 1 + row["excess"]
             if row["mean"] == 0:
-                row |= _normalised(row, ntk=ntk)
+                row |= bounds_of(row, ntk=ntk)
             if not ntk:
                 row["distance"] = float(np.abs(correlations.pairs - fixed.rho).max())
                 row["distance_error"] = correlations.error + fixed.error
@@ -101,7 +101,7 @@ def _samples(x: Array, activation: Activation) -> dict[str, Any]:
     }
 
 
-def _normalised(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
+def bounds_of(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
     """Return the bounds of Sections 3.1 to 3.3, for activations of mean 0."""
     depth, n, mu = row["depth"], row["n"], row["mu"]
     delta, delta_b = row["delta_a"], row["delta_b"]

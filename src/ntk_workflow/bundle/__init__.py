@@ -8,4 +8,4 @@ from ntk_conditioning.errors import UserError
 
 
 class BundleError(UserError):
-    """A bundle is not as it was made, or what is to be bundled does not fit together."""
+    """The parts of a bundle, or of what is to be bundled, contradict each other."""

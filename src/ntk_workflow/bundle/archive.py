@@ -18,6 +18,8 @@ from ntk_conditioning.files import require_file
 from ntk_workflow.bundle import BundleError
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
+MOST = 20_000  #: members of a bundle, of whose rows there is one for each job
+_END = struct.Struct("<4s4H2LH")  # of the archive
 _UNIX = 3
 _CHUNK = 1 << 20
 _DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
@@ -56,6 +58,7 @@ def unpack(path: Path, target: Path) -> Path:
     """
     require_file(path)
     try:
+        _require_few(path)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _require_harmless(path, members)
@@ -77,6 +80,18 @@ def unpack(path: Path, target: Path) -> Path:
             reason = "damaged, or packed by another program: its bytes are not as written"
             raise BundleError(f"{path}: {reason}")
     return folder
+
+
+def _require_few(path: Path) -> None:
+    """Raise `BundleError` for very many members, before their list is read; `pack` ends with it."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _END.size))
+        end = stream.read()
+    if len(end) == _END.size and end.startswith(b"PK\x05\x06"):
+        count = _END.unpack(end)[4]
+        if count > MOST:
+            more = "more than 65534" if count == 65535 else str(count)
+            raise BundleError(f"{path}: {more} files in it, and a bundle has at most {MOST}")
 
 
 def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:

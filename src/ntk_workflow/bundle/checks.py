@@ -1,8 +1,4 @@
-"""Do the files of a bundle say the same? Tables against their declarations, files against the jobs.
-
-A number that was changed together with every checksum cannot be told from an original: for that,
-compare the archive's own sha256 with the one that was published, or run the workflow again.
-"""
+"""Do a bundle's files fit together: tables and declarations, files and jobs, results and config?"""
 
 import json
 from pathlib import Path
@@ -18,6 +14,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, crate
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.plan import Plan
 
 _MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
 
@@ -32,7 +29,7 @@ def require_tables(folder: Path) -> int:
     paths = sorted(folder.rglob("*.parquet"))
     for path in paths:
         try:
-            _require_declared(path)
+            _require_declared(path, _kind(path.relative_to(folder).parts))
         except (OSError, ValueError) as error:
             problem = f"no Parquet file that can be read ({one_line(error)})"
             if isinstance(error, UserError):
@@ -41,11 +38,21 @@ def require_tables(folder: Path) -> int:
     return len(paths)
 
 
-def _require_declared(path: Path) -> None:
+def _kind(parts: tuple[str, ...]) -> str:
+    """Return which table a file below results/ is, by its name or by its folder."""
+    name = Path(parts[2]).stem if parts[1:2] == ("tables",) else parts[1]
+    if name == "activation_study":
+        return "conditioning" if parts[1] == "tables" else "spectra"
+    return name
+
+
+def _require_declared(path: Path, kind: str) -> None:
     metadata = pq.read_schema(path).metadata or {}
     table = TABLES.get(metadata.get(b"table", b"").decode())
     if table is None:
         raise BundleError("no table that this version of the package declares")
+    if table.name != kind:
+        raise BundleError(f"a table of {table.name}, and by its name one of {kind}")
     data = tables.read(path, table)
     columns, declared = (
         [s.metadata, *(f.metadata for f in s)] for s in (data.schema, table.schema)
@@ -54,6 +61,18 @@ def _require_declared(path: Path) -> None:
         raise BundleError(f"the columns of table {table.name} are of another version")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
+
+
+def require_results(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` unless the results are those that the recorded config asks for."""
+    run = f"results/{plan.config['run']}"
+    expected = {*plan.results(None), f"{run}/record/jobs.json"}
+    expected |= {*plan.all_rows(None)} if plan.config["bundle"]["include_rows"] else set()
+    present = {f"results/{name}" for name in files_by_name(payload / "results")}
+    if missing := sorted(expected - present):
+        raise BundleError(f"{missing[0]}: missing, though the recorded config asks for it")
+    if extra := sorted(present - expected):
+        raise BundleError(f"{extra[0]}: an extra file, which the recorded config does not ask for")
 
 
 def require_provenance(folder: Path, jobs: str) -> int:
@@ -74,6 +93,9 @@ def require_provenance(folder: Path, jobs: str) -> int:
             raise BundleError(f"{name}: changed, it is not the file that its job has written")
         if name not in expected and name.startswith("results/") and name != jobs:
             raise BundleError(f"{name}: an extra file, of which {jobs} does not tell")
+        source = name.removeprefix("workflow/")
+        if source != name and source in expected and sha256(path) != expected[source]:
+            raise BundleError(f"{name}: changed, it is not the {source} that a job has read")
     return len(present.keys() & expected.keys())
 
 

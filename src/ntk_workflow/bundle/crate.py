@@ -8,7 +8,7 @@ file of their own.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ ROWS = {
     "phase": "rows: kernels of samples on the sphere",
     "finite_width": "rows: kernels of random networks",
     "repairs": "rows: preconditioned samples and kernels",
+    "architectures": "rows: kernels of networks of many architectures",
     "orthogonality": "rows: angles between neurons' gradients",
     "linearity": "rows: Hessians and quadratic terms",
     "training": "training curves",
@@ -67,7 +68,7 @@ class Run:
     """What a crate tells of a run: who made it, when, with which results and from which data.
 
     ``citation`` is the content of CITATION.cff, ``data`` are catalogue entries by name; ``period``
-    is when the first job began and the last one ended.
+    is when the first job began and the last one ended; ``version`` is this project's.
     """
 
     name: str
@@ -76,15 +77,23 @@ class Run:
     period: tuple[str, str] | None
     results: Sequence[str]
     data: Mapping[str, Mapping[str, Any]]
+    version: str = PROJECT
+    snakemake: str = field(default_factory=lambda: libraries()["snakemake"])
 
 
 def write(folder: Path, run: Run) -> None:
     """Write the metadata of a crate into its root ``folder``, describing all files in it."""
+    text = json.dumps(metadata(folder, run), indent=1, sort_keys=True, ensure_ascii=False)
+    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+
+
+def metadata(folder: Path, run: Run) -> dict[str, Any]:
+    """Return the metadata of a crate of all files in ``folder``, but for itself."""
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
     _describe(crate, run)
     entities: dict[str, Entity] = {}
-    results, engine = f"results/{run.name}", libraries()["snakemake"]
+    results, engine = f"results/{run.name}", run.snakemake
     for name, meaning in ROWS.items():
         if (folder / results / name).is_dir():
             path = f"{results}/{name}/"
@@ -93,7 +102,7 @@ def write(folder: Path, run: Run) -> None:
     folders = tuple(entities)
     meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
     for name, file in files_by_name(folder).items():
-        if name.startswith(folders):
+        if name.startswith(folders) or name == NAME:
             continue
         facts = {"name": meanings.get(name, name), "sha256": sha256(file)}
         facts["contentSize"] = str(file.stat().st_size)
@@ -104,8 +113,8 @@ def write(folder: Path, run: Run) -> None:
         else:
             entities[name] = crate.add_file(dest_path=name, properties=facts)
     _add_run(crate, run, entities)
-    text = json.dumps(crate.metadata.generate(), indent=1, sort_keys=True, ensure_ascii=False)
-    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+    made: dict[str, Any] = crate.metadata.generate()
+    return made
 
 
 def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
@@ -138,9 +147,9 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow, config = entities[WORKFLOW], entities[f"{record}/config.yaml"]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
-    workflow["version"] = PROJECT
+    workflow["version"] = run.version
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"version": libraries()["snakemake"], "url": "https://snakemake.readthedocs.io"}
+    engine = {"version": run.snakemake, "url": "https://snakemake.readthedocs.io"}
     _add(crate, "#snakemake", "SoftwareApplication", name="Snakemake", **engine)
     parameter = {
         "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},

@@ -18,6 +18,7 @@ from ntk_workflow.provenance.digests import path_digest
 
 _DEVICE = re.compile(r"^\d\d:\d\d:\d\d device (?P<device>cpu|cuda)\b(?P<rest>.*)$", re.MULTILINE)
 _DTYPE = re.compile(r", (float32|float64|bfloat16|float16),")
+_WROTE = re.compile(r"^\d\d:\d\d:\d\d wrote (?P<path>.+) sha256 (?P<sha256>\w{64})$", re.MULTILINE)
 _HOST = re.compile(r"^\d\d:\d\d:\d\d host (?P<host>.+)$", re.MULTILINE)
 
 
@@ -48,7 +49,8 @@ def provenance(
 
     Raises:
         MissingFileError: if one of ``outputs`` is not there.
-        BundleError: if an input is no longer what the job had read.
+        BundleError: if an input is no longer what the job had read, or an output not what it had
+            written, as far as its log says.
     """
     files = _Files(root)
     for path in outputs:
@@ -87,8 +89,10 @@ def _described(job: Mapping[str, Record], files: _Files) -> dict[str, Any]:
     if record.code:
         facts["code"] = record.code
     facts["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
-    facts["outputs"] = sorted(files.add(path) for path in job)
-    facts |= _stated(record.log)
+    text = _text(record.log)
+    wrote = {match["path"]: match["sha256"] for match in _WROTE.finditer(text)}
+    facts["outputs"] = sorted(files.add(path, wrote.get(path), verb="written") for path in job)
+    facts |= _stated(text)
     starts = [each.start for each in job.values() if each.start is not None]
     ends = [each.end for each in job.values() if each.end is not None]
     if starts and ends:
@@ -104,10 +108,13 @@ def _place(rule: str, log: Sequence[str]) -> str:
     return "/".join(parts[1:] if parts[:1] == (rule,) else parts)
 
 
-def _stated(log: Iterable[str]) -> dict[str, str]:
-    """Return device, precision and class of host as far as a job's log states them."""
+def _text(log: Iterable[str]) -> str:
     files = (path for path in map(Path, log) if path.is_file())
-    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
+def _stated(text: str) -> dict[str, str]:
+    """Return device, precision and class of host as far as a job's log states them."""
     stated = {}
     if device := _DEVICE.search(text):
         stated["device"] = device["device"]
@@ -126,7 +133,9 @@ class _Files:
         self.known: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
 
-    def add(self, path: str, expected: str | None = None, *, required: bool = False) -> str:
+    def add(
+        self, path: str, expected: str | None = None, *, required: bool = False, verb: str = "read"
+    ) -> str:
         """Note a file and return its name here; ``expected`` is the sha256 that it once had.
 
         A file outside the working folder is known by its name and content alone.
@@ -144,7 +153,7 @@ class _Files:
             self.known[name] = {"sha256": expected}  # it was temporary
         if expected and self.known[name].get("sha256", expected) != expected:
             advice = "let snakemake run again, then bundle"
-            raise BundleError(f"{path} is not the file that a job has read; {advice}")
+            raise BundleError(f"{path} is not the file that a job has {verb}; {advice}")
         return name
 
 

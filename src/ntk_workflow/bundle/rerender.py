@@ -1,5 +1,6 @@
 """Draw the figures of an unpacked bundle again, from its tables alone, and compare the pictures."""
 
+import filecmp
 import json
 import os
 import shutil
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 import yaml
 from PIL import Image
+from pypdf import PdfReader
+from pypdf.errors import PyPdfError
 
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
@@ -36,6 +39,9 @@ SHARE = 1e-5
 
 One kappa of `liu2023relu/fig2_conditioning_vs_depth` that is off by 1 % shows in 77 times as many.
 """
+
+POINTS = 0.05
+"""Difference of a coordinate in a PDF, of 1/72 inch, that is passed over."""
 
 log = logger(__file__)
 
@@ -69,6 +75,7 @@ def require_same_figures(folder: Path, run: str) -> int:
             again = Path(scratch, results, "figures", f"{figure}.png")
             problem = draw(figure, known[figure], config, Path(scratch), results)
             problem = problem or compared(figure, picture, again)
+            problem = problem or _compared_pdfs(*(p.with_suffix(".pdf") for p in (picture, again)))
             problems += [f"{figure}: {problem}"] if problem else []
     if problems:
         raise BundleError("; ".join(problems))
@@ -89,6 +96,33 @@ def draw(
     done = subprocess.run(command, cwd=scratch, env=environment, text=True, capture_output=True)
     last = done.stderr.strip().splitlines()[-1:] or ["it ended without a word"]
     return f"cannot be drawn: {last[0]}" if done.returncode else None
+
+
+def _compared_pdfs(archived: Path, again: Path) -> str | None:
+    """Return that a PDF draws something else than the same figure drawn again, or None."""
+    if not again.is_file() or filecmp.cmp(archived, again, shallow=False):
+        return None
+    try:
+        a, b = _drawing(archived), _drawing(again)
+    except (PyPdfError, LookupError, ValueError, TypeError, AttributeError) as error:
+        return f"no PDF that can be compared ({one_line(error)})"
+    same = len(a) == len(b) and all(map(_same_word, a, b))
+    return None if same else "comes out different as PDF"
+
+
+def _drawing(path: Path) -> list[bytes]:
+    """Return the words that draw a page and the forms on it, such as markers and letters."""
+    page: Any = PdfReader(path).pages[0]
+    forms = page["/Resources"].get("/XObject", {})
+    streams = [page.get_contents(), *(forms[name].get_object() for name in sorted(forms))]
+    return [word for stream in streams for word in stream.get_data().split()]
+
+
+def _same_word(a: bytes, b: bytes) -> bool:
+    try:
+        return a == b or abs(float(a) - float(b)) < POINTS
+    except ValueError:
+        return False
 
 
 def compared(figure: str, archived: Path, again: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import vl_convert
@@ -47,15 +48,21 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
     for name, spec in specs.items():
         _fix_scales(spec, held[NEEDED[name]])
     content = {"data": held, "specs": specs, "claims": data.claims(tables, papers)}
-    library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
     return render(
         "explorer.html.j2",
         title=f"Explorer of the run {run}",
         run=run,
         views=_views(specs),
         content=in_script(content),
-        library=Markup(library.replace("</script", r"<\/script")),
+        library=_library(),
     )
+
+
+@cache  # it takes a second to put together
+def _library() -> Markup:
+    """Return the library that draws charts, for an element `script`."""
+    library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
+    return Markup(library.replace("</script", r"<\/script"))
 
 
 def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:

@@ -5,30 +5,55 @@ import zipfile
 from pathlib import Path
 
 import bagit
+import pytest
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import bag, crate, jobs
-from tests.bundles import RUN, TABLES, describe, write_bundle, write_payload
+from ntk_workflow.bundle import archive, bag, crate, jobs
+
+ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
+TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
+OWN = {"name": "own.csv", "sha256": "1" * 64, "bytes": 3}
+DESCRIPTION = crate.Run(
+    name="tiny",
+    citation={"title": "A title", "authors": [{"name": "The authors"}], "license": "MIT"},
+    published="2026-01-02T03:04:05+00:00",
+    period=("2026-01-01T00:00:00+00:00", "2026-01-02T03:04:05+00:00"),
+    results=["results/tiny/tables/angles.parquet"],
+    data={
+        "drawn": {"title": "Drawn", "citation": "nobody"},
+        "mnist": {"title": "MNIST", "licence": "CC BY-SA 3.0", "files": {"train": TRAIN}},
+        "own": {"title": "My own", "homepage": "https://example.org", "files": {"x": OWN}},
+    },
+)
 
 
-def test_a_bundle_is_a_bag_for_other_tools(tmp_path: Path):
-    with zipfile.ZipFile(write_bundle(tmp_path / "a.zip", tmp_path / "one")) as opened:
+@pytest.fixture
+def payload(tmp_path: Path) -> Path:
+    """A crate's files, without its metadata."""
+    folder, rows = tmp_path / "tiny", "results/tiny/spectra/row.parquet"
+    record = "results/tiny/record/config.yaml"
+    for name in (*DESCRIPTION.results, rows, record, "workflow/Snakefile", "README.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_a_bundle_is_a_bag_for_other_tools(payload: Path, tmp_path: Path):
+    bag.make(payload, {"Bagging-Date": "2026-01-02"})
+    archive.pack(payload, tmp_path / "a.zip")
+    with zipfile.ZipFile(tmp_path / "a.zip") as opened:
         opened.extractall(tmp_path / "copy")
         assert opened.namelist() == sorted(opened.namelist())
-    opened = bagit.Bag(str(tmp_path / "copy" / RUN))
+    opened = bagit.Bag(str(tmp_path / "copy/tiny"))
     assert opened.is_valid()
     assert opened.algorithms == ["sha256"]
     assert opened.info["Bagging-Date"] == "2026-01-02"
-    lines = (tmp_path / "copy" / RUN / bag.TAG_MANIFEST).read_text().splitlines()
+    lines = (tmp_path / "copy/tiny" / bag.TAG_MANIFEST).read_text().splitlines()
     assert lines == sorted(lines, key=lambda line: line.split()[1])
 
 
-def test_the_crate_refers_to_data_and_to_rows_as_a_folder(tmp_path: Path):
-    payload, rows = tmp_path / RUN, f"results/{RUN}/spectra/"
-    write_payload(payload)
-    (payload / rows).mkdir()
-    (payload / rows / "row.parquet").write_text("a row")
-    describe(payload)
+def test_the_crate_refers_to_data_and_to_rows_as_a_folder(payload: Path):
+    crate.write(payload, DESCRIPTION)
     metadata = json.loads((payload / crate.NAME).read_text())
     entities = {entity["@id"]: entity for entity in metadata["@graph"]}
     original = entities["https://example.org/a.gz"]
@@ -37,7 +62,9 @@ def test_the_crate_refers_to_data_and_to_rows_as_a_folder(tmp_path: Path):
     (address,) = (key for key, each in entities.items() if each.get("name") == "own.csv")
     assert address.startswith("#")
     assert entities[address]["sha256"] == "1" * 64
-    assert entities[TABLES["angles"]]["sha256"] == sha256(payload / TABLES["angles"])
+    (table,) = DESCRIPTION.results
+    assert entities[table]["sha256"] == sha256(payload / table)
+    rows = "results/tiny/spectra/"
     assert entities[rows]["description"] == "rows: spectra of kernels"
     assert f"{rows}row.parquet" not in entities
 

@@ -1,0 +1,274 @@
+"""Which cells a run's tables have: those that its config asks for, no more and no fewer."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ntk_conditioning import tables
+from ntk_conditioning.kernels import GRADIENT_KERNELS
+from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.theory.sphere import SHAPES
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.plan import Plan
+from ntk_workflow.plan.phase import PARTS
+
+Cell = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a table by some of its ``columns``, and which of its rows they are about."""
+
+    columns: tuple[str, ...]
+    cells: Iterator[Cell]
+    of: Callable[[Mapping[str, Any]], bool] = lambda _: True
+
+
+def require_cells(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` unless the tables have the cells that the recorded config asks for."""
+    for name, asked in _asked(plan):
+        path = plan.path("tables", f"{name}.parquet")
+        kind = "conditioning" if name == "activation_study" else name.split("/")[0]
+        known = dict.fromkeys((*TABLES[kind].keys, *asked.columns))
+        columns = [column for column in known if column in TABLES[kind].schema.names]
+        rows = tables.read(payload / path, TABLES[kind], columns=columns).to_pylist()
+        try:
+            if "rate" in asked.columns:
+                _number_rates(rows, plan)
+            found = {tuple(row[c] for c in asked.columns) for row in rows if asked.of(row)}
+            # a hostile config asks for more cells than there is time to count
+            expected = set(islice(asked.cells, 10 * len(rows) + 1000))
+        except (LookupError, TypeError, ValueError) as error:
+            raise BundleError(f"{path}: does not fit the recorded config ({error!r})") from None
+        if absent := expected - found:
+            cell = _named(asked, min(absent, key=repr))
+            raise BundleError(f"{path}: lacks {cell}, for which the recorded config asks")
+        if extra := found - expected:
+            cell = _named(asked, min(extra, key=repr))
+            raise BundleError(f"{path}: has {cell}, for which the recorded config does not ask")
+
+
+def _named(asked: Cells, cell: Cell) -> str:
+    pairs = zip(asked.columns, cell, strict=True)
+    return ", ".join(f"{name} {value}" for name, value in pairs if value is not None)
+
+
+def _asked(plan: Plan) -> Iterator[tuple[str, Cells]]:
+    for name, make in _STUDIES.items():
+        if name in plan.tables:
+            yield from ((name, cells) for cells in make(plan))
+    for experiment in plan.experiments:
+        yield from ((f"{name}/{experiment}", cells) for name, cells in _trained(plan, experiment))
+
+
+def _spectra(plan: Plan) -> Iterator[Cells]:
+    blocks = {each: plan.setting("blocks", each) for each in plan.config["datasets"]}
+    counted = all(isinstance(count, int) for count in blocks.values())
+    sizes = [plan.setting("kernel_size", each) for each in plan.config["datasets"]]
+    sized = all(isinstance(size, int) for size in sizes)
+
+    def cells() -> Iterator[Cell]:
+        for kernel, dataset, activation in _grid(plan, plan.config["kernels"]):
+            finite = kernel.startswith("empirical")
+            width = plan.setting("width", dataset) if finite else None
+            n = plan.setting("kernel_size", dataset) if sized else None
+            dtype = plan.setting("dtype", dataset) if finite else "float64"
+            of = (kernel, dataset, activation)
+            numbers = range(blocks[dataset]) if counted else (0,)
+            for seed, depth, block in product(
+                plan.setting("seeds", dataset), plan.setting("depths", dataset), numbers
+            ):
+                yield (*of, depth, seed, block, width, dtype, *([n] if sized else []))
+
+    columns = ("kernel", "dataset", "activation", "depth", "seed", "block", "width", "dtype")
+    yield Cells(
+        (*columns, *(["n"] if sized else [])), cells(), lambda row: counted or row["block"] == 0
+    )
+
+
+def _angles(plan: Plan) -> Iterator[Cells]:
+    def cells() -> Iterator[Cell]:
+        kernels = [name for name in GRADIENT_KERNELS if name in plan.config["kernels"]]
+        for kernel, dataset, activation in _grid(plan, kernels):
+            finite = kernel.startswith("empirical")
+            seeds = plan.setting("seeds", dataset) if finite else plan.drawing_seeds(dataset)
+            width = plan.setting("width", dataset) if finite else None
+            for seed, depth in product(seeds, plan.setting("depths", dataset)):
+                yield (kernel, dataset, activation, depth, _or_none(seed), width)
+
+    yield Cells(("kernel", "dataset", "activation", "depth", "seed", "width"), cells())
+
+
+def _grid(plan: Plan, kernels: list[str]) -> Iterator[tuple[str, str, str]]:
+    return product(kernels, plan.config["datasets"], plan.config["activations"])
+
+
+def _or_none(seed: Any) -> Any:
+    return None if seed == "none" else seed
+
+
+def _datasets(plan: Plan) -> Iterator[Cells]:
+    draws = [
+        (each, _or_none(s)) for each in plan.config["datasets"] for s in plan.drawing_seeds(each)
+    ]
+    study = plan.config["activation_study"] or {"datasets": ()}
+    yield Cells(("dataset", "seed"), iter([*draws, *((name, None) for name in study["datasets"])]))
+
+
+def _activation_study(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["activation_study"]
+    axes = [study[key] for key in ("datasets", "activations", "depths")]
+    seeds, blocks = len(study["seeds"]), study["blocks"]
+    count = (seeds * blocks,) if isinstance(blocks, int) else ()
+    columns = ("kernel", "dataset", "activation", "depth", "seeds", *(["blocks"] if count else []))
+    yield Cells(columns, (("infinite_ntk", *cell, seeds, *count) for cell in product(*axes)))
+
+
+def _bounds(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["bounds_study"]
+    axes = (study["datasets"], study["activations"], ("nngp", "infinite_ntk"), study["depths"])
+    yield Cells(("dataset", "activation", "kernel", "depth"), product(*axes))
+
+
+def _phase(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["phase_study"]
+
+    def random() -> Iterator[Cell]:
+        for part in filter(None, map(plan.phase_part, PARTS)):
+            places = product(part["samples"], part["samples_per_dimension"], SHAPES)
+            for n, ratio, shape in places:
+                if n / ratio >= 3:
+                    axes = (part["shapes"].get(shape) or (), part["activations"], part["depths"])
+                    for parameter, *of in product(*axes, part["seeds"]):
+                        yield (shape, float(parameter), n, round(n / ratio), *of)
+
+    columns = ("shape", "parameter", "n", "d", "activation", "depth", "seed")
+    yield Cells(columns, random(), lambda row: row["dataset"] == "")
+    axes = (study[key] for key in ("datasets", "activations", "depths", "seeds"))
+    names = ("dataset", "activation", "depth", "seed")
+    yield Cells(names, product(*axes), lambda row: row["dataset"] != "")
+
+
+def _finite_width(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["finite_width_study"]
+    names = ("datasets", "activations", "samples", "widths", "depths", "seeds")
+    cells = product(*(study[name] for name in names))
+    columns = ("dataset", "activation", "n", "width", "depth", "seed", "networks")
+    yield Cells(columns, ((*cell, study["networks"]) for cell in cells if cell[4] <= cell[3]))
+
+
+def _repairs(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["repairs_study"]
+    axes = [study[key] for key in ("datasets", "activations", "depths", "seeds")]
+    columns = ("dataset", "activation", "depth", "seed", "place", "directions")
+    tops = [*product(("samples", "kernel"), (0, *study["directions"])), ("nothing", 0)]
+    yield Cells(columns, ((*cell, *top) for *cell, top in product(*axes, tops)))
+
+
+def _architectures(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["architectures_study"]
+
+    def cells() -> Iterator[Cell]:
+        for dataset, model, activation in product(
+            study["datasets"], study["models"], study["activations"]
+        ):
+            of = {**study, **study["overrides"].get(model, {})}
+            for depth, seed in product(of["depths"], study["seeds"]):
+                yield ("empirical_ntk", dataset, model, activation, depth, seed, of["width"])
+        for dataset, model, activation in product(
+            study["datasets"], study["infinite_width"], study["activations"]
+        ):
+            of = {**study, **study["overrides"].get(model, {})}
+            for depth in of["depths"]:
+                yield ("infinite_ntk", dataset, model, activation, depth, None, None)
+
+    yield Cells(("kernel", "dataset", "model", "activation", "depth", "seed", "width"), cells())
+
+
+def _orthogonality(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["orthogonality_study"]
+    names = ("datasets", "architectures", "activations", "widths", "seeds")
+    axes = [*(study[name] for name in names), (0.0, *map(float, study["label_scales"]))]
+    columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "n")
+    cells = ((*cell, study["samples"]) for cell in product(*axes))
+    yield Cells(columns, cells)
+
+
+def _linearity(plan: Plan) -> Iterator[Cells]:
+    study = plan.config["linearity_study"]
+    names = ("datasets", "architectures", "activations", "widths", "seeds")
+    axes = [*(study[name] for name in names), map(float, study["radii"])]
+    columns = ("dataset", "architecture", "activation", "width", "seed", "radius", "steps")
+    yield Cells(columns, ((*cell, study["steps"]) for cell in product(*axes)))
+
+
+def _activations(plan: Plan) -> Iterator[Cells]:
+    bases = plan.config["activation_constants"]
+    names = {
+        name for base in bases for name in (base, f"normalized_{base.removeprefix('normalized_')}")
+    }
+    yield Cells(("activation",), ((name,) for name in names))
+
+
+_STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
+    "spectra": _spectra,
+    "angles": _angles,
+    "datasets": _datasets,
+    "activation_study": _activation_study,
+    "activations": _activations,
+    "bounds": _bounds,
+    "phase": _phase,
+    "finite_width": _finite_width,
+    "repairs": _repairs,
+    "architectures": _architectures,
+    "orthogonality": _orthogonality,
+    "linearity": _linearity,
+}
+
+
+def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
+    """Yield the cells of an experiment's tables; `rate` numbers the rates of a network."""
+    values = plan.experiments[experiment]
+
+    def cells(table: str) -> Iterator[Cell]:
+        axes = (values["datasets"], values["models"], values["activations"])
+        for dataset, model, activation in product(*axes):
+            w = SimpleNamespace(experiment=experiment, dataset=dataset, model=model)
+            if table == "training_kernels" and not plan.has_kernel(w):
+                continue
+            settings = plan.training_settings(w)
+            rates = settings.learning_rates or (None,) * len(settings.rates)
+            for depth, seed in product(plan.training_depths(w), settings.seeds):
+                cell = (dataset, model, activation, depth, seed, settings.width)
+                if table == "training_kernels":
+                    yield cell
+                    continue
+                epochs = [(epoch,) for epoch in settings.descent.evaluated]
+                for number, rate in enumerate(sorted(rates, key=lambda rate: rate or 0)):
+                    of = (*cell, number, rate)
+                    yield from (
+                        (*of, *epoch) for epoch in (epochs if table == "training" else [()])
+                    )
+
+    columns = ("dataset", "model", "activation", "depth", "seed", "width")
+    yield "training", Cells((*columns, "rate", "given_rate", "epoch"), cells("training"))
+    yield "training_kernels", Cells(columns, cells("training_kernels"))
+    if values["predict"]:
+        rated = (*columns, "rate", "given_rate")
+        yield "predictions", Cells(rated, cells("predictions"))
+
+
+def _number_rates(rows: list[dict[str, Any]], plan: Plan) -> None:
+    """Give rows the number of their rate, and the rate itself where the config gives it."""
+    point = ("dataset", "model", "activation", "depth")
+    rates: dict[Cell, set[float]] = {}
+    for row in rows:
+        rates.setdefault(tuple(row[key] for key in point), set()).add(row["learning_rate"])
+    numbers = {key: {r: n for n, r in enumerate(sorted(found))} for key, found in rates.items()}
+    for row in rows:
+        row["rate"] = numbers[tuple(row[key] for key in point)][row["learning_rate"]]
+        relative = plan.training_settings(SimpleNamespace(**row)).relative_rates
+        row["given_rate"] = None if relative else row["learning_rate"]

@@ -1,0 +1,194 @@
+"""What of a run follows from the rest of it: made again by this checkout's programs, and compared.
+
+Programs are given the bundle's tables, config and papers as data. What nothing else in the bundle
+determines, the raw numbers of cells, is compared with nothing here.
+"""
+
+import filecmp
+import inspect
+import logging
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+
+from ntk_conditioning.errors import one_line
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.comparison.differences import compare_tables
+from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.plan import Plan
+from ntk_workflow.plan.rows import AXES
+
+TOLERANCE = 1e-9
+"""Relative change of numbers that is passed over: other processors and libraries round differently.
+"""
+
+Program = Callable[[Sequence[str]], int | None]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """Files that a program makes of others, all named from the payload.
+
+    ``inputs`` and ``outputs`` are by option; ``words`` are the options that name no file.
+    """
+
+    program: str
+    inputs: Mapping[str, Sequence[str]]
+    outputs: Mapping[str, str]
+    words: Sequence[str] = ()
+
+    def sources(self) -> str:
+        """Return the names of the inputs, of many the first and their number."""
+        names = [name for files in self.inputs.values() for name in files]
+        return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
+    """Yield what the run's files are made by, in an order in which they can be made.
+
+    As in rules/tables.smk and rules/claims.smk; the rows are not in every bundle.
+    """
+
+    def table(*parts: str) -> str:
+        return plan.path("tables", *parts) + ".parquet"
+
+    def collected(name: str, files: Sequence[str], *of: str) -> Derivation:
+        output, words = {"--output": table(name, *of)}, ["--table", name]
+        return Derivation("aggregate_table", {"--rows": files}, output, words)
+
+    def of_tables(
+        program: str, output: str, words: Sequence[str] = (), **inputs: str
+    ) -> Derivation:
+        files = {f"--{option}": [name] for option, name in inputs.items()}
+        return Derivation(program, files, {"--output": output}, words)
+
+    if with_rows:
+        for name in AXES:
+            if name in plan.tables and name != "activation_study":
+                yield collected(name, plan.row_files(name))
+        for experiment, values in plan.experiments.items():
+            for name in TRAINING_TABLES:
+                if name != "learning_rates" and has_table(name, values):
+                    yield collected(name, plan.training_files(name, experiment), experiment)
+        if "activation_study" in plan.tables:
+            rows = {"--rows": plan.row_files("activation_study")}
+            output = {"--output": table("activation_study")}
+            yield Derivation("aggregate_conditioning", rows, output)
+    yield of_tables("aggregate_conditioning", table("conditioning"), rows=table("spectra"))
+    for experiment in plan.experiments:
+        names = {"training": "training", "kernels": "training_kernels"}
+        inputs = {option: table(name, experiment) for option, name in names.items()}
+        words = plan.criterion(SimpleNamespace(experiment=experiment))
+        output_of = table("learning_rates", experiment)
+        yield of_tables("select_learning_rates", output_of, words, **inputs)
+    for name in TRAINING_TABLES if plan.experiments else ():
+        yield collected(name, plan.experiment_tables(SimpleNamespace(table=name)))
+    if "width_slopes" in plan.tables:
+        inputs = {name: table(name) for name in ("orthogonality", "linearity")}
+        yield of_tables("fit_width_slopes", table("width_slopes"), **inputs)
+    if "finite_width_laws" in plan.tables:
+        rows_of = table("finite_width")
+        yield of_tables("fit_finite_width", table("finite_width_laws"), rows=rows_of)
+    yield from _pages(plan)
+
+
+def _pages(plan: Plan) -> Iterator[Derivation]:
+    none, run = SimpleNamespace(), ["--run", plan.config["run"]]
+    papers = [f"workflow/{name}" for name in plan.paper_files(none)] if plan.papers else []
+    if papers:
+        names = {"output": "tables/claims.parquet", "markdown": "claims.md", "html": "claims.html"}
+        outputs = {f"--{option}": plan.path(name) for option, name in names.items()}
+        inputs = {"--papers": papers, "--tables": plan.claimed_tables(none)}
+        yield Derivation("check_claims", inputs, outputs, run)
+    inputs = {"--papers": papers, "--tables": plan.explored_tables(none)}
+    yield Derivation("render_explorer", inputs, {"--output": plan.path("explorer.html")}, run)
+
+
+def require_derived(
+    payload: Path, found: Sequence[Derivation], programs: Mapping[str, Program], *, workers: int = 2
+) -> int:
+    """Return how many files of a bundle were made again and are the same.
+
+    Raises:
+        BundleError: a line for every file that is not what its program makes of the others.
+    """
+    # The two pages take most of the time: they begin first, side by side.
+    order = sorted(found, key=lambda each: each.program not in ("check_claims", "render_explorer"))
+    context = multiprocessing.get_context("fork")  # which has all imports
+    with quiet(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+        work = [pool.submit(problems_of, payload, each, programs[each.program]) for each in order]
+        problems = [line for each in work for line in each.result()]
+    if problems:
+        raise BundleError("; ".join(problems))
+    return sum(len(each.outputs) for each in order)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what programs say of their work out of what verification says."""
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
+    """Return a line for each output that is not what the program makes of the inputs."""
+    names = [name for files in (*of.inputs.values(), [*of.outputs.values()]) for name in files]
+    if absent := [name for name in names if not (payload / name).is_file()]:
+        return [f"{absent[0]}: missing, though the recorded config asks for it"]
+    words = [*of.words]
+    for option, files in of.inputs.items():
+        words += [option, *(str(payload / name) for name in files)]
+    with tempfile.TemporaryDirectory() as scratch:
+        again = {name: Path(scratch, name) for name in of.outputs.values()}
+        for option, name in of.outputs.items():
+            words += [option, str(again[name])]
+        try:
+            inspect.unwrap(program)(words)  # its errors are to be raised, not printed
+        except Exception as error:  # a hostile table may break a program anywhere
+            reason = one_line(error).replace(f"{payload}/", "") or type(error).__name__
+            outputs = " and ".join(of.outputs.values())
+            return [f"{outputs}: {of.sources()} cannot give it ({reason})"]
+        changes = {name: _change(payload / name, path) for name, path in again.items()}
+    return [f"{name}: {of.sources()} {line}" for name, line in changes.items() if line]
+
+
+def _change(bundled: Path, again: Path) -> str | None:
+    """Return what an output is and what it would be, None if it is the same."""
+    if filecmp.cmp(bundled, again, shallow=False):
+        return None
+    if bundled.suffix == ".parquet":
+        return table_change(bundled, again)
+    here, there = (path.read_text(encoding="utf-8", errors="replace") for path in (bundled, again))
+    pairs = zip(f"{here}\0", f"{there}\1", strict=False)
+    start = next(place for place, (a, b) in enumerate(pairs) if a != b)
+    line, part = here.count("\n", 0, start) + 1, slice(max(0, start - 20), start + 40)
+    return f"give {there[part]!r} in line {line}, where it has {here[part]!r}"
+
+
+def table_change(bundled: Path, again: Path) -> str | None:
+    """Return how a table differs from what it would be; None if by rounding at most."""
+    there, here = (pq.read_table(path, partitioning=None) for path in (again, bundled))
+    keys = there.schema.metadata[b"keys"].decode().split(",")
+    difference = compare_tables(there, here, keys=keys, tolerance=TOLERANCE)
+    if difference.only_a:
+        return f"give a row more, {_place(difference.examples_a[0])}"
+    if difference.only_b:
+        return f"give no row {_place(difference.examples_b[0])}"
+    for column in difference.columns:
+        first = column.examples[0]
+        return f"give {column.name} {first.a!r}, where it has {first.b!r}, at {_place(first.key)}"
+    return None
+
+
+def _place(key: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)

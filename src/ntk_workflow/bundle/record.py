@@ -1,0 +1,148 @@
+"""The record of a bundle's jobs: who made each file, with code that the bundled source has."""
+
+import filecmp
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ntk_conditioning.errors import one_line
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.bundle.recorded import ROOT, inside
+from ntk_workflow.plan import SOURCE, Plan
+from ntk_workflow.provenance.digests import source_digest
+
+#: Programs of rules that have another name than theirs.
+PROGRAMS = {
+    **dict.fromkeys(("aggregate_training", "aggregate_experiments"), "aggregate_table"),
+    "aggregate_activation_study": "aggregate_conditioning",
+    "compute_activation_study": "compute_infinite_spectrum",
+    "train_and_measure_network": "train_network",
+    "render_figure": "run_notebook",
+}
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OSError)
+
+
+def require_jobs(payload: Path, plan: Plan) -> list[str]:
+    """Return the rules whose code is not this checkout's.
+
+    Raises:
+        BundleError: if a result or a row has no job or two, a job read what none has made, or the
+            digest of its code is not that of the bundled source.
+    """
+    name = plan.path("record/jobs.json")
+    try:
+        record = json.loads((payload / name).read_text(encoding="utf-8"))
+        made: dict[str, str] = {}
+        others = set()
+        for job in record["jobs"]:
+            for output in job["outputs"]:
+                if output in made:
+                    raise BundleError(
+                        f"{name}: both {made[output]} and {job['rule']} made {output}"
+                    )
+                made[output] = job["rule"]
+            if "code" in job and _is_other(payload, plan, job, name):
+                others.add(job["rule"])
+        for job in record["jobs"]:
+            for each in job["inputs"]:
+                known = each in made or not each.startswith(plan.path(""))
+                if not known and not each.startswith(plan.path("downloads/")):
+                    raise BundleError(f"{name}: {job['rule']} read {each}, which no job has made")
+            if "code" not in job and job["rule"] != "download_file":
+                raise BundleError(f"{name}: {job['rule']} {job['place']} has no digest of its code")
+        files = record["files"].keys()
+    except BundleError:
+        raise
+    except _MALFORMED as error:
+        raise BundleError(f"{name}: damaged ({one_line(error)})") from None
+    for each in (*plan.results(None), *plan.all_rows(None)):
+        if each not in made:
+            raise BundleError(
+                f"{each}: the recorded config asks for it, and {name} has no job of it"
+            )
+    if unknown := sorted(made.keys() - files):
+        raise BundleError(f"{name}: {unknown[0]} has a job, and no checksum among the files")
+    return sorted(others)
+
+
+def require_source(payload: Path, plan: Plan) -> list[str]:
+    """Return the bundled files of the source that are not this checkout's.
+
+    Raises:
+        BundleError: if a part of the source is missing, or a file that the Snakefile includes.
+    """
+    workflow = payload / "workflow"
+    snakefile = workflow / "Snakefile"
+    text = snakefile.read_text(errors="replace") if snakefile.is_file() else ""
+    included = re.findall(r"""^include: ["'](.+)["']$""", text, re.MULTILINE)
+    own = [inside(path) for path in (*plan.plugin_files, *plan.config["catalogues"])]
+    for name in (*SOURCE, *included, *own):
+        if not (workflow / name).exists():
+            raise BundleError(f"workflow/{name}: missing, and a bundle has the whole source")
+    return [
+        name
+        for name, path in files_by_name(workflow).items()
+        if name not in own and not _equal(path, ROOT / name)
+    ]
+
+
+def _equal(path: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(path, other, shallow=False)
+
+
+def require_version(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` unless the recorded digest of all programs is that of the source."""
+    name = plan.path("record/versions.json")
+    try:
+        recorded = json.loads((payload / name).read_text(encoding="utf-8"))["ntk-conditioning"][
+            "code"
+        ]
+    except _MALFORMED as error:
+        raise BundleError(f"{name}: damaged ({one_line(error)})") from None
+    workflow = payload / "workflow"
+    programs = sorted(workflow.glob("scripts/*.py"))
+    notebooks = [workflow / f"notebooks/{figure}.ipynb" for figure in plan.figures]
+    own = [workflow / inside(path) for path in plan.plugin_files]
+    found = _digest(workflow, *programs, *notebooks, *own)
+    if found != recorded:
+        raise BundleError(f"{name}: code is {recorded}, and that of workflow/ {found}")
+
+
+def _is_other(payload: Path, plan: Plan, job: Mapping[str, Any], name: str) -> bool:
+    """Return whether a job's code is not this checkout's; refuse what is not the bundle's."""
+    rule, workflow = job["rule"], payload / "workflow"
+    notebooks = [f"notebooks/{job['place']}.ipynb"] if rule == "render_figure" else []
+    files = [f"scripts/{PROGRAMS.get(rule, rule)}.py", *notebooks]
+    own = [workflow / inside(path) for path in plan.plugin_files]
+    for more in _choices(own):
+        if job["code"] == _digest(workflow, *(workflow / file for file in files), *more):
+            here, there = (
+                _digest(top, *(top / file for file in files)) for top in (ROOT, workflow)
+            )
+            return here != there
+    digest = _digest(workflow, *(workflow / file for file in files))
+    raise BundleError(
+        f"{name}: code of {rule} {job['place']} is {job['code']}, and that of workflow/ {digest}"
+    )
+
+
+def _choices(own: list[Path]) -> Iterator[list[Path]]:
+    """Yield which of the user's files a job may have used: none, one kind, or all of them."""
+    yield []
+    yield from ([each] for each in own)
+    yield own
+
+
+@cache
+def _digest(folder: Path, *files: Path) -> str:
+    """Return the digest of programs of a checkout or of a bundle; nothing is run."""
+    try:
+        return source_digest(*files, source=folder / "src")
+    except FileNotFoundError as error:
+        return f"missing ({Path(error.filename).name})"
+    except (*_MALFORMED, SyntaxError, RecursionError, MemoryError) as error:
+        return f"unreadable ({one_line(error)})"

@@ -1,0 +1,320 @@
+"""Numbers of a table that follow from others beside them: condition numbers from eigenvalues, say.
+
+The functions are those of the science that made them. Rows also have numbers in common: the size of
+a dataset is the same wherever it is used.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ntk_conditioning import tables
+from ntk_conditioning.errors import one_line
+from ntk_conditioning.networks import activations
+from ntk_conditioning.spectra.conditioning import EPS, summary
+from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
+from ntk_conditioning.tables.predictions import parted, times
+from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.theory.bounds_vs_exact import bounds_of
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.plan import Plan
+
+TOLERANCE = 1e-9  #: relative; other processors round differently
+LARGE = 1e-3  #: differences of numbers of size 1 that keep enough of their digits
+
+Row = dict[str, Any]
+
+
+def require_relations(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` if a number in a table is not the one that its row or others give."""
+    experiments = [f"{t}/{name}" for t in _TRAINED for name in plan.experiments]
+    sizes: dict[tuple[str, str], Row] = {}
+    for name in [*plan.tables, *experiments]:
+        path, kind = plan.path("tables", f"{name}.parquet"), name.split("/")[0]
+        table = TABLES["conditioning" if kind == "activation_study" else kind]
+        if not (payload / path).is_file():  # an experiment without predictions
+            continue
+        rows = tables.read(payload / path, table).to_pylist()
+        for row in rows:
+            place = ", ".join(f"{k} {row[k]}" for k in table.keys if row[k] is not None)
+            try:
+                follows = [*_FOLLOWS.get(kind, _nothing)(row)]
+            except (ValueError, ArithmeticError, LookupError, TypeError) as error:
+                raise BundleError(f"{path}: {place}: impossible ({one_line(error)})") from None
+            for column, value, why in follows:
+                if not _same(row[column], value):
+                    line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"
+                    raise BundleError(f"{line}, at {place}")
+        for keys, columns in _COMMON.get(kind, ()):
+            _require_common(path, rows, keys, columns)
+        if {"dataset", "d"} <= {*table.schema.names} and kind not in _OTHER_SIZES:
+            known = [{**row, "table": path} for row in rows if row["dataset"]]
+            _require_sizes(known, sizes)
+
+
+def _require_common(
+    path: str, rows: list[Row], keys: tuple[str, ...], columns: tuple[str, ...]
+) -> None:
+    first: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        before = first.setdefault(tuple(row[key] for key in keys), row)
+        for column in columns:
+            if not _same(row[column], before[column]):
+                place = ", ".join(f"{key} {row[key]}" for key in keys if row[key] is not None)
+                values = f"both {before[column]!r} and {row[column]!r}"
+                raise BundleError(f"{path}: {column} is {values} at {place}")
+
+
+def _require_sizes(rows: list[Row], sizes: dict[tuple[str, str], Row]) -> None:
+    for row in rows:
+        before = sizes.setdefault((row["dataset"], "d"), row)
+        if row["d"] != before["d"]:
+            raise BundleError(
+                f"{row['table']}: d of {row['dataset']} is {row['d']}, and {before['d']} in "
+                f"{before['table']}"
+            )
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, float) and isinstance(b, float | int):
+        return a == b or math.isclose(a, b, rel_tol=TOLERANCE) or (a != a and b != b)
+    return bool(a == b)
+
+
+#: A column, the value that follows, and from what.
+Follows = Iterator[tuple[str, Any, str]]
+
+
+def _nothing(_row: Row) -> Follows:
+    yield from ()
+
+
+def _spectra(row: Row) -> Follows:
+    full = row["lambda_min"] is not None and row["lambda_min"] > row["resolution_floor"]
+    eigenvalues = row["eigenvalues"] and np.array(row["eigenvalues"])
+    smallest = row["lambda_min"], row["lambda_min_error"]
+    found = summary(
+        row["n"],
+        (row["lambda_max"], row["lambda_max_error"]),
+        smallest if full or eigenvalues is not None else (math.nan, math.nan),
+        row["resolution_floor"],
+        np.dtype(row["dtype"]),
+        method=row["method"],
+        rank=row["n"] if full else row["numerical_rank"],
+        eigenvalues=eigenvalues,
+    )
+    names = ["kappa", "kappa_error", "numerical_rank", "reduced_precision"]
+    why = "its extreme eigenvalues and their errors"
+    if eigenvalues is not None:
+        names += ["kappa_nonzero", "effective_rank"]
+        why = "its eigenvalues"
+        yield "n", len(eigenvalues), why
+        yield "lambda_max", float(eigenvalues[0]), why
+        yield "lambda_min", float(eigenvalues[-1]), why
+        yield "eigenvalues", sorted(row["eigenvalues"], reverse=True), "sorting"
+    elif full:
+        names.append("kappa_nonzero")
+    yield from ((name, getattr(found, name), why) for name in names)
+    if row["numerical_rank"] >= row["n"] and not full:
+        yield "numerical_rank", row["n"] - 1, "lambda_min below the floor"
+    if row["method"] == "spectrum":
+        error = row["n"] * EPS * row["lambda_max"]
+        why = "n, rounding and lambda_max"
+        yield "lambda_max_error", error, why
+        if row["lambda_min"] is not None:
+            yield "lambda_min_error", error, why
+        if row["kernel"].startswith("empirical"):
+            eps = float(np.finfo(row["dtype"]).eps)
+            yield "resolution_floor", row["n"] * eps * row["lambda_max"], why
+
+
+def _ratio(row: Row) -> Follows:
+    """Where the smallest eigenvalue is kept only if it is resolved."""
+    low = row["lambda_min"]
+    yield "kappa", None if low is None else row["lambda_max"] / low, "lambda_max and lambda_min"
+
+
+def _architectures(row: Row) -> Follows:
+    yield from _ratio(row)
+    if row["lambda_min"] is not None:
+        yield "numerical_rank", row["n"], "a resolved lambda_min"
+    error, eps = row["n"] * EPS * row["lambda_max"], "n, rounding and lambda_max"
+    yield "resolution_floor", error, eps
+    if row["kappa"] is not None:
+        above, below = error / row["lambda_max"], error / row["lambda_min"]
+        value = (above + below) / (1 - below) if below < 1 else math.inf
+        yield "kappa_error", value, "the eigenvalues and their errors"
+
+
+def _training_kernels(row: Row) -> Follows:
+    yield from _ratio(row)
+    yield "critical_learning_rate", 2 * row["n"] / row["lambda_max"], "n and lambda_max"
+
+
+def _bounds(row: Row) -> Follows:
+    excess = row["excess"]
+    yield "kappa", None if excess is None else 1 + excess, "its excess"
+    if excess is not None and row["lambda_min"] > row["lambda_error"]:
+        ratio = row["lambda_max"] / row["lambda_min"]
+        error = row["lambda_error"] * (1 + ratio) / (row["lambda_min"] - row["lambda_error"])
+        if abs(ratio - 1 - excess) > 2 * error + TOLERANCE * ratio:
+            yield "kappa", ratio, "lambda_max and lambda_min"
+    if row["kernel"] == "infinite_ntk":
+        for name in ("distance", "distance_error", "distance_bound"):
+            yield name, None, "a kernel other than nngp"
+    if row["mean"] == 0:
+        given = bounds_of(row, ntk=row["kernel"] == "infinite_ntk")
+        yield from ((name, value, "delta, mu and the depth") for name, value in given.items())
+
+
+def _activation_study(row: Row) -> Follows:
+    """A summary of blocks that are not in the bundle; of two, the extremes say all."""
+    low, high, mean = row["kappa_min"], row["kappa_max"], row["kappa_mean"]
+    if row["resolved"] < row["blocks"]:
+        names = ("kappa_max", "kappa_mean", "kappa_geometric_mean", "kappa_seed_max")
+        yield from ((name, None, "blocks that are not resolved") for name in names)
+        return
+    why = "the smallest and the largest kappa"
+    if row["blocks"] <= 2:
+        yield "kappa_mean", (low + high) / 2, why
+        yield "kappa_median", (low + high) / 2, why
+        yield "kappa_geometric_mean", math.sqrt(low * high), why
+    if row["blocks"] == row["seeds"]:
+        yield "kappa_seed_min", low, why
+        yield "kappa_seed_max", high, why
+    yield "kappa_mean", min(max(mean, low), high), why
+    yield "kappa_nonzero_mean", mean, "kappa_mean, as all blocks are resolved,"
+    for name in ("numerical_rank_min", "numerical_rank_max"):
+        yield name, row["n"], "n, as all blocks are resolved,"
+
+
+def _activations(row: Row) -> Follows:
+    name = row["activation"]
+    yield "base", name.removeprefix(activations.NORMALIZED), "its name"
+    yield "normalized", name.startswith(activations.NORMALIZED), "its name"
+    if activations.base_name(name) in activations.names():  # the user's own is not imported
+        sigma = activations.get(name.removeprefix(activations.NORMALIZED))
+        yield "kinks", list(sigma.kinks), "its definition"
+        if sigma.name == name:
+            numbers = sigma.shifted_relu or (None, None, None)
+            for column, number in zip(("scale", "kink", "offset"), numbers, strict=True):
+                yield column, number, "its definition"
+    yield "a_1", row["coefficients"][1], "its coefficients"
+    yield "mean", row["coefficients"][0] / row["gain"], "its coefficients and gain"
+    if row["non_affinity"] > LARGE:
+        first, second = row["coefficients"][:2]
+        yield "non_affinity", 1 - first**2 - second**2, "its coefficients"
+
+
+def _precision(row: Row) -> Follows:
+    yield "kappa", row["ratio"] if row["resolved"] else None, "its ratio"
+
+
+def _phase(row: Row) -> Follows:
+    names = ("n", "lambda_max", "lambda_2", "lambda_min", "bulk_max", "bulk_min")
+    errors = ("lambda_max_error", "lambda_min_error")
+    found = SpikeAndBulk(**{name: row[name] for name in (*names, *errors)})
+    for name in ("kappa", "kappa_error", "bulk_kappa"):
+        yield name, getattr(found, name), "its eigenvalues and their errors"
+    low = min(row["law_lambda_min"], row["pair_bound"])
+    yield "law_kappa", row["law_lambda_max"] / low if low > 0 else None, "what the laws have"
+
+
+def _repairs(row: Row) -> Follows:
+    resolved = row["lambda_min"] > row["n"] * EPS * row["lambda_max"]
+    kappa = row["lambda_max"] / row["lambda_min"] if resolved else None
+    yield "kappa", kappa, "lambda_max and lambda_min"
+
+
+def _phase_laws(row: Row) -> Follows:
+    low = row["lambda_min"]
+    yield "kappa", row["lambda_max"] / low if low > 0 else None, "lambda_max and lambda_min"
+
+
+def _predictions(row: Row) -> Follows:
+    epochs, real, predicted = row["epochs"], row["train_loss"], row["predicted_loss"]
+    yield from ((name, at, "its losses") for name, at in times(epochs, real).items())
+    yield "parted_epoch", parted(epochs, real, predicted), "both losses"
+    if row["method"] == "flow":
+        found = times(epochs, predicted, prefix="predicted_")
+        yield from ((name, at, "its predicted losses") for name, at in found.items())
+    critical = 2 * row["kernel_n"] / row["lambda_max"]
+    yield "critical_learning_rate", critical, "kernel_n and lambda_max"
+    yield "lambda_max", row["eigenvalues"][0], "its eigenvalues"
+
+
+_FOLLOWS: Mapping[str, Callable[[Row], Follows]] = {
+    "spectra": _spectra,
+    "activation_study": _activation_study,
+    "activations": _activations,
+    "architectures": _architectures,
+    "training_kernels": _training_kernels,
+    "kernels_along_training": _ratio,
+    "bounds": _bounds,
+    "phase": _phase,
+    "phase_laws": _phase_laws,
+    "repairs": _repairs,
+    "precision": _precision,
+    "predictions": _predictions,
+}
+_TRAINED = ("training", "training_kernels", "predictions", "kernels_along_training")
+#: Tables whose networks have fewer inputs than their dataset.
+_OTHER_SIZES = ("orthogonality", "linearity")
+_POINT = ("experiment", "dataset", "model", "activation", "depth")
+_TRAINING = ("width", "n", "classes", "loss", "batch_size")
+_PLACE = ("shape", "dataset", "parameter", "n", "d", "seed")
+_GEOMETRY = ("mean_cosine", "effective_dimension", "closest", "gram_kappa", "gram_bulk_kappa")
+_CONSTANTS = ("mean", "mu", "mu_tilde", "dual_slope", "fixed_point")
+#: By table, columns that have one value wherever the keys before them have.
+_COMMON: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
+    "spectra": ((("dataset",), ("n", "d")),),
+    "angles": ((("dataset",), ("d",)), (("dataset", "seed"), ("n", "duplicates"))),
+    "datasets": ((("dataset",), ("d", "dtype", "scaling")),),
+    "activation_study": ((("dataset",), ("n", "d")),),
+    "bounds": ((("dataset",), ("n", "d", "delta_a", "delta_b")), (("activation",), _CONSTANTS)),
+    "phase": ((_PLACE, _GEOMETRY), (("activation", "depth"), ("close_gain",))),
+    "finite_width": (
+        (("dataset",), ("d",)),
+        (("dataset", "activation", "n", "depth"), ("infinite",)),
+    ),
+    "precision": ((("kernel", "activation", "depth", "seed", "delta"), ("kappa_reference",)),),
+    "repairs": ((("dataset",), ("d",)),),
+    "architectures": (
+        (("dataset",), ("n", "d")),
+        (("model", "depth", "width", "dataset"), ("parameters",)),
+    ),
+    "training": ((_POINT, _TRAINING),),
+    "training_kernels": ((_POINT, ("width", "n", "n_train")),),
+    "predictions": (
+        (_POINT, ("width", "n", "classes", "loss", "batch_size", "kernel_n", "epochs", "ranks")),
+        ((*_POINT, "seed"), ("kappa", "effective_kappa", "alignment", "eigenvalues")),
+        ((*_POINT, "seed"), ("label_energy", "lambda_max")),
+    ),
+    "orthogonality": (
+        (("dataset",), ("n",)),
+        (("architecture", "width"), ("hidden",)),
+        (("architecture", "width", "layer", "dataset"), ("layer_width", "fan_in", "d")),
+        (
+            ("dataset", "architecture", "activation", "width", "label_scale", "seed"),
+            ("loss", "steps"),
+        ),
+    ),
+    "linearity": (
+        (("dataset",), ("samples",)),
+        (("architecture", "width"), ("hidden",)),
+        (("dataset", "architecture", "width"), ("d", "parameters")),
+        (
+            ("dataset", "architecture", "activation", "width", "seed"),
+            ("hessian_norm", "hessian_residual", "hessian_norm_fixed", "largest_weight"),
+        ),
+        (
+            ("dataset", "architecture", "activation", "width", "seed"),
+            ("steps", "loss_before", "loss_after", "kernel_change", "distance"),
+        ),
+    ),
+}
