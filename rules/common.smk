@@ -19,7 +19,12 @@ from snakemake.utils import update_config
 try:
     layers = snakemake_internals.config_layers(workflow)
     update_config(config, layers[-1].values)  # whose lists Snakemake leaves as texts
-    plan = Plan.from_config(config, layers=layers, source=workflow.basedir)
+    plan = Plan.from_config(
+        config,
+        layers=layers,
+        source=workflow.basedir,
+        tried=snakemake_internals.runs_one_job(workflow),
+    )
 except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
 

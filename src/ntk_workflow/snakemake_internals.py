@@ -31,6 +31,11 @@ def config_layers(workflow: Any) -> list[Layer]:
     return [*(Layer(name, read_yaml(name) or {}) for name in files), Layer("--config", given)]
 
 
+def runs_one_job(workflow: Any) -> bool:
+    """Return whether another Snakemake has planned, and started this one for a job of its own."""
+    return not workflow.is_main_process
+
+
 def gives_gpu(workflow: Any, rule: str) -> bool:
     """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
     given = workflow.resource_settings.overwrite_resources.get(rule, {})

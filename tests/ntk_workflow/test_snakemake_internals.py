@@ -17,6 +17,7 @@ configfile: "config.yaml"
 layers = snakemake_internals.config_layers(workflow)
 seen = {{"layers": [[layer.name, layer.values] for layer in layers]}}
 seen["gpu"] = [snakemake_internals.gives_gpu(workflow, name) for name in ("one", "two", "three")]
+seen["job"] = snakemake_internals.runs_one_job(workflow)
 
 rule all:
     params: seen=json.dumps(seen)
@@ -38,3 +39,4 @@ def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
         ["--config", {"seeds": [1, 32]}],
     ]
     assert seen["gpu"] == [True, False, False]
+    assert seen["job"] is False
