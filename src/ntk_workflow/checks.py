@@ -19,7 +19,7 @@ from ntk_conditioning.networks.activations import TOLERATED
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_conditioning.training.prediction import UNPREDICTABLE
-from ntk_workflow.catalogue import SPEECH, path_errors
+from ntk_workflow.catalogue import SPEECH, content_errors, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
 
 if TYPE_CHECKING:
@@ -130,10 +130,14 @@ class Checks:
             if labels and self.catalogue[name]["reader"] == "gaussian":
                 yield f"{where}: {name} has no labels, and {labels}; remove it"
             yield from path_errors(name, self.catalogue[name])
+            if self.trial.needed:
+                yield from content_errors(name, self.catalogue[name])
         yield from self._activations((*place, "activations"), infinite=infinite)
 
     def _available(self, name: str) -> int | None:
-        """Return the samples of a dataset, None where only its files tell."""
+        """Return the samples of a dataset, None where only its files tell, or where these fail."""
+        if self.trial.needed and any(content_errors(name, self.catalogue.get(name, {}))):
+            return None
         return self.shapes.get(name, (None, None))[0]
 
     def _enough(self, samples: Any, name: str, *place: str) -> Iterator[str]:

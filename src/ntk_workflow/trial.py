@@ -21,8 +21,11 @@ from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
 
-#: What importing and trying a file may take, when torch is there already.
-SECONDS, BYTES = 5.0, 200 * 2**20
+#: What importing a file and trying activations may take, when torch is there already.
+SECONDS, BYTES = 4.0, 200 * 2**20
+
+#: What building networks and trying them may take, which are as large as the config says.
+BUILDING = 60.0
 
 _KNOWN: dict[str, Any] = {}  # answers, by the request and what its files contain
 
@@ -34,7 +37,7 @@ class Trial:
     """
 
     def __init__(self, *, needed: bool = True) -> None:
-        self._needed = needed
+        self.needed = needed
         self._server: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Trial:
@@ -71,7 +74,7 @@ class Trial:
         return batches
 
     def _ask(self, files: Sequence[str], task: str, **given: Any) -> Any:
-        if not self._needed:
+        if not self.needed:
             return _UNTRIED[task]
         contents = [
             Path(file).read_text(errors="replace") for file in files if Path(file).is_file()
@@ -170,11 +173,11 @@ def _child(task: str, given: dict[str, Any], path: str) -> None:
     sys.stdout = _Closed()
     answer: dict[str, Any] = {}
     try:
-        if task != "trainable":  # whose networks are as large as the config says
+        if task != "trainable":
             _limit_memory()
         answer["value"] = _TASKS[task](**given)
     except UserError as error:
-        answer["problem"] = str(error)
+        answer["problem"] = str(error)[:500]
     except BaseException as error:
         answer["problem"] = f"{given['file']}: {type(error).__name__}: {one_line(error)[:200]}"
     Path(path).write_text(json.dumps(answer))
@@ -211,9 +214,10 @@ def serve(seconds: float) -> None:
     from ntk_conditioning.networks import own  # noqa: F401
 
     for line in sys.stdin:
+        task, given, path = json.loads(line)
         if (child := os.fork()) == 0:
-            _child(*json.loads(line))
-        print(_end_of(child, seconds), flush=True)
+            _child(task, given, path)
+        print(_end_of(child, BUILDING if task == "trainable" else seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -172,6 +172,19 @@ def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
     assert line.startswith(f"catalogue: mine.{name}: no/such/place does not exist; give a path")
 
 
+def test_a_file_of_ones_own_is_read_before_any_job(tmp_path):
+    path, entry = tmp_path / "mine.csv", {"reader": "csv", "scaling": "none"}
+    path.write_text("a,b\n\n1,2\n3,inf\n")
+    entry |= {"path": str(path), "options": {"labels": None}}
+    (tmp_path / "mine.yaml").write_text(json.dumps({"mine": entry}))
+    catalogues = [*BASE["catalogues"], str(tmp_path / "mine.yaml")]
+    overlay = {"catalogues": catalogues, "datasets": ["mine"], "kernel_size": 2, "overrides": {}}
+    (line,) = lines(overlay)
+    assert line.startswith(f"catalogue: mine: {path}: line 4, column 'b' is inf, one of 1 values")
+    path.write_text("a,b\n\n1,2\n3,4\n")
+    assert lines(overlay) == []
+
+
 def test_two_files_of_one_name_are_found():
     catalogues = [*BASE["catalogues"], str(ROOT / "tests/data/catalogue.yaml")]
     overlay = {"catalogues": catalogues, "datasets": ["svhn", "svhn_subset", "cifar10"]}

@@ -1,6 +1,7 @@
 """NumPy archives (npz), read without unpickling anything, and files packed with gzip."""
 
 import gzip
+import io
 import os
 import struct
 import tokenize
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
+UNPACK = "unpack it yourself if it is no mistake"
 REFETCH = "it is damaged or another file: fetch it again"
 
 _NPY, _GZIP = b"\x93NUMPY", b"\x1f\x8b"
@@ -38,10 +40,25 @@ def unpacked(path: Path) -> bytes:
     """Return a file's bytes, unpacked if they start as gzip's do; `FormatError` if damaged."""
     require_file(path)
     data = path.read_bytes()
+    if not data.startswith(_GZIP):
+        return data
+    most = _most(len(data))
     try:
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
+        content = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
     except _DAMAGED as error:
         raise FormatError(f"{path}: damaged gzip data ({error}); {REFETCH}") from None
+    if len(content) > most:
+        raise FormatError(f"{path}: gzip data of more than {most} bytes; {UNPACK}")
+    return content
+
+
+def _most(packed: int) -> int:
+    """Return how many bytes packed ones may become: data do, and a bomb is packed a thousandfold.
+
+    >>> _most(10**6)
+    100000000
+    """
+    return max(2**26, 100 * packed)
 
 
 def load_arrays(
@@ -90,6 +107,9 @@ def _members(archive: zipfile.ZipFile, stream: IO[bytes]) -> dict[str, str]:
 
 def _array(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     """Return the array of one member, all of it: zip's checksum is compared only at its end."""
+    info = archive.getinfo(member)
+    if info.file_size > (most := _most(info.compress_size)):
+        raise ValueError(f"member {member} has more than {most} bytes")
     with archive.open(member) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a header that is odd; what it says is checked
         array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
