@@ -33,7 +33,7 @@ LARGEST = 2**53
 
 def _is_whole(_: Any, value: Any) -> bool:
     """YAML's 1.0 is a float; JSON Schema alone would let it pass as an integer."""
-    return type(value) is int and abs(value) <= LARGEST
+    return type(value) is int and value <= LARGEST
 
 
 def _is_number(_: Any, value: Any) -> bool:
@@ -192,6 +192,16 @@ def typed(value: Any) -> Any:
 def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids."""
     errors = sorted(_Validator(schema).iter_errors(values), key=lambda e: list(map(str, e.path)))
+    # A key that no entry has is not said to be unfit for this one, too.
+    unknown = {
+        (*error.absolute_path, name)
+        for error in errors
+        if error.validator == "additionalProperties"
+        for name in set(error.instance) - set(error.schema.get("properties", {}))
+    }
+    errors = [
+        e for e in errors if e.validator != "enum" or (*e.path, str(e.instance)) not in unknown
+    ]
     # Each key that is missing is an error of its own, whose line names them all.
     lines = list(dict.fromkeys(line for error in errors for line in _explain(error, origin)))
     more = len(lines) - MOST_LINES
