@@ -67,6 +67,7 @@ try:
         source=checkout,
         home=folder,
         placed=snakemake_internals.placed(workflow),
+        tried=snakemake_internals.runs_one_job(workflow),
     )
 except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None

@@ -7,13 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.data import datasets, readers
+from ntk_conditioning.data import datasets, prepared, readers
 from ntk_conditioning.errors import UserError
 from ntk_workflow import config
 from ntk_workflow.config import SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
 
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
+
+#: Readers of one file.
+ONE_FILE = ("npz", "parquet", "csv", "svhn")
 
 #: What the content of a dataset depends on. Addresses, titles and citations are left out: a new
 #: mirror must not recompute a run.
@@ -36,7 +39,7 @@ def load_catalogues(
             continue
         problems += schema_errors(values, schema, [Layer(str(path), {})])
         if isinstance(values, Mapping):
-            entries.update(values)
+            entries.update({key: each for key, each in values.items() if isinstance(each, Mapping)})
     return entries, problems
 
 
@@ -157,12 +160,37 @@ def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
                 break
 
 
+#: Files of one's own up to this size are read before any job starts, larger ones by their jobs.
+READ_BELOW = 2**26
+
+
+def content_errors(name: str, entry: Entry) -> Iterator[str]:
+    """Yield a line if a file of the user's own cannot be read as its entry says."""
+    path = Path(entry.get("path", ""))
+    if path.is_file() and entry["reader"] != SPEECH and path.stat().st_size <= READ_BELOW:
+        yield from _content_errors(name, json.dumps(entry), path.stat().st_mtime_ns)
+
+
+@cache
+def _content_errors(name: str, entry: str, _mtime: int) -> list[str]:
+    try:
+        prepared.scaled(datasets.read(dataset_source(name, json.loads(entry))))
+    except UserError as error:
+        return [f"catalogue: {name}: {error}"]
+    return []
+
+
 def path_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files and folders of the user's own that a dataset lacks."""
     alignments = entry.get("options", {}).get("alignments")
     for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
-        if path is not None and not Path(path).exists():
+        if path is None:
+            continue
+        if not Path(path).exists():
             yield (
                 f"catalogue: {name}.{key}: {path} does not exist; give a path that is absolute or "
                 "relative to the working directory"
             )
+        elif key == "path" and entry["reader"] in ONE_FILE and not Path(path).is_file():
+            needs = f"reader {entry['reader']} needs one"
+            yield f"catalogue: {name}.{key}: {path} is not a file, and {needs}"

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import TOLERATED
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_conditioning.training.prediction import UNPREDICTABLE
-from ntk_workflow.catalogue import SPEECH, path_errors
+from ntk_workflow.catalogue import SPEECH, content_errors, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.own import OwnModel
+    from ntk_workflow.trial import Trial
 
 #: The study of kernels and angles whose keys stand at the top of the config.
 GRID = "grid"
@@ -58,7 +60,8 @@ class Checks:
 
     ``shapes`` has the samples and features of each dataset that is used, None where only its files
     tell; ``images`` the height, width and colours of samples, None where they are no images;
-    ``models`` the networks of the user's own; ``plain`` an experiment's defaults.
+    ``models`` the networks of the user's own, of which a ``trial`` says whether they train;
+    ``plain`` an experiment's defaults; ``dual_errors`` those of the user's own activations.
     """
 
     config: Config
@@ -68,6 +71,8 @@ class Checks:
     images: Mapping[str, tuple[int, int, int] | None]
     models: Mapping[str, OwnModel]
     plain: Config
+    dual_errors: Mapping[str, float]
+    trial: Trial
 
     def problems(self) -> dict[str, list[str]]:
         """Return the lines of every study that has a mistake, by the study's name.
@@ -101,14 +106,21 @@ class Checks:
             value = value[key]
         return value
 
-    def _activations(self, place: Place) -> Iterator[str]:
-        """Yield lines for activations that are not known."""
+    def _activations(self, place: Place, *, infinite: bool = False) -> Iterator[str]:
+        """Yield lines for activations that are not known, or inexact at ``infinite`` width."""
         for index, name in enumerate(self._value(place)):
+            where = self.at(*place, index)
             if not activations.is_known(name):
                 advice = did_you_mean(name, activations.names())
-                yield f"{self.at(*place, index)}: unknown activation {name!r}; {advice}"
+                yield f"{where}: unknown activation {name!r}; {advice}"
+            error = self.dual_errors.get(activations.base_name(name), 0)
+            if infinite and error > TOLERATED:
+                limit = f"more than the {TOLERATED:.0%} that are tolerated"
+                yield f"{where}: {name} has errors of {error:.0%} at infinite width, {limit}"
 
-    def _names(self, place: Place = (), *, labels: str = "") -> Iterator[str]:
+    def _names(
+        self, place: Place = (), *, labels: str = "", infinite: bool = False
+    ) -> Iterator[str]:
         """Yield lines for datasets that are not there, or lack ``labels``, and for activations."""
         for index, name in enumerate(self._value((*place, "datasets"))):
             where = self.at(*place, "datasets", index)
@@ -118,10 +130,14 @@ class Checks:
             if labels and self.catalogue[name]["reader"] == "gaussian":
                 yield f"{where}: {name} has no labels, and {labels}; remove it"
             yield from path_errors(name, self.catalogue[name])
-        yield from self._activations((*place, "activations"))
+            if self.trial.needed:
+                yield from content_errors(name, self.catalogue[name])
+        yield from self._activations((*place, "activations"), infinite=infinite)
 
     def _available(self, name: str) -> int | None:
-        """Return the samples of a dataset, None where only its files tell."""
+        """Return the samples of a dataset, None where only its files tell, or where these fail."""
+        if self.trial.needed and any(content_errors(name, self.catalogue.get(name, {}))):
+            return None
         return self.shapes.get(name, (None, None))[0]
 
     def _enough(self, samples: Any, name: str, *place: str) -> Iterator[str]:
@@ -132,7 +148,7 @@ class Checks:
             yield f"{self.at(*place)}: {excess}; take at most {available}"
 
     def _grid(self, _study: str) -> Iterator[str]:
-        yield from self._names()
+        yield from self._names(infinite=bool({"infinite_ntk", "nngp"} & {*self.config["kernels"]}))
         config, used = self.config, used_datasets(self.config)
         for name, exception in config["overrides"].items():
             if name not in used:
@@ -146,7 +162,7 @@ class Checks:
             yield from self._blocks(name, {**config, **exception}, exception, ("overrides", name))
 
     def _activation_study(self, study: str) -> Iterator[str]:
-        yield from self._names((study,))
+        yield from self._names((study,), infinite=True)
         values = {"samples": "all", "balanced": False, **self.config[study]}
         for name in self.config[study]["datasets"]:
             yield from self._blocks(name, values, values, (study,))
@@ -183,7 +199,7 @@ class Checks:
             yield f"{self.at(*where('blocks'))}: {need} and {name} has {n}; at most {n // size}"
 
     def _bounds_study(self, study: str) -> Iterator[str]:
-        yield from self._names((study,))
+        yield from self._names((study,), infinite=True)
         for index, name in enumerate(self.config[study]["datasets"]):
             if self.catalogue.get(name, {}).get("scaling", "unit_norm") != "unit_norm":
                 where = self.at(study, "datasets", index)
@@ -191,12 +207,12 @@ class Checks:
             yield from self._enough(self.config[study]["samples"], name, study, "samples")
 
     def _phase_study(self, study: str) -> Iterator[str]:
-        yield from self._names((study,))
+        yield from self._names((study,), infinite=True)
         if "activations" in (self.config[study]["large"] or ()):
             yield from self._activations((study, "large", "activations"))
 
     def _finite_width_study(self, study: str) -> Iterator[str]:
-        yield from self._names((study,))
+        yield from self._names((study,), infinite=True)
         for name in self.config[study]["datasets"]:
             yield from self._enough(max(self.config[study]["samples"]), name, study, "samples")
 
@@ -332,15 +348,15 @@ class Checks:
             if d is None or not known:
                 continue
             for depth in values["overrides"].get(dataset, {}).get("depths", values["depths"]):
-                from ntk_conditioning.networks import own  # torch takes seconds
-
                 size: Any = {"d": d, "image": image, "depth": depth, "width": values["width"]}
                 outputs = ANY_CLASSES if values["outputs"] == "classes" else 1
+                size |= {"outputs": outputs, "predict": values["predict"]}
+                files = self.config["activation_files"]
+                own = self.models[name]
                 try:
-                    sigma = activations.get(known[0])
-                    size |= {"activation": sigma, "outputs": outputs}
-                    own.require_trainable(self.models[name], **size)
-                    mixed = values["predict"] and own.normalises_batches(self.models[name], **size)
+                    mixed = self.trial.trainable(
+                        str(own.file), own.function, known[0], plugins=files, **size
+                    )
                 except UserError as error:
                     yield f"{self.at(*place, 'models', index)}: {name} on {dataset}: {error}"
                     return

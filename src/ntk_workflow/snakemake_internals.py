@@ -50,6 +50,11 @@ def config_layers(workflow: Any, config: Config, folder: str = "") -> list[Layer
     return [first, *(Layer(name, read_yaml(name) or {}) for name in files), given]
 
 
+def runs_one_job(workflow: Any) -> bool:
+    """Return whether another Snakemake has planned, and started this one for a job of its own."""
+    return not workflow.is_main_process
+
+
 def gives_gpu(workflow: Any, rule: str) -> bool:
     """Return whether the profile, or --set-resources, gives GPUs to the jobs of a rule."""
     name = workflow.modifier.modify_rulename(rule)  # as a module's rule is called

@@ -66,6 +66,12 @@ def test_yaml_makes_no_objects(tag, tmp_path, capsys):
         papers.read(["mine"], folder="papers", tables=["spectra"])
 
 
+def test_a_config_whose_expressions_snakemake_would_run_is_refused_before(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("__use_yte__: true\nrun: ?open('planted', 'w')\n")
+    assert config.main([str(tmp_path / "mine.yaml")]) == 2
+    assert "mine.yaml: __use_yte__" in capsys.readouterr().err
+
+
 def test_no_data_file_is_unpickled(tmp_path):
     objects = np.array([Payload()], dtype=object)
     np.savez(tmp_path / "mine.npz", x=objects)

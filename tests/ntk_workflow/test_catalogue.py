@@ -29,7 +29,7 @@ def test_the_schema_is_one_and_describes_every_key():
     parts, keys = SCHEMA["$defs"], SCHEMA["$defs"]["entry"]["properties"]
     for part in (*parts.values(), keys["files"]):
         assert [
-            name for name, spec in part["properties"].items() if "description" not in spec
+            name for name, spec in part.get("properties", {}).items() if "description" not in spec
         ] == []
     assert tuple(keys["scaling"]["enum"]) == SCALINGS
     assert set(keys["reader"]["enum"]) == readers.READERS.keys()

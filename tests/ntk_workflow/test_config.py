@@ -25,7 +25,7 @@ def lines(overlay: dict) -> list[str]:
 
 
 # An overlay -> how its line begins after the file's name.
-MISTAKES = """\
+MISTAKES = r"""
 depth: [1] -> unknown key 'depth'; did you mean 'depths'?
 orthogonality_study: {architectures: [depp]}
   -> orthogonality_study.architectures[0]: unknown architecture 'depp'; did you mean 'deep'?
@@ -81,9 +81,18 @@ depths: [-1] -> depths[0]: -1 is too small; the least is 0
 depths: 3 -> depths: 3 is not a list [...]
 depths: [] -> depths: the list is empty; give at least 1 item
 depths: [2, 2] -> depths: 2 stands there more than once; remove the repetition
+depths: [1000000000000] -> depths[0]: 1000000000000 is too large; the most is 1000000
+seeds: [100000000000000000000] -> seeds[0]: 100000000000000000000 is too large; the most is 90071992
+width: 1000000000000 -> width: 1000000000000 is too large; the most is 1000000
+speech: {low_freq: .nan} -> speech.low_freq: nan is not a finite number
+training: {fig3: {learning_rates: [.inf]}}
+  -> training.fig3.learning_rates[0]: inf is not a finite number
+{run: "mine\n"} -> run: 'mine\n' does not fit; did you mean 'mine'?
+mirror: "a/{b}" -> mirror: 'a/{b}' does not fit; it takes a path without { } and line breaks
+catalogues: ["a{b}.yaml"] -> catalogues[0]: 'a{b}.yaml' does not fit; it takes a path without { }
 dtype: half -> dtype: 'half' is not one of float64, float32
 blocks: some -> blocks: 'some' is not a whole number of at least 1 or 'all'
-run: My Run -> run: 'My Run' does not fit; it takes Name of the run; its files are under
+run: My Run -> run: 'My Run' does not fit; it takes lower-case letters, digits, _ -, a letter
 datasets: [digit] -> datasets[0]: unknown dataset 'digit'; did you mean 'digits'?
 datasets: [MNIST] -> datasets[0]: 'MNIST' does not fit; did you mean 'mnist'?
 activations: [relu, rellu] -> activations[1]: unknown activation 'rellu'; did you mean 'relu'?
@@ -140,7 +149,7 @@ CASES = [
     (overlay, f"{file}: {line}")
     for file, text in {"mine.yaml": MISTAKES, "config.yaml": BELOW}.items()
     for overlay, line in (
-        case.split(" -> ") for case in text.replace("\n  -> ", " -> ").splitlines()
+        case.split(" -> ") for case in text.replace("\n  -> ", " -> ").strip().splitlines()
     )
 ]
 
@@ -161,6 +170,19 @@ def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
     (line,) = lines({"catalogues": catalogues, "datasets": ["mine"]})
     name = {"path": "path", "alignments": "options.alignments"}[key]
     assert line.startswith(f"catalogue: mine.{name}: no/such/place does not exist; give a path")
+
+
+def test_a_file_of_ones_own_is_read_before_any_job(tmp_path):
+    path, entry = tmp_path / "mine.csv", {"reader": "csv", "scaling": "none"}
+    path.write_text("a,b\n\n1,2\n3,inf\n")
+    entry |= {"path": str(path), "options": {"labels": None}}
+    (tmp_path / "mine.yaml").write_text(json.dumps({"mine": entry}))
+    catalogues = [*BASE["catalogues"], str(tmp_path / "mine.yaml")]
+    overlay = {"catalogues": catalogues, "datasets": ["mine"], "kernel_size": 2, "overrides": {}}
+    (line,) = lines(overlay)
+    assert line.startswith(f"catalogue: mine: {path}: line 4, column 'b' is inf, one of 1 values")
+    path.write_text("a,b\n\n1,2\n3,4\n")
+    assert lines(overlay) == []
 
 
 def test_two_files_of_one_name_are_found():
@@ -192,14 +214,31 @@ def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
         plan.figure_tables(Wildcards(figure="liu2023relu/fig2_conditioning_vs_depth"))
 
 
-FILES = [(b"a: [1\n", "line 2 not valid YAML"), (b"\xff\n", "cannot be read")]
-FILES += [(b"- 1\n", "not a mapping of keys; see config.yaml"), (None, "no such file")]
+BOMB = b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (c + 1, c + 1, b", ".join([b"*%c" % c] * 10)) for c in range(97, 106)
+)
+FILES = [
+    (b"a: [1\n", "line 2 not valid YAML"),
+    (b"a: 1\nb: \xff\n", "line 2 cannot be read as UTF-8; is it a text file?"),
+    (b"a: 1\nb: \0\n", "line 2 not valid YAML: "),
+    (b"a: 1\nb: 2\na: 3\n", "line 3 not valid YAML: the key 'a' is in line 1 already"),
+    (b"a: 1\nyes: 2\n", "line 2 not valid YAML: this key is no text; put it in quotes"),
+    (b"run: mine\nb: 2001-13-01\n", "line 2 not valid YAML: month must be in 1..12"),
+    (b"a: !!python/object/apply:os.abort []\n", "line 1 not valid YAML: could not determine a"),
+    (b"a: &b [*b]\n", "line 1 not valid YAML: refers to itself"),
+    (b"a: " + b"[" * 99999, "line 1 not valid YAML: more than 50 levels deep"),
+    (b"a: 0x" + b"f" * 9999, "line 1 not valid YAML: a number of 10001 digits"),
+    (BOMB, "line 5 not valid YAML: more than 100000 values, with aliases written out"),
+    (b"- x\n" * 2**20, "has 4194304 bytes; a YAML file may have 2097152"),
+    (b"- 1\n", "not a mapping of keys; see config.yaml"),
+    (None, "no such file"),
+]
 
 
 @pytest.mark.parametrize(("content", "message"), FILES)
 def test_files_are_checked_before_snakemake_reads_them(tmp_path, capsys, content, message):
     path = tmp_path / "mine.yaml"
-    path.write_text("run: mine\n")
+    path.write_text("base: &base {run: mine}\nrun: mine\nnext: {<<: *base, run: other}\n")
     assert check_files([str(path)]) == 0
     path.write_bytes(content) if content else path.unlink()
     assert check_files([str(path)]) == 2

@@ -17,6 +17,7 @@ configfile: "config.yaml"
 layers = snakemake_internals.config_layers(workflow, config)
 seen = {{"layers": [[layer.name, layer.values] for layer in layers]}}
 seen["gpu"] = [snakemake_internals.gives_gpu(workflow, name) for name in ("one", "two", "three")]
+seen["job"] = snakemake_internals.runs_one_job(workflow)
 
 seen["module"] = snakemake_internals.is_module(workflow)
 seen["placed"] = snakemake_internals.placed(workflow)("results/a")
@@ -41,6 +42,7 @@ def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
         ["--config", {"seeds": [1, 32]}],
     ]
     assert seen["gpu"] == [True, False, False]
+    assert seen["job"] is False
     assert (seen["module"], seen["placed"]) == (False, "results/a")
 
 

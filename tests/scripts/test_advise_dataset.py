@@ -48,7 +48,10 @@ def test_a_table_of_ones_own_gets_a_page_and_a_table(few, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("a,b\n1,2\n", "2 or more"), ("a,b\n1,x\n2,3\n3,4\n4,4\n", "'b' is string, not numeric")],
+    [
+        ("a,b\n1,2\n", "2 or more"),
+        ("a,b\n1,x\n2,3\n3,4\n4,4\n", "line 2, column 'b' is 'x', not a number"),
+    ],
 )
 def test_what_cannot_be_advised_on_is_one_line(few, tmp_path: Path, capsys, content, problem):
     (tmp_path / "mine.csv").write_text(content)

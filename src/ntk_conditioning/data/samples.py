@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from ntk_conditioning.data.archives import ContentError
 class RawSamples:
     """Features (n, ...) and labels, to be (n,), as a reader gives them, of any type.
 
-    Errors count rows and columns from 0; they call the features ``x_source`` and the labels
-    ``y_source``, files for instance, and a table's features by the names of their ``columns``.
+    Errors count rows and columns from 0, or say the ``place`` of a row; they call the features
+    ``x_source`` and the labels ``y_source``, files for instance, and a table's features by the
+    names of their ``columns``.
     """
 
     x: NDArray[Any]
@@ -25,6 +26,7 @@ class RawSamples:
     x_source: str
     y_source: str
     columns: Sequence[str] | None = None
+    place: Callable[[int], str] = "row {}".format
 
     def of_classes(self, classes: Sequence[int] | None) -> RawSamples:
         """Return the samples of some classes, in their order; None keeps all.
@@ -99,4 +101,4 @@ class RawSamples:
     def _first(self, x: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
         row, column = np.argwhere(wrong)[0]
         name = int(column) if self.columns is None else repr(self.columns[column])
-        return f"{self.x_source}: row {row}, column {name} is {x[row, column]}"
+        return f"{self.x_source}: {self.place(int(row))}, column {name} is {x[row, column]}"

@@ -23,6 +23,6 @@ def run_file(path: str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit(3) says nothing by itself
         raise PluginError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
     return module

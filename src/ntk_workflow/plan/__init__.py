@@ -36,6 +36,7 @@ from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import TABLES, ConfigError
 from ntk_workflow.plan.trainings import ALONG, Trainings
 from ntk_workflow.provenance import digests, versions
+from ntk_workflow.trial import Trial
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.own import OwnModel
@@ -65,15 +66,31 @@ class Plan(Rows, Trainings, Figures):
         source: str | Path,
         home: str = "",
         placed: Callable[[str], str] = str,
+        tried: bool = False,
     ) -> Plan:
         """Return the plan of a config, the result of its ``layers``; for the others see `Run`.
 
         Files that the config or a catalogue names are in the working folder or else in ``source``.
 
+        The user's own files were ``tried`` by another process, if it starts this one for its jobs.
+
         Raises:
             ConfigError: for unknown keys, values of a wrong type, and files that cannot be read.
         """
-        source = Path(source)
+        with Trial(needed=not tried) as trial:
+            return cls._checked(config, layers, Path(source), trial, home=home, placed=placed)
+
+    @classmethod
+    def _checked(
+        cls,
+        config: Mapping[str, Any],
+        layers: Sequence[Layer],
+        source: Path,
+        trial: Trial,
+        *,
+        home: str,
+        placed: Callable[[str], str],
+    ) -> Plan:
         schema = read_yaml(source / "schemas/config.schema.yaml")
         entry_schema = read_yaml(source / "schemas/datasets.schema.yaml")
         if lines := schema_errors(config, schema, layers):
@@ -83,13 +100,16 @@ class Plan(Rows, Trainings, Figures):
         figures = read_yaml(source / "notebooks/figures.yaml")
         entries, lines = catalogue.load_catalogues(config["catalogues"], entry_schema)
         entries = {name: catalogue.located(entry, home) for name, entry in entries.items()}
+        dual_errors: dict[str, float] = {}
         for path in config["activation_files"]:
             try:
+                dual_errors |= trial.activations(path)
                 activations.load_plugin(path)
             except ValueError as error:
                 origin = source_of(["activation_files"], layers)
                 lines.append(f"{origin}: activation_files: {error}")
-        models, problems = own_networks(config["models"], layers, taken={*MODELS, *entries})
+        taken = {*MODELS, *entries}
+        models, problems = own_networks(config["models"], layers, trial, taken=taken)
         lines += problems
         papers: dict[str, Any] = {}
         try:
@@ -114,6 +134,8 @@ class Plan(Rows, Trainings, Figures):
             images={name: catalogue.known_image(entry) for name, entry in entries.items()},
             models=models,
             plain=with_defaults({}, schema["$defs"]["experiment"], schema),
+            dual_errors=dual_errors,
+            trial=trial,
         )
         return replace(plan, mistakes=checks.problems())
 
@@ -192,7 +214,11 @@ def located(config: Mapping[str, Any], home: str) -> dict[str, Any]:
 
 
 def own_networks(
-    given: Mapping[str, Mapping[str, str]], layers: Sequence[Layer], *, taken: Collection[str]
+    given: Mapping[str, Mapping[str, str]],
+    layers: Sequence[Layer],
+    trial: Trial,
+    *,
+    taken: Collection[str],
 ) -> tuple[dict[str, OwnModel], list[str]]:
     """Return the networks that a config has functions for, and lines for those it cannot have."""
     models, lines = {}, []
@@ -204,6 +230,7 @@ def own_networks(
         from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
 
         try:
+            trial.network(entry["file"], entry["function"])
             models[name] = own.load(entry["file"], entry["function"])
         except UserError as error:
             lines.append(f"{where}: {error}")

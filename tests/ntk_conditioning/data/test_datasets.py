@@ -89,7 +89,7 @@ class TestFiles:
             np.testing.assert_array_equal(dataset.y, y)
         path.write_text("width,height\n1,2\n3,inf\n")
         source = Source("t", "csv", "none", options={"labels": None}, path=path)
-        with pytest.raises(ContentError, match=r"t.csv: row 1, column 'height' is inf"):
+        with pytest.raises(ContentError, match=r"t.csv: line 3, column 'height' is inf"):
             read(source)
 
 

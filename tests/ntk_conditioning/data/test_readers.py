@@ -128,7 +128,7 @@ class TestTables:
     @pytest.mark.parametrize(
         ("labels", "features", "problem"),
         [
-            ("label", None, "column 'kind' is string, not numeric; .* under options, features"),
+            ("label", None, "column 'kind' is 'u', not a number; .* under options, features"),
             ("labels", ["a"], "has no column 'labels', only 'a', 'b'"),
             ("label", ["a", "z"], "has no column 'z'"),
             ("a", ["a", "b"], "column 'a' is both labels and a feature"),
@@ -167,13 +167,16 @@ def test_types_are_kept_and_categories_are_labels(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "problem"),
     [
-        ("a,b\n1,2\n3,\n5,NA\n", ContentError, "'b' has 2 missing values, the first in row 1"),
+        ("a,b\n1,2\n3,\n5,NA\n", ContentError, "'b' has 2 missing values, the first in line 3"),
+        ("a,b\n\n1,2\n\n3,x\n", ContentError, "line 5, column 'b' is 'x', not a number; encode"),
+        ("a;b\n1;2\n", FormatError, "its columns are separated by ';'; save it with commas"),
+        ("a,b\n1,2\n".encode("utf-16"), FormatError, "it is in UTF-16; save it in UTF-8"),
         (",a\n0,1\n1,2\n", ContentError, "has a row index, column ''"),
         ("a,a\n1,2\n3,4\n", ContentError, "several columns named 'a'"),
         ("1,2\n3,4\n5,6\n", ContentError, "first line must name the columns"),
-        ("a,b\n1,2\n1,2,3\n", FormatError, "cannot be read as CSV: .*Expected 2 col"),
+        ("a,b\n1,2\n1,2,3\n", FormatError, "line 3 has 3 columns, and the header 2"),
         ("", FormatError, "cannot be read as CSV"),
-        ("größe,b\n1,2\n".encode("latin-1"), FormatError, "cannot be read as CSV: 'utf-8' codec"),
+        ("größe,b\n1,2\n".encode("latin-1"), FormatError, "line 1 has the byte 0xf6, which is"),
     ],
 )
 def test_faults_of_a_csv_are_named(tmp_path, text, error, problem):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
+import itertools
 import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _Names = Sequence[str] | None
+_Place = Callable[[int], str]  # how an error calls a row
 IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
 # What pandas writes for a row index, in Parquet and in CSV.
 _INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
@@ -74,14 +80,53 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     import pyarrow
     import pyarrow.csv
 
+    data = unpacked(x)
     try:
-        table = pyarrow.csv.read_csv(pyarrow.BufferReader(unpacked(x)))
+        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data))
         names = table.column_names  # decoded only here
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{x} cannot be read as CSV: {one_line(error)}") from None
+        problem = _not_a_csv(data) or one_line(error)
+        raise FormatError(f"{x} cannot be read as CSV: {problem}") from None
     if all(map(_is_number, names)):
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    return _from_table(table, names, x, labels, features)
+    try:
+        return _from_table(table, names, x, labels, features, partial(_csv_line, x))
+    except ContentError:
+        if problem := _not_a_csv(data):
+            raise FormatError(f"{x} cannot be read as CSV: {problem}") from None
+        raise
+
+
+def _not_a_csv(data: bytearray) -> str:
+    """Return why a text is no CSV in UTF-8 with commas; nothing if it may be one."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it is in UTF-16; save it in UTF-8"
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = data[error.start]
+        return f"line {line} has the byte 0x{byte:02x}, which is not UTF-8; save it in UTF-8"
+    rows = _csv_rows(data)
+    _, header = next(rows, (0, [""]))
+    if len(header) == 1 and (others := [each for each in ";\t|" if each in header[0]]):
+        return f"its columns are separated by {others[0]!r}; save it with commas"
+    ragged = ((line, len(row)) for line, row in rows if len(row) != len(header))
+    for line, columns in itertools.islice(ragged, 1):
+        return f"line {line} has {columns} columns, and the header {len(header)}"
+    return ""
+
+
+def _csv_rows(data: bytearray) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with the lines that they are, counted from 1; pyarrow skips empty lines, too."""
+    reader = csv.reader(io.StringIO(data.decode(errors="replace"), newline=""))
+    return ((reader.line_num, row) for row in reader if row)
+
+
+def _csv_line(path: Path, row: int) -> str:
+    """Return how an error calls a row of a file, counted from 0 and without the header."""
+    rows = itertools.islice(_csv_rows(unpacked(path)), row + 1, None)
+    return f"line {next(rows, (row + 2, []))[0]}"
 
 
 def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, int]:
@@ -95,7 +140,7 @@ def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, in
 def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
     """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
     import pyarrow.parquet
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     with x.open("rb") as stream:
         is_parquet = stream.read(4) == b"PAR1"
@@ -104,15 +149,20 @@ def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tupl
         rows, columns = known.num_rows, known.num_columns
     else:
         content = unpacked(x)
-        names = csv.open_csv(pyarrow.BufferReader(content)).schema.names
-        first = csv.ConvertOptions(include_columns=names[:1])
-        rows = csv.read_csv(pyarrow.BufferReader(content), convert_options=first).num_rows
+        names = arrow_csv.open_csv(pyarrow.BufferReader(content)).schema.names
+        first = arrow_csv.ConvertOptions(include_columns=names[:1])
+        rows = arrow_csv.read_csv(pyarrow.BufferReader(content), convert_options=first).num_rows
         columns = len(names)
     return rows, len(features) if features else columns - (labels is not None)
 
 
 def _from_table(
-    table: pyarrow.Table, names: list[str], path: Path, labels: str | None, features: _Names
+    table: pyarrow.Table,
+    names: list[str],
+    path: Path,
+    labels: str | None,
+    features: _Names,
+    place: _Place = "row {}".format,
 ) -> RawSamples:
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
@@ -132,13 +182,13 @@ def _from_table(
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
     if not features:
         raise ContentError(f"{path} has no feature column besides {labels!r}")
-    x = np.column_stack([_array(columns[name], name, path) for name in features])
-    y = None if labels is None else _array(columns[labels], labels, path, text=True)
-    return RawSamples(x, y, str(path), f"{path} (column {labels!r})", columns=tuple(features))
+    x = np.column_stack([_array(columns[name], name, path, place) for name in features])
+    y = None if labels is None else _array(columns[labels], labels, path, place, text=True)
+    return RawSamples(x, y, str(path), f"{path} (column {labels!r})", tuple(features), place)
 
 
 def _array(
-    column: pyarrow.ChunkedArray, name: str, path: Path, *, text: bool = False
+    column: pyarrow.ChunkedArray, name: str, path: Path, place: _Place, *, text: bool = False
 ) -> NDArray[Any]:
     """Return a column of numbers, or of strings where ``text`` is allowed, without gaps."""
     import pyarrow
@@ -147,7 +197,14 @@ def _array(
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     is_text = types.is_string(kind) or types.is_large_string(kind)
     is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
-    if not (is_number or (text and is_text)):
+    if is_text and not text:
+        texts = ((row, str(each)) for row, each in enumerate(column) if not _is_number(str(each)))
+        row, first = next(texts, (0, str(column[0])))
+        raise ContentError(
+            f"{path}: {place(row)}, column {name!r} is {first[:40]!r}, not a number; encode "
+            "texts as numbers, or list the numeric columns under options, features"
+        )
+    if not (is_number or is_text):
         raise ContentError(
             f"{path}: column {name!r} is {column.type}, not numeric; encode it as numbers, or "
             "list the numeric columns under options, features"
@@ -155,8 +212,8 @@ def _array(
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise ContentError(
-            f"{path}: column {name!r} has {column.null_count} missing values, the first in row "
-            f"{row}; fill them or remove the rows"
+            f"{path}: column {name!r} has {column.null_count} missing values, the first in "
+            f"{place(row)}; fill them or remove the rows"
         )
     if is_text:
         return np.array(column.to_pylist(), dtype=np.str_)

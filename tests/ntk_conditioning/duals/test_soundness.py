@@ -1,0 +1,65 @@
+"""Whatever an activation says wrongly of itself is named before anything is computed with it."""
+
+import numpy as np
+import pytest
+import torch
+
+from ntk_conditioning.duals.soundness import dual_error, require_sound
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation, ActivationError, ShiftedReLU
+
+
+@pytest.mark.parametrize("name", [*activations.names(), "normalized_tanh", "normrelu--1"])
+def test_the_packages_own_are_sound_and_their_duals_exact(name):
+    require_sound(activations.get(name))
+    assert dual_error(activations.get(name)) < 1e-13
+
+
+def slope(z: torch.Tensor) -> torch.Tensor:
+    return 1 - z.tanh().square()
+
+
+def step(z: torch.Tensor) -> torch.Tensor:
+    return (z > 0.5).to(z.dtype)
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative", "flags", "message"),
+    [
+        (torch.rand_like, slope, {}, "the function gives other values each time"),
+        (torch.tanh, torch.rand_like, {}, "the derivative gives other values each time"),
+        (torch.tanh, torch.tanh, {}, "derivative(-4.0137) is -0.999347, but function rises by"),
+        (torch.tanh_, slope, {}, "the function changes its argument, as clamp_ does"),
+        (lambda z: z - z.mean(), slope, {}, "the function is not elementwise"),
+        (lambda z: z.sum(), slope, {}, "the function maps torch.float64 of shape (4, 6) to"),
+        (torch.Tensor.double, slope, {}, "the function maps torch.float32 of shape (4, 6) to"),
+        (lambda z: None, slope, {}, "the function returns no tensor, but NoneType"),
+        (torch.tanh, torch.log, {}, "the derivative is not finite at z = -3"),
+        (torch.tanh, lambda z: z.oops, {}, "the derivative fails: AttributeError: "),
+        (torch.ones_like, torch.zeros_like, {}, "the function is constant"),
+        (torch.tanh, slope, {"homogeneous": True}, "homogeneous does not hold at z = "),
+        (torch.tanh, slope, {"negative_slope": 0.1}, "negative_slope does not hold at z = "),
+        (torch.tanh, slope, {"exact_gain": 2.0}, "exact_gain is 2 and not 1.59254"),
+        (lambda z: (z - 0.5).clamp(0), step, {}, "the derivative jumps at 0.5; declare kinks=(0.5"),
+    ],
+)
+def test_what_does_not_hold_is_named(function, derivative, flags, message):
+    mine = Activation("mine", function, derivative, **flags)
+    with pytest.raises(ActivationError) as raised:
+        _ = require_sound(mine), dual_error(mine)
+    assert str(raised.value).startswith(f"mine: {message}")
+
+
+def test_kinks_cause_an_error_that_is_known_unless_the_shape_is():
+    kinked = Activation("mine", lambda z: (z - 0.5).clamp(0), step, kinks=(0.5,))
+    shaped = Activation(
+        "mine", kinked.function, step, kinks=(0.5,), shifted_relu=ShiftedReLU(1, 0.5, 0)
+    )
+    for mine in (kinked, shaped):
+        require_sound(mine)
+    assert 0.01 < dual_error(kinked) < 0.1
+    assert dual_error(shaped) < 1e-13
+    moved = Activation("mine", kinked.function, step, shifted_relu=ShiftedReLU(1, 0.4, 0))
+    with pytest.raises(ActivationError, match="shifted_relu does not hold at z = "):
+        require_sound(moved)
+    assert np.isfinite(kinked.gain)

@@ -1,0 +1,63 @@
+"""Whatever a user's file does to the process that imports it is one line, and the plan goes on."""
+
+from pathlib import Path
+
+import pytest
+
+from ntk_conditioning.errors import UserError
+from ntk_workflow import trial
+from ntk_workflow.trial import Trial
+
+ROOT = Path(__file__).parents[2]
+SWISH, NETWORK = (ROOT / "examples" / name for name in ("swish.py", "own_network.py"))
+
+FILES = {
+    "import os; os._exit(0)": "ends the process that imports it, with exit code 0",
+    "import os; os.abort()": "ends the process that imports it, by SIGABRT",
+    "import os; os.kill(os.getppid(), 9)": "ends the process that tries it",
+    "while True: pass": "takes longer than 1 s",
+    "input()": "EOFError: EOF when reading a line",
+    "raise SystemExit(3)": "SystemExit: 3",
+    "raise KeyboardInterrupt": "KeyboardInterrupt: ",
+    "print('hello')": "OutputError: it prints 'hello'; remove that",
+    "x = bytearray(b'1') * 10**10": "MemoryError: ",
+    "x = 1": "registers no activation; call register(Activation(...))",
+    f"{SWISH.read_text()}\nfrom threading import Timer\nTimer(99, print).start()": "",
+}
+
+
+@pytest.fixture(scope="module")
+def trials():
+    with pytest.MonkeyPatch.context() as patch, Trial() as made:
+        patch.setattr(trial, "SECONDS", 1.0)
+        yield made
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_a_file_is_tried_before_it_is_imported(tmp_path, trials, text):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    if not FILES[text]:
+        assert trials.activations(str(path)) == {"swish": pytest.approx(0, abs=1e-13)}
+        return
+    for _ in range(2):  # the second time from memory
+        with pytest.raises(UserError) as raised:
+            trials.activations(str(path))
+        assert str(raised.value).startswith(f"{path}: {FILES[text]}")
+        assert "\n" not in str(raised.value)
+
+
+def test_networks_are_tried(trials):
+    trials.network(str(NETWORK), "build")
+    size = {"d": 64, "image": (8, 8, 1), "depth": 1, "width": 4, "outputs": 3, "predict": True}
+    given = {"plugins": [str(SWISH)], **size}
+    assert trials.trainable(str(NETWORK), "build", "swish", **given) is False
+    with pytest.raises(UserError, match=r"own_network.py: bild\(\) is not there"):
+        trials.network(str(NETWORK), "bild")
+    with pytest.raises(UserError, match=r"build\(\) fails at depth 1, width 6"):
+        trials.trainable(str(NETWORK), "build", "swish", **given | {"width": 6})
+
+
+def test_what_another_process_has_tried_is_believed():
+    with Trial(needed=False) as trials:
+        assert trials.activations("absent.py") == {}
