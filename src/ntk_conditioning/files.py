@@ -1,5 +1,6 @@
 """Files that are whole or not there: atomic writes, and checks by sha256."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -15,6 +16,10 @@ written: list[Path] = []
 
 class ChecksumError(UserError):
     """A file's content is not the one that was asked for."""
+
+
+class FullDiskError(UserError, OSError):
+    """There is no room for a file that is to be written."""
 
 
 class MissingFileError(UserError):
@@ -45,13 +50,17 @@ def require_sha256(path: Path, accepted: Collection[str]) -> None:
         )
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @contextmanager
 def atomic(target: Path) -> Iterator[Path]:
     """Yield a path beside ``target`` to write to; on leaving, the file takes the target's name.
 
     Nobody ever sees a half-written target: if the block raises, the target stays as it was and
     nothing is left behind. The folder is made when missing, and the temporary name keeps the
-    target's suffix, by which some writers choose their format.
+    target's suffix, by which some writers choose their format. Raises `FullDiskError` if the disk
+    or a quota is full.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "table.csv"
@@ -69,8 +78,12 @@ def atomic(target: Path) -> Iterator[Path]:
             os.fsync(stream.fileno())  # on the disk before the name points to it
         os.replace(temporary, target)
         written.append(target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise FullDiskError(
+                f"cannot write {target}: {os.strerror(error.errno)}; make room and run again"
+            ) from error
         raise
 
 

@@ -304,9 +304,11 @@ def _place_errors(path: Path, size: int = 0, action: str = "write") -> Iterator[
 @contextmanager
 def _lock(target: Path, name: str) -> Iterator[None]:
     """Hold the lock beside the target; the system frees it whatever becomes of the process."""
-    lock = filelock.FileLock(target.with_name(f".{target.name}.lock"), mode=0o666)  # for all users
+    place = target.with_name(f".{target.name}.lock")
+    lock = filelock.FileLock(place, mode=0o666)  # for all users
     with _place_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+    with _place_errors(place, action="lock"):  # as when another user's lock is only his to write
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:

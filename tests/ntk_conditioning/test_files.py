@@ -1,10 +1,22 @@
 """Files are whole or not there, and nothing else is left behind."""
 
 import os
+from functools import partial
 
+import numpy as np
 import pytest
 
-from ntk_conditioning.files import ChecksumError, MissingFileError, atomic, require_sha256, sha256
+from ntk_conditioning import tables
+from ntk_conditioning.files import (
+    ChecksumError,
+    FullDiskError,
+    MissingFileError,
+    atomic,
+    require_sha256,
+    sha256,
+    write_text,
+)
+from ntk_conditioning.tables.frames import FRAMES
 
 # FIPS 180-4's example message and its digest.
 ABC = b"abc"
@@ -35,6 +47,27 @@ def test_a_failure_keeps_the_old_file_and_nothing_else(tmp_path, error):
         raise error
     with pytest.raises(FileNotFoundError), atomic(target):
         pass  # a block that writes nothing
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def write_npz(target):
+    with atomic(target) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, x=np.zeros(10_000))
+
+
+def write_table(target):
+    tables.write(target, FRAMES, tables.from_rows(FRAMES, []))
+
+
+@pytest.mark.parametrize("write", [partial(write_text, text="new"), write_table, write_npz])
+def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path, monkeypatch, write):
+    target = tmp_path / "table.parquet"
+    target.write_text("old")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0")
+    (tmp_path / ".table-0.parquet").symlink_to("/dev/full")
+    with pytest.raises(FullDiskError, match=r"^cannot write .*table.parquet: No space left on"):
+        write(target)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

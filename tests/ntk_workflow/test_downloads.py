@@ -230,6 +230,12 @@ def test_a_mirror_that_is_none_leads_to_the_address(get, base, caplog):
     assert f"{base}/{NAME}: " in caplog.text
 
 
+def test_a_lock_that_cannot_be_taken_is_named(refusal, target):
+    lock = target.with_name(f".{target.name}.lock")
+    lock.mkdir(parents=True)  # as a lock of another user's: it cannot be opened
+    assert refusal(PLAN).startswith(f"cannot lock {lock}: ")
+
+
 def test_passwords_are_not_logged(server, refusal, caplog):
     url = server.serve(PATH, CUT, BUSY).replace("://", "://me:123456@")
     line = refusal(urls=[url, "http://me:123456@[::1"])
