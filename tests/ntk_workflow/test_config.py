@@ -88,7 +88,7 @@ speech: {low_freq: .nan} -> speech.low_freq: nan is not a finite number
 training: {fig3: {learning_rates: [.inf]}}
   -> training.fig3.learning_rates[0]: inf is not a finite number
 {run: "mine\n"} -> run: 'mine\n' does not fit; did you mean 'mine'?
-mirror: "a/{b}" -> mirror: 'a/{b}' does not fit; it takes a path without { } and line breaks
+data_dir: "a/{b}" -> data_dir: 'a/{b}' does not fit; it takes a path without { } and line breaks
 catalogues: ["a{b}.yaml"] -> catalogues[0]: 'a{b}.yaml' does not fit; it takes a path without { }
 dtype: half -> dtype: 'half' is not one of float64, float32
 blocks: some -> blocks: 'some' is not a whole number of at least 1 or 'all'
