@@ -48,8 +48,8 @@ def page(report, tmp_path):
 
 def go_to(page: Browser, name: str) -> None:
     page.click(f'//nav[@id="contents"]//a[normalize-space()="{name}"]')
-    current = "return document.querySelector('#contents a[aria-current]')?.textContent.trim()"
-    page.wait(lambda driver: driver.execute_script(current) == name, f"the page {name}")
+    script = "return [...document.querySelectorAll('a[aria-current]')].map(a => a.textContent)"
+    page.wait(lambda driver: name in driver.execute_script(script), f"the page {name}")
 
 
 def in_frame(page: Browser, script: str):
