@@ -107,15 +107,25 @@ class ForkEngine(Engine):  # type: ignore[misc]
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
         context = multiprocessing.get_context("fork")
         here, there = context.Pipe()
-        kernel = context.Process(target=run_cells, args=(there,), daemon=True)
+        # The kernel closes its copy of `here`, or it would wait for ever if this process is killed.
+        kernel = context.Process(target=run_cells, args=(there, here), daemon=True)
         kernel.start()
         there.close()
+        try:
+            cls._execute_cells(nb_man, here)
+        finally:
+            here.close()
+            kernel.kill()
+            kernel.join()
+
+    @staticmethod
+    def _execute_cells(nb_man: Any, kernel: Connection) -> None:
         for index, cell in enumerate(nb_man.nb.cells):
             nb_man.cell_start(cell, index)
             if cell.cell_type == "code":
                 try:
-                    here.send(cell.source)
-                    cell.execution_count, cell.outputs = here.recv()
+                    kernel.send(cell.source)
+                    cell.execution_count, cell.outputs = kernel.recv()
                 except (EOFError, OSError):
                     raise DeadKernelError("the kernel died") from None
                 if any(output.output_type == "error" for output in cell.outputs):
@@ -127,8 +137,9 @@ class ForkEngine(Engine):  # type: ignore[misc]
 papermill_engines.register("fork", ForkEngine)
 
 
-def run_cells(connection: Connection) -> None:
+def run_cells(connection: Connection, other_end: Connection) -> None:
     """Run the cells that come in, in IPython; send back each one's number and outputs."""
+    other_end.close()
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.core.pylabtools import activate_matplotlib

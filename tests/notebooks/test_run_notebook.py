@@ -1,7 +1,10 @@
 """The program runs toy notebooks: what it keeps, what it refuses, and what it says."""
 
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -10,6 +13,7 @@ import run_notebook
 
 from ntk_workflow.figures.parameters import to_words
 
+SRC = Path(__file__).parents[2] / "src"
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
 DRAW = """\
 import sys, warnings
@@ -44,10 +48,12 @@ class Toy:
         notebook = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
         nbformat.write(notebook, self.notebook)
 
-    def run(self) -> int:
+    def arguments(self) -> list[str]:
         arguments = [str(self.notebook), f"--output={self.output}", f"--failed={self.failed}"]
-        arguments += ["--parameters", *to_words(self.parameters), "--outputs", str(self.pdf)]
-        return run_notebook.main(arguments)
+        return [*arguments, "--parameters", *to_words(self.parameters), "--outputs", str(self.pdf)]
+
+    def run(self) -> int:
+        return run_notebook.main(self.arguments())
 
 
 @pytest.fixture
@@ -85,6 +91,34 @@ def test_the_executed_notebook_is_the_same_every_time(toy, capfd):
     assert lines == [f"['c'] {k}" for k in range(300)]
     assert warned.text.startswith("cell:8: UserWarning: a cell's own")
     assert "image/png" in drawn.data
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process is gone, or has only its parent to tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_no_kernel_outlives_its_notebook_nor_a_program_that_is_killed(toy):
+    """One that did would keep the job's memory and its output open."""
+    note = toy.pdf.with_name("pid")
+    toy.write(f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); open(pdf, 'w').close()")
+    assert toy.run() == 0
+    assert ended(int(note.read_text()))
+
+    toy.write(
+        f"import os, signal; open({str(note)!r}, 'w').write(str(os.getpid()))",
+        "os.kill(os.getppid(), signal.SIGKILL)",
+    )
+    program = [sys.executable, run_notebook.__file__, *toy.arguments()]
+    environment = os.environ | {"PYTHONPATH": str(SRC)}
+    assert subprocess.run(program, env=environment).returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 60
+    while not ended(int(note.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ended(int(note.read_text()))
 
 
 FAILURES = [
