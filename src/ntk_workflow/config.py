@@ -82,9 +82,19 @@ def read_yaml(path: str | Path) -> Any:
         UserError: one line with the file and the position, if it cannot be read, repeats a key, or
             is larger or deeper than anything written by hand.
     """
-    text = ""
     try:
         text = _text(Path(path))
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or one_line(error)
+        raise UserError(f"{path}: {problem}") from error
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """Return the content of YAML that a file called ``name`` has; errors as `read_yaml`."""
+    try:
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"has {len(text)} characters; a YAML file may have {MOST_BYTES}")
         _require_shallow(text)
         loader = LOADER(text)
         root = loader.get_single_node()
@@ -96,10 +106,9 @@ def read_yaml(path: str | Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
         problem = getattr(error, "problem", None) or getattr(error, "reason", error)
-        raise UserError(f"{path}: line {line + 1} not valid YAML: {problem}") from error
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or one_line(error)
-        raise UserError(f"{path}: {problem}") from error
+        raise UserError(f"{name}: line {line + 1} not valid YAML: {problem}") from error
+    except ValueError as error:
+        raise UserError(f"{name}: {one_line(error)}") from error
 
 
 def _text(path: Path) -> str:

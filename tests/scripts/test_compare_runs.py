@@ -23,6 +23,13 @@ JOBS = [
 ]
 
 
+#: A few lines whose aliases stand for 10 ** 9 values.
+BOMB = "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}' if level else 'x'] * 10)}]\n"
+    for level in range(9)
+).encode()
+
+
 @pytest.fixture
 def run(tmp_path):
     """Return a function that writes a run and returns its folder."""
@@ -186,6 +193,7 @@ def without_keys(folder: Path) -> Path:
         (with_file("tables/claims.parquet", b"PAR1"), "table claims is damaged"),
         (damaged_member, r"claims\.parquet cannot be read"),
         (with_file("record/jobs.json", b"{"), "record/jobs.json is damaged"),
+        (with_file("record/config.yaml", BOMB), r"record/config.yaml: .*with aliases written out"),
         (with_file("record/jobs.json", b"{}"), "record/jobs.json has no list of jobs"),
         (without_keys, "does not name its keys"),
     ],

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from PIL import Image
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
@@ -20,6 +19,7 @@ from pypdf.errors import PyPdfError
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.cli import logger
+from ntk_workflow.config import read_yaml
 from ntk_workflow.figures.parameters import parameters, tables_of, to_words
 from ntk_workflow.provenance.digests import source_digest
 
@@ -56,8 +56,8 @@ def require_same_figures(folder: Path, run: str) -> int:
         BundleError: for figures that cannot be drawn, or come out different.
     """
     results = Path("results", run)
-    config = yaml.safe_load((folder / results / "record/config.yaml").read_text(encoding="utf-8"))
-    known = yaml.safe_load((ROOT / "notebooks" / "figures.yaml").read_text(encoding="utf-8"))
+    config = read_yaml(folder / results / "record/config.yaml")
+    known = read_yaml(ROOT / "notebooks/figures.yaml")
     jobs = json.loads((folder / results / "record/jobs.json").read_text(encoding="utf-8"))["jobs"]
     codes = {job.get("place"): job.get("code") for job in jobs if job["rule"] == "render_figure"}
     pictures = sorted((folder / results / "figures").rglob("*.png"))

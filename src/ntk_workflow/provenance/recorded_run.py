@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_workflow.config import parse_yaml
 
 
 class RunError(UserError):
@@ -52,8 +52,10 @@ class RecordedRun:
             return None
         try:
             text = self._content(name).decode()
-            content = yaml.safe_load(text) if name.endswith(".yaml") else json.loads(text)
-        except (UnicodeDecodeError, yaml.YAMLError, json.JSONDecodeError) as error:
+            content = parse_yaml(text, name) if name.endswith(".yaml") else json.loads(text)
+        except UserError as error:
+            raise RunError(f"{self.path}: {error}") from error
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
             raise RunError(f"{self.path}: {name} is damaged: {one_line(error)}") from error
         if isinstance(content, dict):
             return content
