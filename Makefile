@@ -6,8 +6,8 @@
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file; SIGN=~/.ssh/id_ed25519 also signs it
-# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures, SIGNERS=file says
-#                              who may have signed it
+# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures, RECOMPUTE=20 also runs 20
+#                              of its jobs again, SIGNERS=file says who may have signed it
 # make test                    the test suite, but for Slurm and the browser:
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
@@ -32,6 +32,7 @@ BUNDLE ?=
 DATA ?=
 LABELS ?=
 RENDER ?=
+RECOMPUTE ?=
 SIGN ?=
 SIGNERS ?=
 VERBOSE ?=
@@ -164,6 +165,7 @@ bundle: $(READY)
 verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
 	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render) \
+	  $(if $(RECOMPUTE),--recompute $(RECOMPUTE)) \
 	  $(if $(SIGNERS),--signers "$(SIGNERS)")
 
 document-tables: $(READY)

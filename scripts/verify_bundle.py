@@ -4,6 +4,7 @@ Tables and pages that follow from other tables are made again by this checkout's
 of a bundle is executed. With --render the figures are drawn again, by this checkout's notebooks.
 """
 
+import random
 import tempfile
 from pathlib import Path
 
@@ -20,11 +21,20 @@ from ntk_workflow.bundle import BundleError, archive, bag, checks, content, reco
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, require_derived
 from ntk_workflow.bundle.description import require_description
+from ntk_workflow.bundle.recomputation import require_recomputed
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.bundle.signatures import signature_of, signer
-from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
+from ntk_workflow.cli import (
+    Argv,
+    Parser,
+    UsageError,
+    logger,
+    positive_integer_or_all,
+    run_main,
+)
+from ntk_workflow.plan import Plan
 
 #: What makes tables and pages of others.
 PROGRAMS = {
@@ -49,6 +59,10 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--render", action="store_true", help="draw the figures again, too")
     help = "who may have signed it, a file of lines NAME KEY as ssh-keygen's ALLOWED SIGNERS"
     parser.add_argument("--signers", type=Path, help=help)
+    help = "run that many of its jobs again, drawn at random, or all, and compare the rows"
+    parser.add_argument("--recompute", type=positive_integer_or_all, metavar="N", help=help)
+    help = "folder or address where their original files are looked for first, by default data"
+    parser.add_argument("--mirror", default="data", help=help)
     args = parser.parse_args(argv)
     if args.signers and args.bundle.is_dir():
         raise UsageError(f"{args.bundle}: a folder has no signature; give the bundle (.zip)")
@@ -60,15 +74,20 @@ def main(argv: Argv = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
         try:
-            verify(folder, render=args.render)
+            plan = verify(folder, render=args.render)
+            if args.recompute:
+                payload = folder / bag.PAYLOAD
+                rng = random.SystemRandom()  # no forger can foresee it
+                count = args.recompute
+                log.info(require_recomputed(payload, plan, count, mirror=args.mirror, rng=rng))
         except BundleError as error:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
         log.info("%s: consistent; %s; sha256 %s", args.bundle, made_by, sha256(args.bundle))
 
 
-def verify(folder: Path, *, render: bool) -> None:
-    """Raise `BundleError` unless the parts of an unpacked bundle fit together."""
+def verify(folder: Path, *, render: bool) -> Plan:
+    """Return the plan of an unpacked bundle's run; `BundleError` unless its parts fit together."""
     bag.require_whole(folder)
     payload = folder / bag.PAYLOAD
     records = sorted(payload.glob("results/*/record/jobs.json"))
@@ -97,6 +116,7 @@ def verify(folder: Path, *, render: bool) -> None:
     log.info(line, count, tables, figures, made, derived)
     if render:
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
+    return plan
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class Job:
     mem_mb: int = 0
     benchmark: str = ""
     log: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @property
     def hours(self) -> float:
@@ -87,7 +89,8 @@ def _job(rule: str, fields: Mapping[str, str]) -> Job:
     seconds = int(resources["core_seconds"]) or throughput(rule, gpu=bool(gpus)).startup
     threads, memory = int(fields.get("threads", 1)), int(resources["mem_mb"])
     files = fields.get("benchmark", ""), fields.get("log", "")
-    return Job(rule, seconds, threads, gpus, memory, *files)
+    read, made = (tuple(fields.get(name, "").split(", ")) for name in ("input", "output"))
+    return Job(rule, seconds, threads, gpus, memory, *files, read, made)
 
 
 def measured(job: Job) -> float | None:

@@ -2,19 +2,27 @@
 
 import getpass
 import json
+import random
 import shutil
 import socket
 import sys
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import verify_bundle
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, archive, crate, rerender
+from ntk_workflow.bundle.recomputation import require_recomputed, row_tables
+from ntk_workflow.bundle.recorded import recorded_plan
 from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
 from tests.workflow.conftest import CI
@@ -109,3 +117,26 @@ def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path:
     tables.write(results / "tables/conditioning.parquet", CONDITIONING, table)
     with pytest.raises(BundleError, match=f"{figure}: comes out different"):
         rerender.require_same_figures(tmp_path / "data", "ci")
+
+
+def test_raw_numbers_are_compared_with_those_of_jobs_that_run_again(bundled, unpacked, tmp_path):
+    plan = recorded_plan(unpacked, "ci")
+    mirror = str(bundled.folder / "data")
+    said = require_recomputed(unpacked, plan, 3, mirror=mirror, rng=random.Random(2))
+    assert "files of rows made again by their jobs: 3 are the same to the last bit" in said
+    forged = shutil.copytree(unpacked, tmp_path / "forged")
+    for path in {table for _, table in row_tables(plan)}:  # whichever are drawn
+        data = pq.read_table(forged / path)
+        kinds = {name: data.schema.field(name).type for name in data.schema.names}
+        table = TABLES[data.schema.metadata[b"table"].decode()]
+        name = next(n for n in kinds if kinds[n] == pa.float64() and n not in table.keys)
+        column = pc.add(data[name], 0.125)
+        data = data.set_column(data.schema.get_field_index(name), data.schema.field(name), column)
+        tables.write(forged / path, table, data)
+    with pytest.raises(BundleError, match="when its job was run again"):
+        require_recomputed(forged, plan, 3, mirror=mirror, rng=random.Random(2))
+    own = replace(plan, config={**plan.config, "activation_files": ["mine.py"]})
+    with pytest.raises(
+        BundleError, match=r"^its run needs mine\.py, and verification runs no Pyth"
+    ):
+        require_recomputed(unpacked, own, 3, mirror=mirror, rng=random.Random(2))

@@ -1,0 +1,288 @@
+"""Raw numbers of a bundle once more: jobs drawn at random are run again, from their data."""
+
+import math
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+
+from ntk_conditioning import tables
+from ntk_conditioning.tables import Table
+from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
+from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_workflow import estimate
+from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle.recorded import ROOT, inside
+from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.plan import Plan
+from ntk_workflow.plan.rows import AXES
+
+STARTUP = 3.0  #: seconds that count for every job, so that the smallest are not all there is
+
+ROUNDING = 1e-9
+"""Relative change of a number that is always passed over."""
+
+FACTOR = 10.0
+"""Multiple of what another rounding changes that is passed over, too.
+
+Training is chaotic, and the smallest eigenvalue of an ill-conditioned kernel is noise. So a job
+that does not give the bundle's numbers to the last bit is run once more with other instructions of
+the same processor, which round otherwise: how far both runs are apart, the bundle may be.
+"""
+
+#: Makes PyTorch, MKL, OpenBLAS and NumPy take their instructions for any processor.
+OTHER_ROUNDING = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Nehalem" if platform.machine() == "x86_64" else "ARMV8",
+}
+MOST_LINES = 20  #: differences that are told at once
+TINY = sys.float_info.min
+
+#: Columns whose error is relative to them.
+_RELATIVE = ("kappa",)
+#: Tables that one job makes whole.
+_WHOLE = ("activations", "precision", "phase_laws", "claim_experiments")
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+Rows = dict[Key, Row]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some of ``jobs`` jobs, by the file that each makes, and how likely the rarest was drawn."""
+
+    files: tuple[str, ...]
+    jobs: int
+    least: float
+
+    def chance(self, forged: int) -> float:
+        """Return how likely a sample has one of so many jobs, each as likely to be among them."""
+        rest = math.comb(self.jobs - len(self.files), forged)
+        return 1 - rest / math.comb(self.jobs, forged)
+
+
+def row_tables(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the files that jobs compute, each with the bundle's table that has its rows."""
+
+    def table(*parts: str) -> str:
+        return plan.path("tables", *parts) + ".parquet"
+
+    for name in plan.tables:
+        if name in AXES or name == "datasets":
+            yield from ((file, table(name)) for file in plan.row_files(name))
+        elif name in _WHOLE:
+            yield table(name), table(name)
+    for (experiment, values), name in product(plan.experiments.items(), TRAINING_TABLES):
+        if name != "learning_rates" and has_table(name, values):
+            files = plan.training_files(name, experiment)
+            yield from ((file, table(name, experiment)) for file in files)
+
+
+def sample(costs: Mapping[str, float], count: int, rng: random.Random) -> Sample:
+    """Draw ``count`` files, each with a probability that falls with its cost in seconds.
+
+    Systematic sampling: a file's probability is exactly ``count`` times its share of the weights,
+    1/cost, or 1 (Madow, Annals of Mathematical Statistics 20, 1949).
+    """
+    names = list(costs)
+    rng.shuffle(names)
+    weights = np.array([1 / (STARTUP + costs[name]) for name in names])
+    chances = np.ones(len(names))
+    if count < len(names):
+        certain = np.zeros(len(names), dtype=bool)
+        while True:
+            rest = weights[~certain]
+            chances[~certain] = rest * (count - certain.sum()) / rest.sum()
+            if not (above := chances > 1).any():
+                break
+            certain |= above
+            chances[certain] = 1
+    ends = rng.random() + np.cumsum(chances) / chances.sum() * min(count, len(names))
+    drawn = np.diff(np.floor(ends), prepend=0.0) > 0
+    return Sample(tuple(np.array(names)[drawn]), len(names), float(chances.min()))
+
+
+def require_recomputed(
+    payload: Path, plan: Plan, count: int | Literal["all"], *, mirror: str, rng: random.Random
+) -> str:
+    """Return what was run again, in a line; ``mirror`` is where original files are looked for.
+
+    The workflow is this checkout's, as are its papers; the config and catalogues are the bundle's.
+
+    Raises:
+        BundleError: if the run needs its author's Python files, a job fails or gives other rows.
+    """
+    if files := plan.plugin_files:
+        raise BundleError(
+            f"its run needs {files[0]}, and verification runs no Python of a bundle: to run it "
+            f"again, read that file, then snakemake --configfile {plan.path('record/config.yaml')}"
+        )
+    known = dict(row_tables(plan))
+    with tempfile.TemporaryDirectory() as scratch:
+        workflow = _Workflow(Path(scratch), _config(payload, plan, Path(scratch), mirror))
+        costs = workflow.costs([*known])
+        found = sample(costs, len(known) if count == "all" else count, rng)
+        tables_of = {file: _table(known[file]) for file in sorted(found.files)}
+        there = {
+            file: _rows(tables.read(payload / known[file], table).to_pylist(), table)
+            for file, table in tables_of.items()
+        }
+        here = workflow.rows(tables_of)
+        unlike = [
+            file
+            for file, rows in here.items()
+            if any(there[file].get(key) != row for key, row in rows.items())
+        ]
+        again = workflow.rows({f: tables_of[f] for f in unlike}, environment=OTHER_ROUNDING)
+        problems = [
+            f"{known[file]}: {line}"
+            for file in unlike
+            for line in _problems(tables_of[file], there[file], here[file], again[file])
+        ]
+    if problems:
+        more = f"; and {len(problems) - MOST_LINES} more" if len(problems) > MOST_LINES else ""
+        raise BundleError("; ".join(problems[:MOST_LINES]) + more)
+    return (
+        f"{len(found.files)} of {found.jobs} files of rows made again by their jobs: "
+        f"{len(found.files) - len(unlike)} are the same to the last bit, {len(unlike)} as far as "
+        f"rounding goes; numbers forged in one file are found so with a probability of "
+        f"{found.chance(1):.2g} ({found.least:.2g} where it takes longest), in ten with "
+        f"{found.chance(min(10, found.jobs)):.2g}"
+    )
+
+
+@dataclass(frozen=True)
+class _Workflow:
+    """This checkout's workflow with the config of a bundle, in a folder of its own."""
+
+    folder: Path
+    config: Mapping[str, Any]
+
+    def costs(self, files: Sequence[str]) -> dict[str, float]:
+        """Return the seconds of each file's job and of all that it needs."""
+        planned = estimate.plan([*files, *self._arguments(self.folder / "plan")])
+        makers = {output: job for job in planned for output in job.outputs}
+
+        def needed(file: str) -> set[estimate.Job]:
+            job = makers.get(file)
+            return {job}.union(*map(needed, job.inputs)) if job else set()
+
+        return {file: sum(job.seconds for job in needed(file)) for file in files}
+
+    def rows(
+        self, files: Mapping[str, Table], environment: Mapping[str, str] | None = None
+    ) -> dict[str, Rows]:
+        """Return the rows of files of tables, for which jobs run in ``environment``, by file.
+
+        Raises `BundleError` if one of them fails.
+        """
+        if not files:
+            return {}
+        folder = self.folder / ("again" if environment else "once")
+        command = [sys.executable, "-m", "snakemake", *files, *self._arguments(folder)]
+        command += ["--cores", "all", "--logger", "console"]
+        variables = {"PYTHONPATH": str(ROOT / "src"), **(environment or {})}
+        if subprocess.run(command, env=os.environ | variables).returncode:
+            raise BundleError("jobs that were drawn cannot be run again: what they say is above")
+        return {file: _rows(_made(folder / file, table), table) for file, table in files.items()}
+
+    def _arguments(self, folder: Path) -> list[str]:
+        folder.mkdir()
+        config = folder / "config.yaml"
+        config.write_text(yaml.safe_dump(dict(self.config)), encoding="utf-8")
+        named = {"snakefile": ROOT / "Snakefile", "directory": folder, "configfile": config}
+        return [word for option, path in named.items() for word in (f"--{option}", str(path))]
+
+
+def _config(payload: Path, plan: Plan, scratch: Path, mirror: str) -> dict[str, Any]:
+    """Return the recorded config with this machine's places, and nothing of the bundle's."""
+    catalogues = [str(payload / "workflow" / inside(each)) for each in plan.config["catalogues"]]
+    near = mirror if "://" in mirror or not mirror else str(Path(mirror).resolve())
+    places = {"catalogues": catalogues, "data_dir": f"{scratch}/data", "mirror": near or None}
+    return {**plan.config, **places}
+
+
+def _table(file: str) -> Table:
+    kind = Path(file).relative_to("results").parts[2].removesuffix(".parquet")
+    return TABLES["conditioning" if kind == "activation_study" else kind]
+
+
+def _made(file: Path, table: Table) -> list[Row]:
+    """Return the rows of a table that a job's file gives."""
+    summarized = table is CONDITIONING  # of the spectra of the study of activations
+    found = tables.read(file, SPECTRA if summarized else table)
+    rows: list[Row] = (summarize(found) if summarized else found).to_pylist()
+    return rows
+
+
+def _problems(table: Table, there: Rows, here: Rows, again: Rows) -> Iterator[str]:
+    """Yield what the bundle has otherwise than a job that was run again, twice."""
+    spreads = _spreads(table, here, again)
+    for key, row in here.items():
+        place = ", ".join(f"{k} {v}" for k, v in zip(table.keys, key, strict=True) if v is not None)
+        if key not in there:
+            yield f"no row {place}, which a job gives that was run again"
+            continue
+        for name, value in row.items():
+            known = there[key][name]
+            allowed = ROUNDING + FACTOR * spreads.get((key[:-1], name), 0.0)
+            bound = row.get(f"{name}_error") or 0.0
+            bound *= abs(value) if bound and name in _RELATIVE else 1.0
+            if not (_change(known, value) <= allowed or _within(known, value, 2 * bound)):
+                yield f"{name} is {known!r}, and {value!r} when its job was run again, at {place}"
+
+
+def _spreads(table: Table, here: Rows, again: Rows) -> dict[tuple[Key, str], float]:
+    """Return the largest change by rounding of each column in rows that differ in their last key.
+
+    The last key is what rounding grows along, such as epochs, or what stands beside: seeds, blocks.
+    """
+    spreads: dict[tuple[Key, str], float] = {}
+    for key, row in here.items():
+        other = again.get(key, {})
+        for name, value in row.items():
+            change = _change(value, other.get(name))
+            of = (key[:-1], name)
+            spreads[of] = max(change, spreads.get(of, 0.0))
+    return spreads
+
+
+def _rows(found: Sequence[Row], table: Table) -> Rows:
+    """Return rows by their keys, of which some are numbers that jobs compute."""
+    return {tuple(_rounded(row[name]) for name in table.keys): row for row in found}
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def _change(a: Any, b: Any) -> float:
+    """Return how much two values differ, relatively; lists relatively to the largest number."""
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        x, y = np.array([a, b], dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return float(
+                np.abs(x - y).max(initial=0.0) / max(np.abs([x, y]).max(initial=0.0), TINY)
+            )
+    if isinstance(a, float) and isinstance(b, float) and a != b:
+        if math.isnan(a) or math.isnan(b):
+            return 0.0 if math.isnan(a) and math.isnan(b) else math.inf
+        return abs(a - b) / max(abs(a), abs(b))
+    return 0.0 if a == b else math.inf
+
+
+def _within(a: Any, b: Any, bound: float) -> bool:
+    return isinstance(a, float) and isinstance(b, float) and abs(a - b) <= bound
