@@ -2,7 +2,6 @@
 
 import math
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -30,28 +29,28 @@ from ntk_workflow.plan.rows import AXES
 
 STARTUP = 3.0  #: seconds that count for every job, so that the smallest are not all there is
 
-ROUNDING = 1e-9
-"""Relative change of a number that is always passed over."""
+ROUNDING, NOISE = 1e-5, 1e-13
+"""Change of a number that other processors may make, relative and absolute: they round otherwise.
 
-FACTOR = 10.0
-"""Multiple of what another rounding changes that is passed over, too.
-
-Training is chaotic, and the smallest eigenvalue of an ill-conditioned kernel is noise. So a job
-that does not give the bundle's numbers to the last bit is run once more with other instructions of
-the same processor, which round otherwise: how far both runs are apart, the bundle may be.
+Measured, in both: the demo with the instructions of three generations of processors, of which no
+two gave a condition number the same last bit.
 """
 
-#: Makes PyTorch, MKL, OpenBLAS and NumPy take their instructions for any processor.
-OTHER_ROUNDING = {
-    "ATEN_CPU_CAPABILITY": "default",
-    "MKL_CBWR": "COMPATIBLE",
-    "OPENBLAS_CORETYPE": "Nehalem" if platform.machine() == "x86_64" else "ARMV8",
-}
-MOST_LINES = 20  #: differences that are told at once
-TINY = sys.float_info.min
+LARGEST = 1 / 1e-12
+"""Condition numbers above are not told apart: they are noise over noise."""
 
-#: Columns whose error is relative to them.
-_RELATIVE = ("kappa",)
+#: Tables whose numbers another processor changes by more: training is chaotic, random networks of
+#: finite width have factors of deficient rank, and that of precisions is about rounding itself.
+CHAOTIC = frozenset(
+    {"training", "predictions", "kernels_along_training", "finite_width", "precision"}
+    | {"claim_experiments"}
+)
+#: Tables of eigenvalues: one that is the same to the last bit shows that this processor rounds as
+#: that of the run did.
+_SENSITIVE = frozenset({"spectra", "phase", "training_kernels", "architectures", "repairs"})
+#: Columns whose error bound is another column's, and the noise of angles of parallel rows, degrees.
+_BOUNDS, _FLOORS = {"lambda_2": "lambda_max_error"}, {"min_angle": 1e-5}
+MOST_LINES = 20  #: differences that are told at once
 #: Tables that one job makes whole.
 _WHOLE = ("activations", "precision", "phase_laws", "claim_experiments")
 
@@ -141,26 +140,30 @@ def require_recomputed(
             for file, table in tables_of.items()
         }
         here = workflow.rows(tables_of)
-        unlike = [
-            file
-            for file, rows in here.items()
-            if any(there[file].get(key) != row for key, row in rows.items())
-        ]
-        again = workflow.rows({f: tables_of[f] for f in unlike}, environment=OTHER_ROUNDING)
-        problems = [
-            f"{known[file]}: {line}"
-            for file in unlike
-            for line in _problems(tables_of[file], there[file], here[file], again[file])
-        ]
+    unlike = {f for f, rows in here.items() if any(there[f].get(k) != r for k, r in rows.items())}
+    exact = any(table.name in _SENSITIVE and f not in unlike for f, table in tables_of.items())
+    open_ones = {f for f in unlike if tables_of[f].name in CHAOTIC and not exact}
+    problems = [
+        f"{known[file]}: {line}"
+        for file in sorted(unlike - open_ones)
+        for line in _problems(tables_of[file], there[file], here[file], exact=exact)
+    ]
     if problems:
         more = f"; and {len(problems) - MOST_LINES} more" if len(problems) > MOST_LINES else ""
         raise BundleError("; ".join(problems[:MOST_LINES]) + more)
+    outcomes = {
+        "the same to the last bit": len(here) - len(unlike),
+        "the same within errors": len(unlike - open_ones),
+        "of trained or random networks, which rounding on this other processor changes": len(
+            open_ones
+        ),
+    }
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items() if number)
+    one, ten = found.chance(1), found.chance(min(10, found.jobs))
     return (
-        f"{len(found.files)} of {found.jobs} files of rows made again by their jobs: "
-        f"{len(found.files) - len(unlike)} are the same to the last bit, {len(unlike)} as far as "
-        f"rounding goes; numbers forged in one file are found so with a probability of "
-        f"{found.chance(1):.2g} ({found.least:.2g} where it takes longest), in ten with "
-        f"{found.chance(min(10, found.jobs)):.2g}"
+        f"{len(here)} of {found.jobs} files of rows made again by their jobs: {counts}; numbers "
+        f"forged in one file are found so with a probability of {one:.2g} ({found.least:.2g} where "
+        f"it takes longest), in ten with {ten:.2g}"
     )
 
 
@@ -182,20 +185,13 @@ class _Workflow:
 
         return {file: sum(job.seconds for job in needed(file)) for file in files}
 
-    def rows(
-        self, files: Mapping[str, Table], environment: Mapping[str, str] | None = None
-    ) -> dict[str, Rows]:
-        """Return the rows of files of tables, for which jobs run in ``environment``, by file.
-
-        Raises `BundleError` if one of them fails.
-        """
-        if not files:
-            return {}
-        folder = self.folder / ("again" if environment else "once")
+    def rows(self, files: Mapping[str, Table]) -> dict[str, Rows]:
+        """Return the rows of files of tables, by file; `BundleError` if a job of them fails."""
+        folder = self.folder / "run"
         command = [sys.executable, "-m", "snakemake", *files, *self._arguments(folder)]
         command += ["--cores", "all", "--logger", "console"]
-        variables = {"PYTHONPATH": str(ROOT / "src"), **(environment or {})}
-        if subprocess.run(command, env=os.environ | variables).returncode:
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        if subprocess.run(command, env=environment).returncode:
             raise BundleError("jobs that were drawn cannot be run again: what they say is above")
         return {file: _rows(_made(folder / file, table), table) for file, table in files.items()}
 
@@ -228,9 +224,8 @@ def _made(file: Path, table: Table) -> list[Row]:
     return rows
 
 
-def _problems(table: Table, there: Rows, here: Rows, again: Rows) -> Iterator[str]:
-    """Yield what the bundle has otherwise than a job that was run again, twice."""
-    spreads = _spreads(table, here, again)
+def _problems(table: Table, there: Rows, here: Rows, *, exact: bool) -> Iterator[str]:
+    """Yield what the bundle has otherwise than a job that was run again."""
     for key, row in here.items():
         place = ", ".join(f"{k} {v}" for k, v in zip(table.keys, key, strict=True) if v is not None)
         if key not in there:
@@ -238,26 +233,29 @@ def _problems(table: Table, there: Rows, here: Rows, again: Rows) -> Iterator[st
             continue
         for name, value in row.items():
             known = there[key][name]
-            allowed = ROUNDING + FACTOR * spreads.get((key[:-1], name), 0.0)
-            bound = row.get(f"{name}_error") or 0.0
-            bound *= abs(value) if bound and name in _RELATIVE else 1.0
-            if not (_change(known, value) <= allowed or _within(known, value, 2 * bound)):
+            if known != value and (exact or not _close(name, known, value, row)):
                 yield f"{name} is {known!r}, and {value!r} when its job was run again, at {place}"
 
 
-def _spreads(table: Table, here: Rows, again: Rows) -> dict[tuple[Key, str], float]:
-    """Return the largest change by rounding of each column in rows that differ in their last key.
-
-    The last key is what rounding grows along, such as epochs, or what stands beside: seeds, blocks.
-    """
-    spreads: dict[tuple[Key, str], float] = {}
-    for key, row in here.items():
-        other = again.get(key, {})
-        for name, value in row.items():
-            change = _change(value, other.get(name))
-            of = (key[:-1], name)
-            spreads[of] = max(change, spreads.get(of, 0.0))
-    return spreads
+def _close(name: str, known: Any, value: Any, row: Row) -> bool:
+    """Return whether two values of a row are the same but for rounding and their errors."""
+    if "kappa" in name:
+        error = row.get("kappa_error", 0.0)
+        if error is None or error > 0.1:  # not resolved
+            return True
+    if name.endswith("_error"):  # a bound that follows from rounding errors
+        return known == value or bool(known and value and 0.1 < known / value < 10)
+    if "kappa" in name:
+        known, value = (min(math.inf if v is None else v, LARGEST) for v in (known, value))
+    if isinstance(known, list) and isinstance(value, list) and len(known) == len(value):
+        x, y = np.array([known, value], dtype=np.float64)
+        return bool(np.abs(x - y).max(initial=0.0) <= ROUNDING * np.abs(y).max(initial=0.0))
+    if isinstance(known, float) and isinstance(value, float):
+        bound = row.get(_BOUNDS.get(name, f"{name}_error")) or 0.0
+        bound *= abs(value) if name == "kappa" else 1.0  # its error is relative
+        # both have that error
+        return abs(known - value) <= ROUNDING * abs(value) + 2 * bound + _FLOORS.get(name, NOISE)
+    return bool(known == value)
 
 
 def _rows(found: Sequence[Row], table: Table) -> Rows:
@@ -267,22 +265,3 @@ def _rows(found: Sequence[Row], table: Table) -> Rows:
 
 def _rounded(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
-
-
-def _change(a: Any, b: Any) -> float:
-    """Return how much two values differ, relatively; lists relatively to the largest number."""
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        x, y = np.array([a, b], dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            return float(
-                np.abs(x - y).max(initial=0.0) / max(np.abs([x, y]).max(initial=0.0), TINY)
-            )
-    if isinstance(a, float) and isinstance(b, float) and a != b:
-        if math.isnan(a) or math.isnan(b):
-            return 0.0 if math.isnan(a) and math.isnan(b) else math.inf
-        return abs(a - b) / max(abs(a), abs(b))
-    return 0.0 if a == b else math.inf
-
-
-def _within(a: Any, b: Any, bound: float) -> bool:
-    return isinstance(a, float) and isinstance(b, float) and abs(a - b) <= bound
