@@ -102,12 +102,18 @@ def compare_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]
 
 
 def compare_tables(
-    a: pa.Table, b: pa.Table, *, keys: Sequence[str], tolerance: float = 0.0
+    a: pa.Table,
+    b: pa.Table,
+    *,
+    keys: Sequence[str],
+    tolerance: float = 0.0,
+    noise: float = 0.0,
 ) -> TableDifference:
     """Return how two tables differ whose rows are identified by the columns ``keys``.
 
-    Numbers are equal whose relative change is at most ``tolerance``; infinities and NaN are equal
-    to themselves and infinitely far from all else.
+    Numbers are equal whose relative change is at most ``tolerance``, or, outside lists, whose
+    difference is at most ``noise``; infinities and NaN are equal to themselves and infinitely far
+    from all else.
 
     Raises:
         ComparisonError: if a table lacks a key, has one of another type or repeats it.
@@ -117,7 +123,7 @@ def compare_tables(
     comparable = [n for n in shared if a[n].type == b[n].type or _are_numbers(a[n], b[n])]
     left, right = (table.take(both[name].to_numpy()) for name, table in (("A", a), ("B", b)))
     quantities = [name for name in comparable if name not in keys]
-    columns = [_compare_columns(left, right, name, keys, tolerance) for name in quantities]
+    columns = [_compare_columns(left, right, name, keys, tolerance, noise) for name in quantities]
     columns_a, columns_b = (
         tuple(f"{each.name} ({each.type})" for each in t.schema if each.name not in comparable)
         for t in (a, b)
@@ -169,7 +175,7 @@ def _matched(
 
 
 def _compare_columns(
-    left: pa.Table, right: pa.Table, name: str, keys: Sequence[str], tolerance: float
+    left: pa.Table, right: pa.Table, name: str, keys: Sequence[str], tolerance: float, noise: float
 ) -> ColumnDifference | None:
     """Return how a column differs between two tables of the same keys, None if it does not."""
     a, b = left[name], right[name]
@@ -179,7 +185,7 @@ def _compare_columns(
     if of_lists:
         relative = np.array([_list_change(x, y) for x, y in zip(a, b, strict=True)])
     elif numeric:
-        relative = _numbers(a, b)
+        relative = _numbers(a, b, noise)
     else:
         pairs = zip(a.to_pylist(), b.to_pylist(), strict=True)
         relative = np.array([0.0 if x == y else np.inf for x, y in pairs])
@@ -219,10 +225,12 @@ def _shown(a: Any, b: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _numbers(a: pa.ChunkedArray, b: pa.ChunkedArray) -> NDArray[np.float64]:
+def _numbers(a: pa.ChunkedArray, b: pa.ChunkedArray, noise: float) -> NDArray[np.float64]:
     """Return the relative changes between two columns, of no meaning where one is missing."""
     x, y = (column.to_numpy().astype(np.float64) for column in (a, b))
     relative = _relative(x, y, np.maximum(np.abs(x), np.abs(y)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        relative[np.abs(x - y) <= noise] = 0.0
     if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
         # large whole numbers may be the same float and yet differ
         differs = pc.fill_null(pc.not_equal(a, b), False).to_numpy().astype(bool)

@@ -1,0 +1,43 @@
+"""What is made again of a bundle may differ as processors round, and in nothing else."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ntk_workflow.bundle.derivations import _change
+
+PAGE = '<p>kappa 12.5, n = 256</p>{"slope":[4.440892e-16,-0.5,1],"file":"fig2.png","id":"a1b2c3"}'
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        (PAGE, True),
+        (PAGE.replace("4.440892e-16", "5.551115e-16"), True),
+        (PAGE.replace("12.5,", "12.500001,"), True),
+        (PAGE.replace("12.5,", "12.51,"), False),
+        (PAGE.replace("n = 256", "n = 257"), False),
+        (PAGE.replace("-0.5,1]", "-0.5,1.0000001]"), True),
+        (PAGE.replace("fig2", "fig3"), False),
+        (PAGE.replace("a1b2c3", "a1b2c4"), False),
+        (PAGE.replace("kappa", "Kappa"), False),
+    ],
+)
+def test_pages(tmp_path: Path, given: str, same: bool):
+    (tmp_path / "a.html").write_text(PAGE)
+    (tmp_path / "b.html").write_text(given)
+    change = _change(tmp_path / "a.html", tmp_path / "b.html")
+    assert change is None if same else "in line 1, where it has" in change
+
+
+@pytest.mark.parametrize(("slope", "same"), [(9.1e-17, True), (1e-9, False)])
+def test_noise_in_tables(tmp_path: Path, slope: float, same: bool):
+    for name, value in (("a", 5.8e-17), ("b", slope)):
+        table = pa.table({"layer": [1], "slope": [value]})
+        pq.write_table(
+            table.replace_schema_metadata({"keys": "layer"}), tmp_path / f"{name}.parquet"
+        )
+    change = _change(tmp_path / "a.parquet", tmp_path / "b.parquet")
+    assert change is None if same else change.startswith("give slope 1e-09, where it has 5.8e-17")
