@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
 from ntk_conditioning import files
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
@@ -99,11 +99,34 @@ def run_main(main: Main) -> Callable[..., int]:
         except UserError as error:
             sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
             return 2
+        except (MemoryError, RuntimeError) as error:
+            if not (problem := memory_problem(error)):
+                raise
+            sys.stderr.write(f"{program}: error: {problem}\n")
+            return 2
         finally:
             for package in packages:
                 package.removeHandler(handler)
 
     return guarded
+
+
+def memory_problem(error: MemoryError | RuntimeError) -> str | None:
+    """Return what is said of an error in a line if it is that there is no memory left.
+
+    >>> memory_problem(MemoryError("Unable to allocate 7.5 GiB for an array"))
+    'out of memory (Unable to allocate 7.5 GiB for an array); lower kernel_size, samples or width'
+    """
+    torch = sys.modules.get("torch")
+    if isinstance(error, getattr(torch, "OutOfMemoryError", ())):
+        remedy = ", or see that nobody else uses this GPU"
+    elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        remedy = ""
+    else:
+        return None
+    words = one_line(error).partition(" If reserved")[0].partition(" Error code")[0]
+    said = f" ({words})" if words else ""
+    return f"out of memory{said}; lower kernel_size, samples or width{remedy}"
 
 
 Number = TypeVar("Number", int, float)

@@ -5,16 +5,24 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from ntk_conditioning import ntk
 from ntk_conditioning.angles.min_angle import min_angle
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.networks import activations
+from ntk_conditioning.spectra.conditioning import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
+from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.trainer import Member, Part
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.gradients import float32_products, inputs
+from tests.trainings import after, finish
 
 D = 12
 X, network = inputs(150, D), partial(gradients.network, D, width=40)
@@ -54,6 +62,57 @@ def test_single_precision_is_not_rounded_to_less(device):
         found = empirical.ntk(model, X.to(device).float())
     exact = empirical.ntk(network(depth=3, activation="tanh"), X)
     assert float((found.cpu() - exact).abs().max()) < 1e-5 * float(exact.abs().max())
+
+
+def test_the_kernel_of_any_module_is_that_of_the_processor(device):
+    torch.manual_seed(1)
+    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.GELU(), nn.GroupNorm(2, 4), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(36, 2)).double()
+    x = X[:, :9].reshape(-1, 1, 3, 3).tile(1, 3, 1, 1) * torch.arange(1, 4).reshape(1, 3, 1, 1)
+    expected = ntk(model, x, outputs="full")
+    found = ntk(model.to(device), x.to(device), outputs="full")
+    assert found.device.type == device
+    largest = float(expected.abs().max())
+    assert torch.allclose(found.cpu(), expected, rtol=0, atol=1e-12 * largest)
+
+
+def test_extremes_of_a_deficient_kernel_are_those_of_the_processor(device):
+    """The rank is found, and a negative eigenvalue above rounding is refused, on any device."""
+    k = X.double() @ X.double().T  # of rank 12
+    expected, found = conditioning(k.numpy()), extreme_conditioning(k.to(device))
+    assert (found.numerical_rank, found.kappa) == (expected.numerical_rank, None) == (D, None)
+    assert found.lambda_max == pytest.approx(expected.lambda_max, rel=1e-9)
+    assert found.kappa_nonzero == pytest.approx(expected.kappa_nonzero, rel=1e-8)
+    with pytest.raises(KernelError, match="an eigenvalue below"):
+        extreme_conditioning((k - torch.eye(len(k))).to(device))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, together):
+    members = [Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)]
+
+    def ensemble(where):
+        y = torch.arange(len(X)) % 3
+        parts = dict.fromkeys((1, 5), Part(X.to(where), y.to(where)))
+        return Ensemble(
+            Architecture(2, 16, activations.get("tanh")),
+            make_loss("cross_entropy", outputs="classes", classes=3, dtype=torch.double),
+            members,
+            parts,
+            None,
+            course=Course(epochs=3, batch_size=40),
+            together=together,
+        )
+
+    expected, found, later = ensemble("cpu"), ensemble(device), ensemble(device)
+    assert expected.advance(after(5))  # of the second epoch, in its middle
+    later.restore(expected.state())
+    for each in (expected, found, later):
+        finish(each)
+    for each in (found, later):
+        np.testing.assert_allclose(
+            each.metrics["train_loss"], expected.metrics["train_loss"], rtol=1e-10
+        )
 
 
 @NEEDS_GPU

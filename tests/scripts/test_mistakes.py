@@ -13,6 +13,7 @@ from tests.rows import write
 
 OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
+LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
 EXPERIMENTS = f"--papers liu2023relu --widths 32 16 --depths 1 --seeds 1 {OUTPUT}"
 RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --config seeds"
 
@@ -25,6 +26,7 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
         (measure_activations, "--activations norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
+        (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
         (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
         (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
         (render_page, "--sources config.yaml", "config.yaml does not exist"),
