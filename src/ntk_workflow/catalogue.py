@@ -97,6 +97,18 @@ def known_image(entry: Entry) -> tuple[int, int, int] | None:
     return None if image is None else (image[0], image[1], image[2])
 
 
+def classes_of(entry: Entry) -> int:
+    """Return the classes of a dataset; 0 for what only reading its files tells.
+
+    >>> classes_of({"reader": "cifar10", "options": {"classes": [0, 2]}})
+    2
+    """
+    kept = entry.get("options", {}).get("classes", range(10))
+    known = {"cifar10": len(kept), "svhn": len(kept), "sklearn_digits": 10, "sklearn_patches": 2}
+    classes: int = known.get(entry["reader"]) or entry.get("classes", 0)
+    return classes
+
+
 def content(entry: Entry) -> dict[str, Any]:
     """Return what the content of a dataset depends on, with the checksums of its files."""
     kept = {key: entry[key] for key in CONTENT if key in entry}

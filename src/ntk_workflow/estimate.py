@@ -89,7 +89,8 @@ def _job(rule: str, fields: Mapping[str, str]) -> Job:
     seconds = int(resources["core_seconds"]) or throughput(rule, gpu=bool(gpus)).startup
     threads, memory = int(fields.get("threads", 1)), int(resources["mem_mb"])
     files = fields.get("benchmark", ""), fields.get("log", "")
-    read, made = (tuple(fields.get(name, "").split(", ")) for name in ("input", "output"))
+    lists = (fields.get(name, "").split(", ") for name in ("input", "output"))
+    read, made = (tuple(filter(None, names)) for names in lists)
     return Job(rule, seconds, threads, gpus, memory, *files, read, made)
 
 

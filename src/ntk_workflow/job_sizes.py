@@ -10,7 +10,7 @@ from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
 from ntk_workflow import resources, study_resources, training_resources
-from ntk_workflow.catalogue import known_image
+from ntk_workflow.catalogue import classes_of, known_image
 from ntk_workflow.plan import Plan
 from ntk_workflow.resources import ResourceEstimate
 from ntk_workflow.trainings.settings import TrainingSettings
@@ -82,8 +82,9 @@ class JobSizes:
                 settings, depth = self.plan.training_settings(w), int(w.depth)
                 own = w.model in self.plan.models
                 size = self._sizes(w, settings, d, depth) if own else None
+                classes = classes_of(self.plan.catalogue[w.dataset])
                 return training_resources.training(
-                    w.model, settings, depth, loaded=loaded, d=d, size=size
+                    w.model, settings, depth, loaded=loaded, d=d, classes=classes, size=size
                 )
             case "compute_training_kernel":
                 settings, depths, of = self._depths(w, loaded, d)
@@ -92,7 +93,10 @@ class JobSizes:
                 )
             case "predict_training":
                 settings, depths, of = self._depths(w, loaded, d)
-                return training_resources.prediction(w.model, settings, depths, **of)
+                classes = classes_of(self.plan.catalogue[w.dataset])
+                return training_resources.prediction(
+                    w.model, settings, depths, classes=classes, **of
+                )
             case "compute_activation_study":
                 study = {**config, **config["activation_study"]}
                 row = resources.Row.from_config(study, n=loaded, d=d)

@@ -157,6 +157,7 @@ def prediction(
     *,
     loaded: int,
     d: int,
+    classes: int = 0,
     sizes: Sequence[architectures.Sizes] = (),
 ) -> ResourceEstimate:
     """Estimate predict_training: all depths, of which mlp keeps the gradients of all outputs.
@@ -179,7 +180,7 @@ def prediction(
             flops += seeds * shown + (seeds * solved if closed else 2 * trained.flops)
             memory = max(memory, trained.memory)
         return ResourceEstimate(flops, memory + 3 * 8 * (rows if closed else block) ** 2 + 10**9)
-    classes = 1 if settings.outputs == "scalar" else CLASSES
+    classes = 1 if settings.outputs == "scalar" else classes or CLASSES
     passes = settings.epochs + (settings.epochs // settings.evaluate_every + 1) / 2
     for depth in depths:
         weights, units = parameters(d, width, depth, classes), depth * width

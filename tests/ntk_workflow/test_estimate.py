@@ -72,7 +72,8 @@ TOTAL = "total    {}\n"
 
 
 def test_a_dry_run_is_read_whole_or_not_at_all():
-    whole = Job(KIND, 90, threads=4, mem_mb=2000, benchmark="a.tsv", log="a.log")
+    files = {"benchmark": "a.tsv", "log": "a.log", "outputs": ("a.parquet",)}
+    whole = Job(KIND, 90, threads=4, mem_mb=2000, **files)
     assert estimate.jobs(TOTAL.format(2) + BLOCK + TOTAL.format(2)) == [whole]
     assert whole.hours == 90 / 3600 / 4
     assert estimate.jobs("Nothing to be done (all requested files are present).") == []
