@@ -11,6 +11,7 @@
 # make test                    the test suite, but for Slurm and the browser:
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
+# make attack                  hostile inputs, forged bundles, kills, an hour; writes docs/security.md
 # make lint                    formatting, types, order of imports, workflow lint
 # make docs                    the documentation as a site that works offline: site/index.html
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
@@ -52,7 +53,7 @@ unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
 
-.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser lint docs bench estimate \
+.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser attack lint docs bench estimate \
   compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
 
 help:
@@ -114,6 +115,10 @@ test-slurm: $(READY)
 
 test-browser: $(READY)
 	python -m pytest -m browser tests/workflow $(PYTEST_ARGS)
+
+# Of the bundle of the demo; BUNDLE=run.zip is that of another run.
+attack: $(READY)
+	PYTHONPATH=src:scripts python -m tests.attack $(if $(BUNDLE),--bundle "$(BUNDLE)")
 
 lint: $(READY)
 	ruff check .
