@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -15,17 +16,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
 
-#: What importing a file and trying activations may take, when torch is there already.
+#: What importing a file and trying activations may take, when torch is there already. Building a
+#: network may take as long again: it is as large as the config says.
 SECONDS, BYTES = 4.0, 200 * 2**20
 
-#: What building networks and trying them may take, which are as large as the config says.
-BUILDING = 60.0
+#: How many times as long it may take on a machine so busy that processes wait for a processor.
+BUSY = 15
 
 _KNOWN: dict[str, Any] = {}  # answers, by the request and what its files contain
 
@@ -79,11 +82,13 @@ class Trial:
         contents = [
             Path(file).read_text(errors="replace") for file in files if Path(file).is_file()
         ]
-        key = json.dumps([task, given, contents])
-        if key not in _KNOWN:
+        hung, key = json.dumps([files, contents]), json.dumps([task, given, contents])
+        if hung not in _KNOWN and key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
-                _KNOWN[key] = self._answer(files[0], task, given, Path(folder, "answer"))
-        answer = _KNOWN[key]
+                answer = self._answer(files[0], task, given, Path(folder, "answer"))
+            # a file that hung once is not given as long for every depth and dataset
+            _KNOWN[hung if "late" in answer else key] = answer
+        answer = _KNOWN.get(hung) or _KNOWN[key]
         if "problem" in answer:
             raise UserError(answer["problem"])
         return answer["value"]
@@ -108,7 +113,16 @@ class Trial:
         if not end:
             self.__exit__(None, None, None)
             return {"problem": f"{file}: ends the process that tries it"}
-        return json.loads(path.read_text()) if path.exists() else {"problem": f"{file}: {end}"}
+        if path.exists():
+            return json.loads(path.read_text())
+        return {"problem": f"{file}: {end}"} | ({"late": True} if end.startswith(LATE) else {})
+
+
+#: How a problem begins whose file took too long.
+LATE = "takes longer than"
+
+#: Counts what a file is given time for: its import, and each network. Forks share it.
+_STEPS = mmap.mmap(-1, 1)
 
 
 class OutputError(Exception):
@@ -151,6 +165,13 @@ def _trainable(
         activations.load_plugin(plugin)
     size["activation"] = activations.get(activation)
     model, predict = own.load(file, function), size.pop("predict")
+    build = model.build
+
+    def build_in_time(**given: Any) -> Any:
+        _STEPS[0] += 1
+        return build(**given)
+
+    model = replace(model, build=build_in_time)
     own.require_trainable(model, **size)
     return predict and own.normalises_batches(model, **size)
 
@@ -194,18 +215,34 @@ def _limit_memory() -> None:
 
 
 def _end_of(child: int, seconds: float) -> str:
-    """Return how a child ended; one that takes too long is killed."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    """Return how a child ended; one that takes too long for a step is killed.
+
+    What counts is the time that it runs or sleeps, not that in which it waits for a processor.
+    """
+    begin, before, waited, step = time.monotonic(), 0.0, 0.0, 0
+    while (took := time.monotonic() - begin) - waited < seconds and took < BUSY * seconds:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
             return f"ends the process that imports it, {how}"
         time.sleep(0.01)
+        waiting = _waiting(child)
+        if _STEPS[0] != step:
+            step, begin, before = _STEPS[0], time.monotonic(), waiting
+        waited = waiting - before
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return f"takes longer than {seconds:g} s"
+    what = " to build and try one network; build it faster, or make it smaller" if step else ""
+    return f"{LATE} {seconds:g} s{what}"
+
+
+def _waiting(process: int) -> float:
+    """Return the seconds for which a process has waited for a processor, 0 if nobody knows."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def serve(seconds: float) -> None:
@@ -215,9 +252,10 @@ def serve(seconds: float) -> None:
 
     for line in sys.stdin:
         task, given, path = json.loads(line)
+        _STEPS[0] = 0
         if (child := os.fork()) == 0:
             _child(task, given, path)
-        print(_end_of(child, BUILDING if task == "trainable" else seconds), flush=True)
+        print(_end_of(child, seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ FILES = {
     "import os; os.abort()": "ends the process that imports it, by SIGABRT",
     "import os; os.kill(os.getppid(), 9)": "ends the process that tries it",
     "while True: pass": "takes longer than 1 s",
+    "import time; time.sleep(9)": "takes longer than 1 s",
     "input()": "EOFError: EOF when reading a line",
     "raise SystemExit(3)": "SystemExit: 3",
     "raise KeyboardInterrupt": "KeyboardInterrupt: ",
@@ -56,6 +57,30 @@ def test_networks_are_tried(trials):
         trials.network(str(NETWORK), "bild")
     with pytest.raises(UserError, match=r"build\(\) fails at depth 1, width 6"):
         trials.trainable(str(NETWORK), "build", "swish", **given | {"width": 6})
+
+
+HANGS = """
+def build(*, depth, width, activation, shape, outputs, generator):
+    {statement}
+"""
+
+
+@pytest.mark.parametrize("statement", ["while True: pass", "import time; time.sleep(9)"])
+def test_a_network_that_hangs_is_waited_for_once(tmp_path, trials, statement):
+    path = tmp_path / "mine.py"
+    path.write_text(HANGS.format(statement=statement))
+    size = {"d": 4, "image": None, "width": 4, "outputs": 3, "predict": False}
+    for depth in range(40):
+        with pytest.raises(UserError, match=r"mine.py: takes longer than 1 s to build"):
+            trials.trainable(str(path), "build", "relu", plugins=[], depth=depth, **size)
+
+
+def test_each_network_has_its_time(tmp_path, trials):
+    path = tmp_path / "mine.py"
+    wait, body = "import time; time.sleep(0.4)\n", "    layers, channels ="
+    path.write_text(wait + NETWORK.read_text().replace(body, f"    {wait}{body}"))
+    size = {"d": 64, "image": (8, 8, 1), "depth": 1, "width": 4, "outputs": 3, "predict": True}
+    assert trials.trainable(str(path), "build", "relu", plugins=[], **size) is False
 
 
 def test_what_another_process_has_tried_is_believed():

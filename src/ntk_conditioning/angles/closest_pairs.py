@@ -16,6 +16,7 @@ apart directions are: of images of low contrast, whose cosines are all nearly 1,
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,14 +211,17 @@ def angles_between(x: Array, y: Array) -> Array:
     x, y = _scaled(x), _scaled(y)
     squares = np.einsum("kd,kd->k", y, y)
     scale = np.einsum("kd,kd->k", x, y) / squares
-    product, error = _exact_product(scale[:, None], y)
+    product, error = exact_product(scale[:, None], y)
     across = (x - product) - error
     across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
     return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
 
 
-def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5)."""
+def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5).
+
+    For float64 arrays and tensors alike.
+    """
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
@@ -225,7 +229,7 @@ def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     return product, a_low * b_low - rest
 
 
-def _halves(a: Array) -> tuple[Array, Array]:
+def _halves(a: Any) -> tuple[Any, Any]:
     """Return numbers of 26 bits whose sum is ``a``."""
     shifted = a * 134217729.0  # 2^27 + 1
     high = shifted - (shifted - a)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ntk_conditioning.angles.closest_pairs import exact_product
 from ntk_conditioning.angles.pairs import ZeroRowError, spans
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
@@ -56,7 +57,7 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     return angles
 
 
-class _Change(NamedTuple):
+class Change(NamedTuple):
     """A quantity at the first sample of each pair, and what it changes by to the second."""
 
     value: Tensor
@@ -66,28 +67,15 @@ class _Change(NamedTuple):
     def moved(self) -> Tensor:
         return self.value + self.change
 
-    def times(self, matrix: Tensor) -> _Change:
-        return _Change(self.value @ matrix, self.change @ matrix)
+    def times(self, matrix: Tensor) -> Change:
+        return Change(self.value @ matrix, self.change @ matrix)
 
-    def scaled(self, factor: float) -> _Change:
-        return _Change(self.value * factor, self.change * factor)
+    def scaled(self, factor: float) -> Change:
+        return Change(self.value * factor, self.change * factor)
 
 
 def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
-    alphas, slopes = [_first_change(mlp, x1, x2)], []
-    for layer, weight in enumerate(mlp.weights[:-1], start=1):
-        value, slope = _activation_change(mlp.activation, alphas[-1].times(weight.T))
-        alphas.append(value.scaled(mlp.scale(layer)))
-        slopes.append(slope.scaled(mlp.scale(layer)))
-
-    delta = _Change(x1.new_ones(len(x1), 1), x1.new_zeros(len(x1), 1))
-    parts = [_layer_parts(alphas[-1], delta)]
-    for layer in range(mlp.depth, 0, -1):
-        slope, back = slopes[layer - 1], delta.times(mlp.weights[layer])
-        change = slope.value * back.change + slope.change * back.moved
-        delta = _Change(slope.value * back.value, change)
-        parts.append(_layer_parts(alphas[layer - 1], delta))
-
+    parts = [_layer_parts(*layer) for layer in gradient_changes(mlp, _first_change(mlp, x1, x2))]
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
     u2 = squared.sum(dim=0)
     if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
@@ -97,7 +85,25 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     return torch.atan2((across2 / u2).sqrt(), 1 + mean)
 
 
-def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> _Change:
+def gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
+    """Return alpha and delta of each layer's gradient, the last layer first."""
+    alphas, slopes = [x], []
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        value, slope = _activation_change(mlp.activation, alphas[-1].times(weight.T))
+        alphas.append(value.scaled(mlp.scale(layer)))
+        slopes.append(slope.scaled(mlp.scale(layer)))
+
+    delta = Change(x.value.new_ones(len(x.value), 1), x.value.new_zeros(len(x.value), 1))
+    changes = [(alphas[-1], delta)]
+    for layer in range(mlp.depth, 0, -1):
+        slope, back = slopes[layer - 1], delta.times(mlp.weights[layer])
+        change = slope.value * back.change + slope.change * back.moved
+        delta = Change(slope.value * back.value, change)
+        changes.append((alphas[layer - 1], delta))
+    return changes
+
+
+def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     """Return the shorter row of each pair, and its change: one to a far shorter row would cancel.
 
     The gradient of a homogeneous network grows with its input and keeps its direction. So of two
@@ -106,17 +112,27 @@ def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> _Change:
     """
     norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
-    difference = other - base
     if mlp.depth and not mlp.activation.homogeneous:
-        return _Change(base, difference)
-    along = (_dot(base, difference) / _dot(base, base)).unsqueeze(1)
-    stretch = 1 + along
-    across = (difference - along * base) / stretch
-    near = stretch * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
-    return _Change(base, torch.where(near, across, difference))
+        return Change(base, other - base)
+    scale, across = across_from(base, other)
+    near = scale * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
+    return Change(base, torch.where(near, across, other - base))
 
 
-def _layer_parts(alpha: _Change, delta: _Change) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def across_from(base: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Return s (k, 1) and r (k, d) of other = s (base + r), with r orthogonal to base.
+
+    The relative error of r is eps, as in `closest_pairs.angles_between`.
+    """
+    squares = _dot(base, base).unsqueeze(1)
+    scale = _dot(base, other).unsqueeze(1) / squares
+    product, error = exact_product(scale, base)
+    across = (other - product) - error
+    across -= _dot(across, base).unsqueeze(1) / squares * base
+    return scale, across / scale
+
+
+def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return of one layer's gradient u = delta alpha^T and its change du, all (k,):
 
     |u|², the part c of du = c u + r with r orthogonal to u, |r|², and |u + du|².
@@ -128,22 +144,22 @@ def _layer_parts(alpha: _Change, delta: _Change) -> tuple[Tensor, Tensor, Tensor
 
     are orthogonal. So |r|² is a sum of squares, free of the cancellation in |du|² - <u, du>²/|u|².
     """
-    a, p2, alpha2 = _split(alpha)
-    b, q2, delta2 = _split(delta)
+    (a, p, alpha2), (b, q, delta2) = split(alpha), split(delta)
+    p2, q2 = _dot(p, p), _dot(q, q)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
     moved = _dot(alpha.moved, alpha.moved) * _dot(delta.moved, delta.moved)
     return alpha2 * delta2, a + b + a * b, across, moved
 
 
-def _split(v: _Change) -> tuple[Tensor, Tensor, Tensor]:
-    """Return c, |r|² and |v|² of dv = c v + r with r orthogonal to v, row by row."""
+def split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
+    """Return c, r and |v|² of dv = c v + r with r orthogonal to v, row by row."""
     squared = _dot(v.value, v.value)
     c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)
     r = v.change - c.unsqueeze(1) * v.value
-    return c, _dot(r, r), squared
+    return c, r, squared
 
 
-def _activation_change(activation: Activation, z: _Change) -> tuple[_Change, _Change]:
+def _activation_change(activation: Activation, z: Change) -> tuple[Change, Change]:
     """Return sigma and sigma' at the pre-activations ``z`` with their changes."""
     value, slope = activation.function(z.value), activation.derivative(z.value)
     d_value = activation.function(z.moved) - value
@@ -153,12 +169,12 @@ def _activation_change(activation: Activation, z: _Change) -> tuple[_Change, _Ch
         same_side &= (z.value > kink) == (z.moved > kink)
     if activation.homogeneous:  # linear on either side of 0, where d_slope is exactly 0
         d_value = torch.where(same_side, slope * z.change, d_value)
-        return _Change(value, d_value), _Change(slope, d_slope)
+        return Change(value, d_value), Change(slope, d_slope)
     near = same_side & (z.change.abs() < MIDPOINT_BELOW)
     middle = z.value + z.change / 2
     d_value = torch.where(near, z.change * activation.derivative(middle), d_value)
     d_slope = torch.where(near, z.change * _curvature(activation, middle), d_slope)
-    return _Change(value, d_value), _Change(slope, d_slope)
+    return Change(value, d_value), Change(slope, d_slope)
 
 
 def _curvature(activation: Activation, z: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ some blocks the cosine of two unit gradients g and h is at most, by Cauchy and S
 
     <g, h> over these blocks + |g| |h| over the other blocks,
 
-and most pairs are out of the question before the last layer. Those that remain are computed in
+and most pairs are out of the question before the last layer. Of crowds that
+no cosine tells apart, `crowds` excludes all but a few pairs. Those that remain are computed in
 float64, and those that even this cannot order by the accurate formula of `pair_angle`.
 
 The rounding of a cosine: an inner product of length w of rounded vectors a, b, in whatever order it
@@ -23,6 +24,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from ntk_conditioning.angles.crowds import Crowd, most_crowded
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, spans
 from ntk_conditioning.errors import UserError
@@ -44,8 +46,11 @@ MEMORY = 2**32
 # Samples whose gradients are in float64 at once, before they are rounded.
 EXACT_AT_ONCE = 1024
 # Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
-MOST_WAITING = 1 << 16
+MOST_WAITING = 1 << 18
 GATHERED_AT_ONCE = 1 << 12
+# A sample of more waiting pairs than this is the centre of a crowd: to compare the crowd with it costs
+# about as much as these pairs.
+CROWDED = 48
 # Squares of smaller norms lose digits to underflow.
 SMALLEST_NORM = 2.0**-500
 # A gathered pair costs as much as one more block of so many pairs of a tile.
@@ -247,7 +252,7 @@ class _Search:
             return
         pairs, cosine = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
-        pairs = self._undecided(pairs[cosine >= self._floor - self._single])
+        pairs = self._beside_crowds(pairs[cosine >= self._floor - self._single])
         if not len(pairs):
             return
         exact = torch.cat([self._exact_cosines(part) for part in _parts(pairs)])
@@ -255,6 +260,23 @@ class _Search:
         for part in _parts(pairs[exact >= self._floor - self._double]):
             if len(left := self._undecided(part)):
                 self._measure(left)
+
+    def _beside_crowds(self, pairs: Tensor) -> Tensor:
+        """Return the pairs that remain when those in crowds are excluded that are not the one."""
+        remaining, gradients = [], self._gradients
+        while len(pairs := self._undecided(pairs)):
+            inside = most_crowded(pairs, more_than=CROWDED)
+            if inside is None:
+                break
+            crowd = Crowd(gradients.mlp, gradients.x, pairs[inside])
+            if len(nearest := self._undecided(crowd.nearest())):
+                self._measure(nearest)
+            kept, pairs = crowd.possible(self.best[0]), pairs[~inside]
+            if 2 * len(kept) > int(inside.count_nonzero()):  # no crowd around one sample
+                remaining.append(kept)
+            else:
+                pairs = torch.cat([kept, pairs])
+        return self._undecided(torch.cat([*remaining, pairs]))
 
     def _undecided(self, pairs: Tensor) -> Tensor:
         """Return the pairs that may still be the one: beside an angle of zero, only lower ones."""

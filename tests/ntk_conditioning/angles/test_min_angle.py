@@ -29,9 +29,9 @@ from tests.ntk_conditioning.gradients import float32_products, inputs, network, 
 from tests.ntk_conditioning.references import exact_gradient
 
 
-@mpmath.workdps(50)
+@mpmath.workdps(60)
 def exact_angles(mlp, x, pairs):
-    """Return the angles between the gradients at pairs of rows of ``x``, right to 50 digits."""
+    """Return the angles between the gradients at pairs of rows of ``x``, right to 60 digits."""
     units = []
     for row in x:
         gradient = exact_gradient(mlp, row)
@@ -46,7 +46,7 @@ def exact_angles(mlp, x, pairs):
 
 
 def assert_exact(mlp, x1, x2, *, rel):
-    """Compare the angles of all pairs with those of 50 digits, and return these."""
+    """Compare the angles of all pairs with those of 60 digits, and return these."""
     k = len(x1)
     expected = exact_angles(mlp, torch.cat([x1, x2]), [(i, k + i) for i in range(k)])
     assert pair_angle(mlp, x1, x2).tolist() == pytest.approx(expected, abs=0, rel=rel)
@@ -73,10 +73,10 @@ def test_pairs_at_any_distance(activation, depth, angle):
 
 
 @pytest.mark.parametrize("depth", [0, 3])
-@pytest.mark.parametrize(("stretch", "rel"), [(1.1, 1e-8), (1e3, 1e-6), (1e-3, 1e-6)])
-def test_ratio_of_norms_costs_only_the_rounding_of_inputs(depth, stretch, rel):
-    """Rounding x2 to float64 turns it by about eps, part 1e-7 of this angle."""
-    assert_exact(network(depth=depth), inputs(3), stretch * turned(inputs(3), 1e-9), rel=rel)
+@pytest.mark.parametrize("stretch", [1.1, 1e3, 1e-3])
+@pytest.mark.parametrize("angle", [1e-9, 1e-14])
+def test_ratio_of_norms_costs_no_digit(depth, stretch, angle):
+    assert_exact(network(depth=depth), inputs(3), stretch * turned(inputs(3), angle), rel=1e-13)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -347,6 +347,49 @@ def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
         assert each.i == 0
         assert each.candidates < 0.6 * len(x) ** 2 / 2
     assert found["finite"].candidates < 10 * len(x)
+
+
+CROWDS = {
+    "one": lambda x, other: x[:1] + 1e-9 * other,
+    "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
+    "of sizes 1e-9 and 1e-13": lambda x, other: (
+        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
+    ),
+    "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
+}
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+@pytest.mark.parametrize(("activation", "depth"), [("relu", 0), ("relu", 3), ("tanh", 2)])
+def test_in_crowds_the_smallest_is_that_of_60_digits(monkeypatch, activation, depth, kind):
+    monkeypatch.setattr(min_angle_module, "CROWDED", 3)
+    mlp, x = (
+        network(depth=depth, activation=activation),
+        CROWDS[kind](inputs(14), inputs(14, seed=2)),
+    )
+    pairs = list(itertools.combinations(range(14), 2))
+    expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
+    found = min_angle(mlp, x)
+    assert (found.i, found.j) == min(expected, key=expected.__getitem__)
+    assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_in_crowds_few_angles_are_computed(kind):
+    mlp, x = network(depth=3), CROWDS[kind](inputs(400), inputs(400, seed=2))
+    found = min_angle(mlp, x)
+    assert_smallest(found, mlp, x, rel=1e-9)
+    assert found.candidates < 100 < math.comb(400, 2)
+
+
+def test_crowds_on_both_sides_of_a_kink_have_centres_of_their_own():
+    """Nearly all pairs are either at 1e-9 or, across the kink of a unit, at 1e-3 and more."""
+    mlp, x = network(depth=3), inputs(1)
+    normal = mlp.weights[0][0]
+    x = x - (x @ normal / normal.square().sum()).unsqueeze(1) * normal + 1e-9 * inputs(300, seed=2)
+    found = min_angle(mlp, x)
+    assert_smallest(found, mlp, x, rel=1e-9)
+    assert found.candidates < 100
 
 
 def test_gradients_whose_squares_lose_digits_are_refused():
