@@ -12,7 +12,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 # The environment first: it changes less often than the workflow.
 WORKDIR /opt/ntk-conditioning
 COPY envs envs
-RUN pip install -r envs/torch.txt && pip install --require-hashes -r envs/requirements.lock
+RUN pip install --require-hashes -r envs/run.lock && pip install -r envs/torch.txt
 COPY . .
 RUN pip install --no-deps --no-build-isolation --editable . && python -m compileall -q scripts src
 

@@ -20,7 +20,8 @@
 # make slurm-soak              disturb runs on such a Slurm for an hour; writes benchmarks/
 # make lock                    resolve the requirements in envs/ into their locks; needs uv
 #
-# Each makes .venv first if it is missing, docs its own .venv-docs. Python 3.11 or newer and make are all that is needed.
+# Each makes .venv first if it is missing, docs its own .venv-docs, and verify and compare a small
+# .venv-verify where there is no .venv. Python 3.11 or newer and make are all that is needed.
 # Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm  VERBOSE=1
 
 PYTHON ?= python3
@@ -47,7 +48,11 @@ SHELL := bash
 .DEFAULT_GOAL := help
 VENV := .venv
 DOCS := .venv-docs
+# What runs is installed, and on top of it tests and gates.
 READY := $(VENV)/.installed
+DEVELOP := $(VENV)/.develop
+# Verification without figures needs no torch: .venv, if it is there, or else an environment of its own.
+READER := $(if $(RENDER)$(RECOMPUTE)$(wildcard $(READY)),$(VENV),.venv-verify)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
@@ -59,17 +64,29 @@ $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
-PIP := python -m pip install --quiet --disable-pip-version-check
+PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+define new-environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+$(PYTHON) -m venv $(@D)
+endef
 
 # What is imported is compiled then, and kept; pip would compile five times as many modules.
 # The package itself is installed as a link to src/, for notebooks and scripts outside the workflow.
-$(READY): envs/torch.txt envs/requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile -r envs/torch.txt
-	$(PIP) --no-compile --require-hashes -r envs/requirements.lock
+$(READY): envs/torch.txt envs/run.lock pyproject.toml
+	$(new-environment)
+	$(PIP) --require-hashes -r envs/run.lock
+	$(PIP) -r envs/torch.txt
 	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEVELOP): envs/develop.lock $(READY)
+	$(PIP) --require-hashes -r envs/develop.lock
+	@touch $@
+
+.venv-verify/.installed: envs/verify.lock
+	$(new-environment)
+	$(PIP) --require-hashes -r envs/verify.lock
 	@touch $@
 
 # Snakemake names neither file nor line of a config that is not YAML.
@@ -105,22 +122,22 @@ report: $(READY)
 	$(call where,Report,report.html)
 
 # A worker takes a module at a time; the first makes the run that others look at.
-test: $(READY)
+test: $(DEVELOP)
 	python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m "$(MARKERS)" \
 	  --ignore tests/slurm $(PYTEST_ARGS) tests src
 
 # There is one cluster on a machine, so its tests run one by one.
-test-slurm: $(READY)
+test-slurm: $(DEVELOP)
 	python -m pytest tests/slurm $(PYTEST_ARGS)
 
-test-browser: $(READY)
+test-browser: $(DEVELOP)
 	python -m pytest -m browser tests/workflow $(PYTEST_ARGS)
 
 # Of the bundle of the demo; BUNDLE=run.zip is that of another run.
-attack: $(READY)
+attack: $(DEVELOP)
 	PYTHONPATH=src:scripts python -m tests.attack $(if $(BUNDLE),--bundle "$(BUNDLE)")
 
-lint: $(READY)
+lint: $(DEVELOP)
 	ruff check .
 	ruff format --check .
 	PYTHONPATH=src lint-imports
@@ -134,11 +151,11 @@ docs: $(DOCS)/.installed
 	@echo "Documentation: site/index.html"
 
 $(DOCS)/.installed: envs/docs.lock
-	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/$(PIP) --require-hashes -r envs/docs.lock
+	$(new-environment)
+	$(PIP) --require-hashes -r envs/docs.lock
 	@touch $@
 
-bench: $(READY)
+bench: $(DEVELOP)
 	python -m benchmarks
 
 estimate: $(READY)
@@ -157,8 +174,8 @@ advice: $(READY)
 	@echo "Advice: results/advice/$(ADVISED).html"
 
 # compare_runs.py exits with 1 if the runs differ, which is no failure here.
-compare: $(READY)
-	@python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
+compare: $(READER)/.installed
+	@PYTHONPATH=src $(READER)/bin/python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 bundle: $(READY)
 	@$(CHECKED)
@@ -167,27 +184,30 @@ bundle: $(READY)
 	  ssh-keygen -Y sign -n ntk-conditioning -f $(SIGN) "results/$(RUN)/bundle/$(RUN).zip")
 	$(call where,Bundle,bundle/$(RUN).zip)
 
-verify: $(READY)
+verify: $(READER)/.installed
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
-	python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render) \
+	PYTHONPATH=src $(READER)/bin/python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render) \
 	  $(if $(RECOMPUTE),--recompute $(RECOMPUTE)) \
 	  $(if $(SIGNERS),--signers "$(SIGNERS)")
 
 document-tables: $(READY)
 	python scripts/document_tables.py
 
-slurm-up slurm-down: slurm-%: $(READY)
+slurm-up slurm-down: slurm-%: $(DEVELOP)
 	python -m tests.slurm.cluster $*
 
-slurm-soak: $(READY)
+slurm-soak: $(DEVELOP)
 	python -m benchmarks.slurm_soak
 
-# Needs uv; resolves for every platform and Python version at once.
-lock: lock-requirements lock-docs
+# Needs uv; resolves for every platform and Python version at once. The smaller sets have the
+# versions of the largest.
+lock: lock-develop lock-run lock-verify lock-docs
 
+lock-run lock-verify: lock-develop
+lock-run lock-verify: private CONSTRAINT = --constraint envs/develop.lock
 lock-%: envs/%.in
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header $(CONSTRAINT) \
 	  --output-file envs/$*.lock $<
 
 clean:
-	rm -rf $(VENV) $(DOCS) site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) .venv-verify site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

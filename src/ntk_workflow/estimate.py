@@ -73,7 +73,7 @@ def jobs(dry_run: str) -> list[Job]:
     if total != len(fields):
         raise DryRunError(
             f"Snakemake's dry run counts {total} jobs and {len(fields)} can be read: "
-            "this needs the Snakemake of envs/requirements.lock"
+            "this needs the Snakemake of envs/run.lock"
         )
     return [
         _job(rule, job) for rule, job in zip(parts[::2], fields, strict=True) if "output" in job
