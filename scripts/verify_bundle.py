@@ -21,6 +21,7 @@ from ntk_workflow.bundle import BundleError, archive, bag, checks, content, reco
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, require_derived
 from ntk_workflow.bundle.description import require_description
+from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recomputation import require_recomputed
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
@@ -108,6 +109,7 @@ def verify(folder: Path, *, render: bool) -> Plan:
     require_description(folder, payload, plan)
     require_cells(payload, plan)
     require_relations(payload, plan)
+    require_joins(payload, plan)
     figures = content.require_figures(payload, plan)
     found = [*derivations(plan, with_rows=with_rows)]
     derived = require_derived(payload, found, PROGRAMS)

@@ -216,12 +216,13 @@ def rebag(payload: Path, before: Path) -> None:
 
 def describe(payload: Path) -> None:
     """Give the jobs and the crate the checksums of a payload's files."""
-    record = json.loads((payload / JOBS).read_text())
+    (jobs_file,) = payload.glob("results/*/record/jobs.json")
+    record = json.loads(jobs_file.read_text())
     for name, facts in record["files"].items():
         path = next((p for p in (payload / name, payload / "workflow" / name) if p.is_file()), None)
         if path and "sha256" in facts:
             facts |= {"sha256": sha256(path), "bytes": path.stat().st_size}
-    (payload / JOBS).write_text(json.dumps(record, indent=1) + "\n")
+    jobs_file.write_text(json.dumps(record, indent=1) + "\n")
     seal(payload)
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.phase import PARTS
+from ntk_workflow.trainings.settings import TrainingSettings
 
 Cell = tuple[Any, ...]
 
@@ -38,6 +40,8 @@ def require_cells(payload: Path, plan: Plan) -> None:
         try:
             if "rate" in asked.columns:
                 _number_rates(rows, plan)
+            if "delta" in asked.columns:
+                rows = [{**row, "delta": rounded(row["delta"])} for row in rows]
             found = {tuple(row[c] for c in asked.columns) for row in rows if asked.of(row)}
             # a hostile config asks for more cells than there is time to count
             expected = set(islice(asked.cells, 10 * len(rows) + 1000))
@@ -49,6 +53,11 @@ def require_cells(payload: Path, plan: Plan) -> None:
         if extra := found - expected:
             cell = _named(asked, min(extra, key=repr))
             raise BundleError(f"{path}: has {cell}, for which the recorded config does not ask")
+
+
+def rounded(number: float) -> float:
+    """Return a number that other processors have rounded otherwise, with 12 digits."""
+    return float(f"{number:.12g}")
 
 
 def _named(asked: Cells, cell: Cell) -> str:
@@ -96,10 +105,12 @@ def _angles(plan: Plan) -> Iterator[Cells]:
             finite = kernel.startswith("empirical")
             seeds = plan.setting("seeds", dataset) if finite else plan.drawing_seeds(dataset)
             width = plan.setting("width", dataset) if finite else None
+            dtype = plan.setting("dtype", dataset) if finite else "float64"
             for seed, depth in product(seeds, plan.setting("depths", dataset)):
-                yield (kernel, dataset, activation, depth, _or_none(seed), width)
+                yield (kernel, dataset, activation, depth, _or_none(seed), width, dtype)
 
-    yield Cells(("kernel", "dataset", "activation", "depth", "seed", "width"), cells())
+    columns = ("kernel", "dataset", "activation", "depth", "seed", "width", "dtype")
+    yield Cells(columns, cells())
 
 
 def _grid(plan: Plan, kernels: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -111,11 +122,11 @@ def _or_none(seed: Any) -> Any:
 
 
 def _datasets(plan: Plan) -> Iterator[Cells]:
-    draws = [
-        (each, _or_none(s)) for each in plan.config["datasets"] for s in plan.drawing_seeds(each)
-    ]
     study = plan.config["activation_study"] or {"datasets": ()}
-    yield Cells(("dataset", "seed"), iter([*draws, *((name, None) for name in study["datasets"])]))
+    draws = [(name, s) for name in plan.config["datasets"] for s in plan.drawing_seeds(name)]
+    draws += [(name, None) for name in study["datasets"]]
+    scaled = ((name, _or_none(s), plan.catalogue[name]["scaling"]) for name, s in draws)
+    yield Cells(("dataset", "seed", "scaling"), scaled)
 
 
 def _activation_study(plan: Plan) -> Iterator[Cells]:
@@ -193,8 +204,15 @@ def _orthogonality(plan: Plan) -> Iterator[Cells]:
     names = ("datasets", "architectures", "activations", "widths", "seeds")
     axes = [*(study[name] for name in names), (0.0, *map(float, study["label_scales"]))]
     columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "n")
-    cells = ((*cell, study["samples"]) for cell in product(*axes))
-    yield Cells(columns, cells)
+    sizes = study["samples"]
+    hidden = plan.config["architectures"]
+
+    def cells() -> Iterator[Cell]:
+        for cell in product(*axes):
+            layers = range(1, len(hidden[cell[1]]["hidden"]) + 1)
+            yield from ((*cell, sizes, layer) for layer in layers)
+
+    yield Cells((*columns, "layer"), cells())
 
 
 def _linearity(plan: Plan) -> Iterator[Cells]:
@@ -203,6 +221,25 @@ def _linearity(plan: Plan) -> Iterator[Cells]:
     axes = [*(study[name] for name in names), map(float, study["radii"])]
     columns = ("dataset", "architecture", "activation", "width", "seed", "radius", "steps")
     yield Cells(columns, ((*cell, study["steps"]) for cell in product(*axes)))
+
+
+def _precision(plan: Plan) -> Iterator[Cells]:
+    from ntk_conditioning.spectra import precision  # torch is heavy, and few runs have this
+
+    study = plan.config["precision_study"]
+    sizes = {key: study[key] for key in ("samples", "dim", "width", "depths", "seeds", "points")}
+
+    def cells() -> Iterator[Cell]:
+        for problem in precision.problems(**sizes):
+            width = study["width"] if problem.mlp else None
+            of = (problem.kernel, problem.activation, problem.depth, problem.seed, width)
+            methods = precision.RECIPES if problem.mlp else precision.INFINITE_RECIPES
+            linear = precision.LINEAR_RECIPES if problem.activation == "linear" else ()
+            for method in (*methods, *linear):
+                yield (*of, study["samples"], study["dim"], method, rounded(problem.delta))
+
+    columns = ("kernel", "activation", "depth", "seed", "width", "n", "d", "method", "delta")
+    yield Cells(columns, cells())
 
 
 def _activations(plan: Plan) -> Iterator[Cells]:
@@ -226,6 +263,7 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "architectures": _architectures,
     "orthogonality": _orthogonality,
     "linearity": _linearity,
+    "precision": _precision,
 }
 
 
@@ -246,6 +284,8 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
                 if table == "training_kernels":
                     yield cell
                     continue
+                if table == "training":
+                    cell = (*cell, *_settings(model, settings))
                 epochs = [(epoch,) for epoch in settings.descent.evaluated]
                 for number, rate in enumerate(sorted(rates, key=lambda rate: rate or 0)):
                     of = (*cell, number, rate)
@@ -254,11 +294,27 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
                     )
 
     columns = ("dataset", "model", "activation", "depth", "seed", "width")
-    yield "training", Cells((*columns, "rate", "given_rate", "epoch"), cells("training"))
+    of = (*columns, *_SETTINGS, "image", "decay_at")
+    yield "training", Cells((*of, "rate", "given_rate", "epoch"), cells("training"))
     yield "training_kernels", Cells(columns, cells("training_kernels"))
     if values["predict"]:
         rated = (*columns, "rate", "given_rate")
         yield "predictions", Cells(rated, cells("predictions"))
+
+
+#: Columns of trainings that the config gives as they are.
+_SETTINGS = ("input_scale", "loss", "outputs", "momentum", "weight_decay", "decay_factor")
+_SETTINGS += ("augmentation", "mixed_precision", "dtype", "tf32")
+
+
+def _settings(model: str, settings: TrainingSettings) -> Cell:
+    """Return these, and what else the config gives of the networks of a model."""
+    kind = kind_of(model)
+    images = kind.needs_images or kind.family == "own" or settings.augmentation != "none"
+    image = settings.image if images else None
+    decays = " ".join(map(str, settings.decay_at)) or "none"
+    given = [getattr(settings, name) for name in _SETTINGS]
+    return (*given, " ".join(map(str, image or ["none"])), decays)
 
 
 def _number_rates(rows: list[dict[str, Any]], plan: Plan) -> None:

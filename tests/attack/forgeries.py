@@ -1,0 +1,221 @@
+"""Consistent forgeries of a bundle: one value anywhere, with all checksums made anew.
+
+`python -m tests.attack.forgeries [--bundle FILE] [--tries N] [--seed N] [KIND ...]` makes them at
+random, verifies each, and prints a table of what was refused, of what nothing else in the bundle
+determines (`RAW`), and a line for each that was accepted and is neither.
+
+What follows from other files is made again only where the change can reach it: the programs are
+deterministic, and all their inputs and outputs are as they were in the genuine bundle.
+"""
+
+import argparse
+import json
+import logging
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import bagit
+import verify_bundle
+
+from ntk_conditioning.errors import UserError, one_line
+from ntk_workflow.bundle import BundleError, archive, record
+from ntk_workflow.bundle.derivations import Derivation, Program, problems_of, quiet
+from ntk_workflow.provenance.digests import source_digest
+from tests import forgeries
+from tests.bundles import describe, seal, write_bundle
+from tests.forgeries import CRATE, FORGERS, Forged
+
+#: How many of ten forgeries are of a kind; most values are in tables.
+SHARES = {"table": 5, "record": 1, "page": 1, "notebook": 1, "figure": 1, "source": 1}
+VERDICTS = ("refused", "reported", "raw", "accepted", "crashed")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a forgery; ``line`` is why it was refused, or why its value is raw."""
+
+    kind: str
+    forged: Forged
+    verdict: str
+    line: str
+
+
+# --- what nothing else determines -----------------------------------------------------------------
+
+#: By a place's beginning, why no other value of the bundle determines the one there.
+RAW: Mapping[str, str] = {}
+
+
+def raw(forged: Forged) -> str:
+    """Return why a value follows from nothing else in the bundle; empty if it may."""
+    return next((why for place, why in RAW.items() if forged.place.startswith(place)), "")
+
+
+# --- forging and verifying ------------------------------------------------------------------------
+
+
+def reseal(folder: Path, forged: Forged) -> None:
+    """Give jobs, crate and manifests the checksums of what the bundle now holds."""
+    payload = folder / "data"
+    (jobs,) = payload.glob("results/*/record/jobs.json")
+    if any(name.startswith("workflow/") for name in forged.files):
+        _recode(payload, jobs)
+    if forged.files == (jobs.relative_to(payload).as_posix(),):
+        seal(payload)
+    elif forged.files != (CRATE,):
+        describe(payload)
+    bagit.Bag(str(folder)).save(manifests=True)
+
+
+def _recode(payload: Path, jobs: Path) -> None:
+    """Give the jobs and the run the digests of a changed source."""
+    workflow, content = payload / "workflow", json.loads(jobs.read_text())
+
+    @cache
+    def digest(*files: str) -> str:
+        return source_digest(*(workflow / file for file in files), source=workflow / "src")
+
+    for job in content["jobs"]:
+        if "code" in job:
+            rule = job["rule"]
+            notebooks = [f"notebooks/{job['place']}.ipynb"] if rule == "render_figure" else []
+            job["code"] = digest(f"scripts/{record.PROGRAMS.get(rule, rule)}.py", *notebooks)
+    jobs.write_text(json.dumps(content, indent=1) + "\n")
+    figures = [job["place"] for job in content["jobs"] if job["rule"] == "render_figure"]
+    programs = [f"scripts/{path.name}" for path in sorted(workflow.glob("scripts/*.py"))]
+    versions = jobs.with_name("versions.json")
+    noted = json.loads(versions.read_text())
+    notebooks = [f"notebooks/{figure}.ipynb" for figure in figures]
+    noted["ntk-conditioning"]["code"] = digest(*programs, *notebooks)
+    versions.write_text(json.dumps(noted, indent=1) + "\n")
+
+
+class Verification:
+    """Verification of what differs from a genuine bundle by few files."""
+
+    def __init__(self, genuine: Path) -> None:
+        """Verify the genuine bundle, and note how its files are made of each other."""
+        self.derivations: Sequence[Derivation] = ()
+        self.warnings: list[str] = []
+        self.changed: tuple[str, ...] = ()
+        self.warnings = self(genuine, ())
+
+    def __call__(self, folder: Path, changed: tuple[str, ...]) -> list[str]:
+        """Return what verification warns of.
+
+        Raises:
+            BundleError: if it refuses the bundle.
+        """
+        self.changed = changed
+        with (
+            mock.patch.object(verify_bundle, "require_derived", self._require_derived),
+            mock.patch.object(verify_bundle.log, "warning") as warning,
+        ):
+            verify_bundle.verify(folder, render=False)
+        lines = [call.args[0] % call.args[1:] for call in warning.call_args_list]
+        return [line for line in lines if line not in self.warnings]
+
+    def _require_derived(
+        self, payload: Path, found: Sequence[Derivation], programs: Mapping[str, Program]
+    ) -> int:
+        """Do what `require_derived` does of what the changed files can reach, cheap ones first."""
+        if not self.derivations:
+            self.derivations = found
+            return 0
+        pages = ("check_claims", "render_explorer")
+        for each in sorted(found, key=lambda each: each.program in pages):
+            names = {name for files in each.inputs.values() for name in files}
+            names |= {*each.outputs.values()}
+            if each not in self.derivations or names & {*self.changed}:
+                with quiet():
+                    problems = problems_of(payload, each, programs[each.program])
+                if problems:
+                    raise BundleError(problems[0])
+        return len(found)
+
+
+def attempt(number: int, kind: str, seed: int) -> Outcome:
+    """Make a forgery and verify it."""
+    rng = random.Random(f"{seed} {kind} {number}")
+    # Digests of sources are kept by their path: a changed source is in a folder of its own.
+    name = f"{number}" if kind == "source" else "unchanged"
+    folder = SCRATCH / f"{os.getpid()}" / name
+    shutil.copytree(GENUINE, folder)
+    try:
+        forged = FORGERS[kind](folder / "data", rng)
+        reseal(folder, forged)
+        return Outcome(kind, forged, *verdict(folder, forged))
+    finally:
+        shutil.rmtree(folder)
+
+
+def verdict(folder: Path, forged: Forged) -> tuple[str, str]:
+    """Return the verdict on a forgery, and why."""
+    try:
+        warnings = VERIFY(folder, forged.files)
+    except (BundleError, UserError) as error:
+        line = str(error).replace(f"{folder}/", "")
+        return "refused" if line.isprintable() else "crashed", line
+    except Exception as error:
+        return "crashed", f"{type(error).__name__}: {one_line(error)}"
+    if warnings:
+        return "reported", warnings[0]
+    return ("raw", raw(forged)) if raw(forged) else ("accepted", "")
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def outcomes(tries: int, seed: int, kinds: Sequence[str]) -> Iterator[Outcome]:
+    """Yield the outcomes of random forgeries, made by two processes."""
+    turns = [kind for kind in kinds for _ in range(SHARES[kind])]
+    context = multiprocessing.get_context("fork")  # which has verified the genuine bundle
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        made = [
+            pool.submit(attempt, number, turns[number % len(turns)], seed)
+            for number in range(tries)
+        ]
+        yield from (each.result() for each in made)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    global GENUINE, SCRATCH, VERIFY  # for processes that are forked
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kinds", nargs="*", choices=[[], *FORGERS], metavar="KIND")
+    parser.add_argument("--bundle", type=Path, help="finished one; else that of a small run")
+    parser.add_argument("--tries", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args(argv)
+    logging.getLogger("ntk_workflow").setLevel(logging.WARNING)
+    found = defaultdict(list)
+    with tempfile.TemporaryDirectory() as name:
+        SCRATCH = Path(name)
+        bundle = args.bundle or write_bundle(SCRATCH / "small.zip", SCRATCH / "checkout")
+        GENUINE = archive.unpack(bundle, SCRATCH / "genuine")
+        VERIFY = Verification(GENUINE)
+        for each in outcomes(args.tries, args.seed, args.kinds or [*FORGERS]):
+            found[each.kind].append(each)
+            if each.verdict != "refused":
+                forged = f"{each.forged.place}: {each.forged.before!r} to {each.forged.after!r}"
+                print(f"{each.verdict}: {forged[:400]}: {each.line[:300]}", flush=True)
+    print("| kind | tried", *VERDICTS, sep=" | ", end=" |\n")
+    for kind, made in found.items():
+        counts = [sum(each.verdict == verdict for each in made) for verdict in VERDICTS]
+        print(f"| {kind} | {len(made)}", *counts, sep=" | ", end=" |\n")
+    wrong = [each for made in found.values() for each in made]
+    return min(1, sum(each.verdict in ("accepted", "crashed") for each in wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
