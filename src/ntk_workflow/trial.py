@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.files import scratch_folder
 
 #: What importing a file and trying activations may take, when torch is there already.
 SECONDS, BYTES = 4.0, 200 * 2**20
@@ -81,8 +81,8 @@ class Trial:
         ]
         key = json.dumps([task, given, contents])
         if key not in _KNOWN:
-            with tempfile.TemporaryDirectory() as folder:
-                _KNOWN[key] = self._answer(files[0], task, given, Path(folder, "answer"))
+            with scratch_folder() as folder:
+                _KNOWN[key] = self._answer(files[0], task, given, folder / "answer")
         answer = _KNOWN[key]
         if "problem" in answer:
             raise UserError(answer["problem"])
