@@ -1,6 +1,8 @@
 """What all programs share: arguments, errors in one line, logging, threads."""
 
 import argparse
+import errno
+import io
 import logging
 import math
 import os
@@ -50,6 +52,9 @@ def logger(file: str) -> logging.Logger:
 
 log = logger(__file__)
 
+#: Errors of the machine that are no defect of ours; `files.room_for` names the file of a full disk.
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
 
 class NoPandas(MetaPathFinder, Loader):
     """Keeps pandas out of a process that has not imported it.
@@ -80,6 +85,8 @@ def run_main(main: Main) -> Callable[..., int]:
         program = Path(main.__code__.co_filename).stem
         if argv is None and "pandas" not in sys.modules:
             sys.meta_path.insert(0, NoPandas())
+        if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as all files, whatever the locale
         handler = logging.StreamHandler(sys.stderr)  # for the time of one call only
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
@@ -98,6 +105,12 @@ def run_main(main: Main) -> Callable[..., int]:
             return code
         except UserError as error:
             sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
+            return 2
+        except OSError as error:
+            if error.errno not in DENIED:
+                raise
+            place = error.filename or "a file"
+            sys.stderr.write(f"{program}: error: cannot use {place}: {error.strerror}\n")
             return 2
         finally:
             for package in packages:
