@@ -1,7 +1,6 @@
 """The program runs toy notebooks: what it keeps, what it refuses, and what it says."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 import run_notebook
 
 from ntk_workflow.figures.parameters import to_words
+from tests import disk
 
 SRC = Path(__file__).parents[2] / "src"
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
@@ -153,12 +153,8 @@ def test_a_notebook_that_hangs_is_ended(toy, capfd):
 
 def test_a_full_disk_is_one_line_and_nothing_is_left(toy, capfd):
     toy.write("open(pdf, 'w').close(); print(10**5 * 'many ')")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, before[1]))
-    try:
+    with disk.full_from(10**5):
         assert toy.run() == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     problem = f"cannot write {toy.failed}: File too large; make room and run again"
     assert one_line(capfd) == f"run_notebook: error: {problem}"
     assert not any(path.exists() for path in (toy.pdf, toy.failed, toy.output))
