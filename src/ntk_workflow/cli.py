@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
 from ntk_conditioning import files
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
@@ -52,7 +52,7 @@ def logger(file: str) -> logging.Logger:
 
 log = logger(__file__)
 
-#: Errors of the machine that are no defect of ours; `files.room_for` names the file of a full disk.
+#: Errors of the machine, whose messages name the file; `files.room_for` is for those that do not.
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -109,8 +109,7 @@ def run_main(main: Main) -> Callable[..., int]:
         except OSError as error:
             if error.errno not in DENIED:
                 raise
-            place = error.filename or "a file"
-            sys.stderr.write(f"{program}: error: cannot use {place}: {error.strerror}\n")
+            sys.stderr.write(f"{program}: error: {one_line(error)}\n")
             return 2
         finally:
             for package in packages:

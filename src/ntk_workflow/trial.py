@@ -77,7 +77,9 @@ class Trial:
         if not self.needed:
             return _UNTRIED[task]
         contents = [
-            Path(file).read_text(errors="replace") for file in files if Path(file).is_file()
+            Path(file).read_text(encoding="utf-8", errors="replace")
+            for file in files
+            if Path(file).is_file()
         ]
         key = json.dumps([task, given, contents])
         if key not in _KNOWN:
@@ -108,7 +110,9 @@ class Trial:
         if not end:
             self.__exit__(None, None, None)
             return {"problem": f"{file}: ends the process that tries it"}
-        return json.loads(path.read_text()) if path.exists() else {"problem": f"{file}: {end}"}
+        if not path.exists():
+            return {"problem": f"{file}: {end}"}
+        return json.loads(path.read_text(encoding="utf-8"))
 
 
 class OutputError(Exception):
@@ -180,7 +184,7 @@ def _child(task: str, given: dict[str, Any], path: str) -> None:
         answer["problem"] = str(error)[:500]
     except BaseException as error:
         answer["problem"] = f"{given['file']}: {type(error).__name__}: {one_line(error)[:200]}"
-    Path(path).write_text(json.dumps(answer))
+    Path(path).write_text(json.dumps(answer), encoding="utf-8")
     os._exit(0)  # whatever threads and handlers the file has left
 
 
@@ -189,7 +193,7 @@ def _limit_memory() -> None:
 
     taken = Path("/proc/self/statm")
     if taken.exists():
-        size = int(taken.read_text().split()[5]) * resource.getpagesize() + BYTES
+        size = int(taken.read_text(encoding="utf-8").split()[5]) * resource.getpagesize() + BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
