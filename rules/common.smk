@@ -47,7 +47,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
 try:
-    require_surroundings()
+    require_surroundings(checkout)
 except ValueError as error:
     raise WorkflowError(str(error)) from None
 

@@ -9,8 +9,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import yaml
 
+from ntk_conditioning.errors import UserError
+from ntk_workflow.surroundings import require_surroundings
 from tests.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
@@ -133,6 +136,11 @@ def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path
     assert f"{checkout} cannot be written, and results, logs and notes go into" in in_place
     assert "names of files are ascii here, not UTF-8: export PYTHONUTF8=1" in ascii_only
     assert "Traceback" not in in_place + ascii_only
+
+
+def test_braces_in_the_path_of_the_checkout_are_refused():
+    with pytest.raises(UserError, match=r"^/a\{b\}: Snakemake reads braces"):
+        require_surroundings(Path("/a{b}"))
 
 
 DEPLOYED = """
