@@ -16,8 +16,9 @@ RUN pip install --require-hashes -r envs/run.lock && pip install -r envs/torch.t
 COPY . .
 RUN pip install --no-deps --no-build-isolation --editable . && python -m compileall -q scripts src
 
-# Any user may run it, so what programs keep between calls is where anyone may write.
-ENV HOME=/tmp
+# Any user may run it, also one whom the image does not know: Snakemake asks for a name, and what
+# programs keep between calls is where anyone may write.
+ENV HOME=/tmp LOGNAME=someone
 USER 65534
 WORKDIR /work
 ENTRYPOINT ["snakemake", "--snakefile", "/opt/ntk-conditioning/Snakefile"]

@@ -42,7 +42,8 @@ PYTEST_ARGS ?=
 # Which tests `make test` runs: with none, also the browser's, on the same finished run.
 MARKERS ?= not browser
 # The run's name is the last one that a config gives.
-RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIG) | tail -1)
+CONFIGS = $(foreach file,$(CONFIG),'$(subst ','\'',$(file))')
+RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIGS) | tail -1)
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -56,7 +57,7 @@ READER := $(if $(RENDER)$(RECOMPUTE)$(wildcard $(READY)),$(VENV),.venv-verify)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-$(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file))))
+$(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file); a name with spaces: snakemake --configfile)))
 
 .PHONY: help demo first-look paper-figures report advice test test-slurm test-browser attack lint docs bench estimate \
   compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
@@ -90,11 +91,11 @@ $(DEVELOP): envs/develop.lock $(READY)
 	@touch $@
 
 # Snakemake names neither file nor line of a config that is not YAML.
-CHECKED = $(if $(CONFIG),python -m ntk_workflow.config $(CONFIG))
+CHECKED = $(if $(CONFIG),python -m ntk_workflow.config $(CONFIGS))
 
 # A line for each job as it ends: src/snakemake_logger_plugin_console.
 CONSOLE = $(if $(VERBOSE),,--logger console)
-CONFIGFILE = $(if $(CONFIG),--configfile $(CONFIG))
+CONFIGFILE = $(if $(CONFIG),--configfile $(CONFIGS))
 # $(call where,Figures,figures) says where a part of the run is, if the run has it.
 where = @test ! -e "results/$(RUN)/$2" || echo "$1: results/$(RUN)/$2"
 
@@ -161,10 +162,10 @@ bench: $(DEVELOP)
 estimate: $(READY)
 	@$(CHECKED)
 	@PYTHONPATH=src python scripts/estimate_costs.py $(TARGETS) $(if $(PROFILE),--profile $(PROFILE)) \
-	  $(if $(CONFIG),--configfile $(CONFIG))
+	  $(CONFIGFILE)
 
 # Named after the file; CORES as for other targets.
-ADVISED = $(basename $(notdir $(DATA)))
+ADVISED = $(shell file=$$(basename "$(DATA)"); echo "$${file%.*}")
 advice: $(READY)
 	@test -n "$(DATA)" || { echo "on which data? make advice DATA=my.csv LABELS=column"; exit 2; }
 	@mkdir -p results/advice
@@ -181,7 +182,7 @@ bundle: $(READY)
 	@$(CHECKED)
 	snakemake bundle $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
 	$(if $(SIGN),rm -f "results/$(RUN)/bundle/$(RUN).zip.sig"; \
-	  ssh-keygen -Y sign -n ntk-conditioning -f $(SIGN) "results/$(RUN)/bundle/$(RUN).zip")
+	  ssh-keygen -Y sign -n ntk-conditioning -f "$(patsubst ~/%,$(HOME)/%,$(SIGN))" "results/$(RUN)/bundle/$(RUN).zip")
 	$(call where,Bundle,bundle/$(RUN).zip)
 
 verify: $(READER)/.installed

@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> tuple[float, int]:
         ProgramError: if it fails.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         start = time.perf_counter()
         process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)

@@ -43,7 +43,7 @@ def processor() -> str:
     """Return the processor's name, as far as the system tells it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
-        for line in info.read_text().splitlines():
+        for line in info.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

@@ -100,7 +100,7 @@ TASKS: dict[str, Callable[..., Callable[[], object]]] = {
 
 def resident(field: str) -> int:
     """Return VmRSS or VmHWM of this process in bytes."""
-    for line in STATUS.read_text().splitlines():
+    for line in STATUS.read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise LookupError(field)
@@ -112,7 +112,7 @@ def main() -> int:
     task, threads, arguments = sys.argv[1:]
     hold_process(int(threads))
     call = TASKS[task](**json.loads(arguments))
-    Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    Path("/proc/self/clear_refs").write_text(RESET_PEAK, encoding="utf-8")
     before = resident("VmRSS")
     start = time.perf_counter()
     result = call()

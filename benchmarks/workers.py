@@ -83,7 +83,7 @@ class Worker:
     def __init__(self, command: list[str], *, threads: int) -> None:
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
         # Not a pipe: one that nobody reads would fill up.
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  close() does it
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  close() does it
         try:
             self._process = subprocess.Popen(
                 command,

@@ -42,8 +42,14 @@ from ntk_workflow import snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.plan import ConfigError, Plan
+from ntk_workflow.surroundings import require_surroundings
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
+
+try:
+    require_surroundings(checkout)
+except ValueError as error:
+    raise WorkflowError(str(error)) from None
 
 # Files of the checkout begin with this; with nothing where one works in it, so that neither
 # parameters nor commands depend on where it is. A prefix of a module is not put before "/".
@@ -73,6 +79,7 @@ except (ConfigError, ValueError) as error:
     raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
 
 snakemake_internals.wake_once()
+snakemake_internals.keep_locks_of_others()
 sizes = JobSizes(
     plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
 )

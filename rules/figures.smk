@@ -26,6 +26,8 @@ rule render_figure:
         "logs/{run}/render_figure/{figure}.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        runtime=lambda w, attempt: 20 * attempt,  # minutes; figures take seconds
     params:
         parameters=plan.figure_parameters,
         # not passed on: the report reads it
@@ -36,7 +38,8 @@ rule render_figure:
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"
         "{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"
-        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q} 2> {log:q}"
+        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q}"
+        " --minutes {resources.runtime} 2> {log:q}"
 
 
 for figure in plan.figures:

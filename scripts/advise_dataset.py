@@ -4,7 +4,6 @@ DATA is a prepared dataset (.npz), as a run has it, or a table (.csv, .parquet) 
 """
 
 import base64
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ntk_conditioning.advice.words import in_words, number
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import write_text
+from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import save_figure
 from ntk_conditioning.tables.advice import ADVICE
@@ -98,8 +97,8 @@ def rows(advice: Advice) -> list[dict[str, Any]]:
 
 def page(advice: Advice) -> str:
     """Return the page, with its figure in it."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {kind: Path(folder, f"advice.{kind}") for kind in ("pdf", "png")}
+    with scratch_folder() as folder:
+        files = {kind: folder / f"advice.{kind}" for kind in ("pdf", "png")}
         save_figure(draw(advice), **files)
         picture = base64.b64encode(files["png"].read_bytes()).decode()
     kappas: dict[str, list[str]] = {}

@@ -3,13 +3,12 @@
 import argparse
 import json
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ntk_conditioning.files import atomic, sha256, write_text
+from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.bundle.description import bag_info
 from ntk_workflow.cli import Argv, Parser, logger, run_main
@@ -43,8 +42,8 @@ def main(argv: Argv = None) -> None:
         results=[name(path) for path in args.files if "record" not in path.parts],
         data={name: entries[name] for name in args.datasets},
     )
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / args.run
+    with scratch_folder() as scratch:
+        folder = scratch / args.run
         for path in [*args.files, args.jobs, *(rows if args.include_rows else [])]:
             copy(path, folder / name(path))
         for path in args.workflow:

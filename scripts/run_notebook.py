@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import re
 import sys
+import time
 import warnings
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -14,17 +15,18 @@ from typing import Any
 
 import nbformat
 import papermill
-from nbclient.exceptions import DeadKernelError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
 from papermill.engines import Engine, papermill_engines
 
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
-from ntk_conditioning.files import atomic, require_file
-from ntk_workflow.cli import Parser, logger, named_values, run_main, with_pandas
+from ntk_conditioning.files import FullDiskError, atomic, require_file, room_for
+from ntk_workflow.cli import Parser, logger, named_values, positive_number, run_main, with_pandas
 
 INLINE = "module://matplotlib_inline.backend_inline"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+MALFORMED = (ValueError, AttributeError, TypeError, LookupError, RecursionError)  # such as a list
 log = logger(__file__)
 
 
@@ -40,22 +42,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="executed notebook to write")
     parser.add_argument("--failed", type=Path, required=True, help="where a failed one is kept")
     parser.add_argument("--outputs", type=Path, nargs="+", default=[], help="files it must write")
+    minutes = "what the job may take: its cells take nine tenths of that at most (default: 20)"
+    parser.add_argument("--minutes", type=positive_number, default=20, help=minutes)
     args = parser.parse_args(argv)
 
     parameters = named_values(args.parameters, option="--parameters")
     require_parameters(args.notebook, parameters)
     for path in (args.output, *args.outputs):  # an earlier run's files must not pass for this one's
         path.unlink(missing_ok=True)
-    problem = execute(args.notebook, parameters, working_copy=args.failed)
-    if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
-        problem = f"it ran, but did not write {', '.join(missing)}"
-    if problem:
-        for path in args.outputs:
+    try:
+        limit = 0.9 * args.minutes
+        problem = execute(args.notebook, parameters, working_copy=args.failed, minutes=limit)
+        if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
+            problem = f"it ran, but did not write {', '.join(missing)}"
+        if problem:
+            for path in args.outputs:
+                path.unlink(missing_ok=True)
+            log.error("%s: %s; see %s", args.notebook, problem, args.failed)
+            return 1
+        with atomic(args.output) as temporary:
+            nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
+    except FullDiskError:
+        for path in (args.failed, *args.outputs):  # they take room, and tell nothing
             path.unlink(missing_ok=True)
-        log.error("%s: %s; see %s", args.notebook, problem, args.failed)
-        return 1
-    with atomic(args.output) as temporary:
-        nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
+        raise
     args.failed.unlink()
     files.written.extend(args.outputs)
     return 0
@@ -66,7 +76,7 @@ def require_parameters(notebook: Path, parameters: Mapping[str, Any]) -> None:
     require_file(notebook)
     try:
         expected = set(papermill.inspect_notebook(notebook))
-    except (ValueError, nbformat.ValidationError) as error:
+    except (*MALFORMED, nbformat.ValidationError) as error:
         raise NotebookError(f"{notebook}: not a notebook: {one_line(error)}") from None
     given = set(parameters)
     if given != expected:
@@ -76,13 +86,16 @@ def require_parameters(notebook: Path, parameters: Mapping[str, Any]) -> None:
         raise NotebookError(f"{notebook}: {problem}")
 
 
-def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path) -> str | None:
+def execute(
+    notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path, minutes: float
+) -> str | None:
     """Return what went wrong in which cell, or None; ``working_copy`` holds what ran so far."""
     working_copy.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
-    options = {"engine_name": "fork", "kernel_name": KERNEL["name"]}
+    options = {"engine_name": "fork", "kernel_name": KERNEL["name"], "seconds": 60 * minutes}
+    # the warnings are its libraries' own; a cell's are kept
     try:
-        with warnings.catch_warnings(action="ignore"):  # its libraries' own; a cell's are kept
+        with room_for(working_copy), warnings.catch_warnings(action="ignore"):
             bar = sys.stderr.isatty()
             papermill.execute_notebook(
                 notebook, working_copy, dict(parameters), **options, progress_bar=bar
@@ -92,6 +105,9 @@ def execute(notebook: Path, parameters: Mapping[str, Any], *, working_copy: Path
         problem = f"{error.ename}: {relative(' '.join(error.evalue.split()))}"
     except DeadKernelError:
         problem = "the kernel died, perhaps for lack of memory"
+    except CellTimeoutError:
+        problem = f"still running after {minutes:g} minutes; if that is right, give more --minutes"
+        problem += ", in the workflow by --set-resources render_figure:runtime=MINUTES"
     cells = nbformat.read(working_copy, as_version=4).cells
     started = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
     return f"cell {started[-1].id!r}: {problem}"
@@ -104,7 +120,10 @@ class ForkEngine(Engine):  # type: ignore[misc]
     """
 
     @classmethod
-    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, *, seconds: float, **options: Any
+    ) -> None:
+        deadline = time.monotonic() + seconds
         context = multiprocessing.get_context("fork")
         here, there = context.Pipe()
         # The kernel closes its copy of `here`, or it would wait for ever if this process is killed.
@@ -112,22 +131,26 @@ class ForkEngine(Engine):  # type: ignore[misc]
         kernel.start()
         there.close()
         try:
-            cls._execute_cells(nb_man, here)
+            cls._execute_cells(nb_man, here, deadline)
         finally:
             here.close()
             kernel.kill()
             kernel.join()
 
     @staticmethod
-    def _execute_cells(nb_man: Any, kernel: Connection) -> None:
+    def _execute_cells(nb_man: Any, kernel: Connection, deadline: float) -> None:
         for index, cell in enumerate(nb_man.nb.cells):
             nb_man.cell_start(cell, index)
             if cell.cell_type == "code":
                 try:
                     kernel.send(cell.source)
-                    cell.execution_count, cell.outputs = kernel.recv()
+                    ended = kernel.poll(max(0, deadline - time.monotonic()))
+                    if ended:
+                        cell.execution_count, cell.outputs = kernel.recv()
                 except (EOFError, OSError):
                     raise DeadKernelError("the kernel died") from None
+                if not ended:
+                    raise CellTimeoutError("the cell does not end")
                 if any(output.output_type == "error" for output in cell.outputs):
                     nb_man.cell_exception(cell, index)
                     return

@@ -5,7 +5,6 @@ of a bundle is executed. With --render the figures are drawn again, by this chec
 """
 
 import random
-import tempfile
 from pathlib import Path
 
 import aggregate_conditioning
@@ -16,7 +15,7 @@ import fit_width_slopes
 import render_explorer
 import select_learning_rates
 
-from ntk_conditioning.files import sha256
+from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, require_derived
@@ -72,8 +71,8 @@ def main(argv: Argv = None) -> None:
         made_by = f"signed by {signer(args.bundle, args.signers)}"
     elif signature_of(args.bundle).is_file():
         made_by = UNCHECKED
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, Path(scratch))
+    with scratch_folder() as scratch:
+        folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, scratch)
         try:
             plan = verify(folder, render=args.render)
             if args.recompute:

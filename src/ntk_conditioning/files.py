@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import secrets
+import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +51,33 @@ def require_sha256(path: Path, accepted: Collection[str]) -> None:
         )
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+
+
+@contextmanager
+def room_for(target: Path, remedy: str = "make room and run again") -> Iterator[None]:
+    """Raise `FullDiskError` with the target's name where a disk or quota is full in the block."""
+    try:
+        yield
+    except FullDiskError:
+        raise
+    except OSError as error:
+        # in words: `shutil.copytree` collects errors and has no number
+        if reason := next((words for words in _FULL if words in str(error)), None):
+            raise FullDiskError(f"cannot write {target}: {reason}; {remedy}") from error
+        raise
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a temporary folder, and delete it; raises `FullDiskError` as `room_for`."""
+    remedy = "make room or set TMPDIR, and run again"
+    try:
+        place = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:  # it could write nowhere
+        raise FullDiskError(f"{error.strerror}; {remedy}") from error
+    with room_for(place, remedy), tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @contextmanager
@@ -69,21 +96,19 @@ def atomic(target: Path) -> Iterator[Path]:
     >>> target.read_text(), [path.name for path in target.parent.iterdir()]
     ('n,kappa', ['table.csv'])
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with room_for(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     # A random name, and not a file made here: its permissions are the writer's and the umask's.
     temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
     try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())  # on the disk before the name points to it
-        os.replace(temporary, target)
+        with room_for(target):
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())  # on the disk before the name points to it
+            os.replace(temporary, target)
         written.append(target)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
-            raise FullDiskError(
-                f"cannot write {target}: {os.strerror(error.errno)}; make room and run again"
-            ) from error
         raise
 
 

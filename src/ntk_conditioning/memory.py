@@ -66,7 +66,7 @@ def _control_groups(root: Path) -> dict[str, PurePosixPath]:
 
 def _numbers(file: Path) -> dict[str, int]:
     """Return the numbers of a file of lines such as ``name: 7 kB``."""
-    lines = (line.split() for line in file.read_text().splitlines())
+    lines = (line.split() for line in file.read_text(encoding="utf-8").splitlines())
     return {name: int(value) for name, value, *_ in lines}
 
 

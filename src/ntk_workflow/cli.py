@@ -1,6 +1,8 @@
 """What all programs share: arguments, errors in one line, logging, threads."""
 
 import argparse
+import errno
+import io
 import logging
 import math
 import os
@@ -50,6 +52,9 @@ def logger(file: str) -> logging.Logger:
 
 log = logger(__file__)
 
+#: Errors of the machine, whose messages name the file; `files.room_for` is for those that do not.
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
 
 class NoPandas(MetaPathFinder, Loader):
     """Keeps pandas out of a process that has not imported it.
@@ -80,6 +85,8 @@ def run_main(main: Main) -> Callable[..., int]:
         program = Path(main.__code__.co_filename).stem
         if argv is None and "pandas" not in sys.modules:
             sys.meta_path.insert(0, NoPandas())
+        if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as all files, whatever the locale
         handler = logging.StreamHandler(sys.stderr)  # for the time of one call only
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
@@ -103,6 +110,11 @@ def run_main(main: Main) -> Callable[..., int]:
             if not (problem := memory_problem(error)):
                 raise
             sys.stderr.write(f"{program}: error: {problem}\n")
+            return 2
+        except OSError as error:
+            if error.errno not in DENIED:
+                raise
+            sys.stderr.write(f"{program}: error: {one_line(error)}\n")
             return 2
         finally:
             for package in packages:

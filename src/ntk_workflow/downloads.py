@@ -293,12 +293,14 @@ def _without_passwords(text: str) -> str:
 
 
 @contextmanager
-def _place_errors(path: Path, size: int = 0, action: str = "write") -> Iterator[None]:
+def _place_errors(
+    path: Path, size: int = 0, action: str = "write", remedy: str = ""
+) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        needed = f"; the file needs {size} bytes there" if size else ""
-        raise UserError(f"cannot {action} {path}: {error.strerror or error}{needed}") from error
+        remedy = f"; the file needs {size} bytes there" if size else remedy
+        raise UserError(f"cannot {action} {path}: {error.strerror or error}{remedy}") from error
 
 
 @contextmanager
@@ -308,7 +310,9 @@ def _lock(target: Path, name: str) -> Iterator[None]:
     lock = filelock.FileLock(place, mode=0o666)  # for all users
     with _place_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _place_errors(place, action="lock"):  # as when another user's lock is only his to write
+    # as when another user's lock is only his to write
+    remedy = "; if nobody is fetching the file, delete this lock, or have its owner do so"
+    with _place_errors(place, action="lock", remedy=remedy):
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:

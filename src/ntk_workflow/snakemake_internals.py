@@ -84,6 +84,22 @@ def wake_once() -> None:
     JobScheduler._schedule_reevalutation = wake_later
 
 
+def keep_locks_of_others() -> None:
+    """Let a Snakemake that ends remove its own locks only; `--unlock` removes all.
+
+    Snakemake (9.27) removes the folder of all locks, and the same run could be started twice once
+    another one in the same folder had ended.
+    """
+
+    def unlock(persistence: FilePersistence) -> None:
+        for path in persistence._lockfile.values():
+            Path(path).unlink(missing_ok=True)
+        persistence._lockfile.clear()
+
+    FilePersistence.unlock = unlock
+    FilePersistence.cleanup_locks = FilePersistence._delete_locks
+
+
 class Records:
     """Snakemake's records of the files of a checkout; nothing is locked or changed."""
 

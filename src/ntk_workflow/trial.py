@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.files import scratch_folder
 
 #: What importing a file and trying activations may take, when torch is there already. Building a
 #: network may take as long again: it is as large as the config says.
@@ -80,12 +80,14 @@ class Trial:
         if not self.needed:
             return _UNTRIED[task]
         contents = [
-            Path(file).read_text(errors="replace") for file in files if Path(file).is_file()
+            Path(file).read_text(encoding="utf-8", errors="replace")
+            for file in files
+            if Path(file).is_file()
         ]
         hung, key = json.dumps([files, contents]), json.dumps([task, given, contents])
         if hung not in _KNOWN and key not in _KNOWN:
-            with tempfile.TemporaryDirectory() as folder:
-                answer = self._answer(files[0], task, given, Path(folder, "answer"))
+            with scratch_folder() as folder:
+                answer = self._answer(files[0], task, given, folder / "answer")
             # a file that hung once is not given as long for every depth and dataset
             _KNOWN[hung if "late" in answer else key] = answer
         answer = _KNOWN.get(hung) or _KNOWN[key]
@@ -114,7 +116,7 @@ class Trial:
             self.__exit__(None, None, None)
             return {"problem": f"{file}: ends the process that tries it"}
         if path.exists():
-            return json.loads(path.read_text())
+            return json.loads(path.read_text(encoding="utf-8"))
         return {"problem": f"{file}: {end}"} | ({"late": True} if end.startswith(LATE) else {})
 
 
@@ -201,7 +203,7 @@ def _child(task: str, given: dict[str, Any], path: str) -> None:
         answer["problem"] = str(error)[:500]
     except BaseException as error:
         answer["problem"] = f"{given['file']}: {type(error).__name__}: {one_line(error)[:200]}"
-    Path(path).write_text(json.dumps(answer))
+    Path(path).write_text(json.dumps(answer), encoding="utf-8")
     os._exit(0)  # whatever threads and handlers the file has left
 
 
@@ -210,7 +212,7 @@ def _limit_memory() -> None:
 
     taken = Path("/proc/self/statm")
     if taken.exists():
-        size = int(taken.read_text().split()[5]) * resource.getpagesize() + BYTES
+        size = int(taken.read_text(encoding="utf-8").split()[5]) * resource.getpagesize() + BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 

@@ -4,18 +4,28 @@
 """
 
 import copy
+import logging
 import os
+import re
 import sys
 from collections import defaultdict
 from logging import ERROR, WARNING, LogRecord
+from pathlib import Path
 from statistics import mean
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from snakemake_logger_plugin_console.cache import give_cache_folder
+
 #: How messages begin that are shown without being warnings.
 SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Terminating", "Full log: ")
 YELLOW, RED = 33, 31
+
+#: The end of a traceback of Snakemake's own that says all.
+FULL = re.compile(r"Traceback.*(No space left on device|Disk quota exceeded)", re.DOTALL)
+
+give_cache_folder()  # every Snakemake imports this module
 
 
 class LogHandler(LogHandlerBase):
@@ -28,6 +38,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        logging.raiseExceptions = False  # a log that cannot be written is no page on the screen
         self.begin = 0.0
         self.planned: dict[str, int] = {}  # jobs of each rule
         self.running: dict[int, LogRecord] = {}  # how each job began
@@ -68,6 +79,8 @@ class LogHandler(LogHandlerBase):
         if job := self.running.pop(fields.get("jobid", -1), None):
             fields |= {"rule_name": name(job), "msg": fields["rule_msg"]}
             fields |= {"input": [], "output": [], "shellcmd": ""}
+        elif full := FULL.search(record.getMessage()):
+            record.msg = f"{Path.cwd()}: {full[1]}; make room and run again"
         elif fields.get("exception") == "RuleException":
             lines = record.getMessage().splitlines()
             short = (it if len(it) < 300 else f"{it[:200]} ... {it[-60:]}" for it in lines)

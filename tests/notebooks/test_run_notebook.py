@@ -12,6 +12,7 @@ import pytest
 import run_notebook
 
 from ntk_workflow.figures.parameters import to_words
+from tests import disk
 
 SRC = Path(__file__).parents[2] / "src"
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
@@ -52,8 +53,8 @@ class Toy:
         arguments = [str(self.notebook), f"--output={self.output}", f"--failed={self.failed}"]
         return [*arguments, "--parameters", *to_words(self.parameters), "--outputs", str(self.pdf)]
 
-    def run(self) -> int:
-        return run_notebook.main(self.arguments())
+    def run(self, *options: str) -> int:
+        return run_notebook.main([*self.arguments(), *options])
 
 
 @pytest.fixture
@@ -143,10 +144,26 @@ def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
     assert not list(toy.output.parent.iterdir())
 
 
+def test_a_notebook_that_hangs_is_ended(toy, capfd):
+    toy.write("open(pdf, 'w').close(); import time; time.sleep(3600)")
+    assert toy.run("--minutes", "0.02") == 1
+    assert "still running after 0.018 minutes; if that is right, give more" in one_line(capfd)
+    assert not toy.pdf.exists()
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_left(toy, capfd):
+    toy.write("open(pdf, 'w').close(); print(10**5 * 'many ')")
+    with disk.full_from(10**5):
+        assert toy.run() == 2
+    problem = f"cannot write {toy.failed}: File too large; make room and run again"
+    assert one_line(capfd) == f"run_notebook: error: {problem}"
+    assert not any(path.exists() for path in (toy.pdf, toy.failed, toy.output))
+
+
 def test_other_parameters_and_other_files_are_refused_before_anything_runs(toy, capfd):
     assert toy.run() == 2
     assert f"{toy.notebook} does not exist" in one_line(capfd)
-    for text in ("pdf = 1", "{}"):
+    for text in ("pdf = 1", "{}", "[1]", '"a"', '{"cells": 3, "nbformat": 4}', 10**5 * "["):
         toy.notebook.write_text(text)
         assert toy.run() == 2
         assert f"{toy.notebook}: not a notebook" in one_line(capfd)

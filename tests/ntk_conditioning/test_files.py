@@ -1,7 +1,9 @@
 """Files are whole or not there, and nothing else is left behind."""
 
 import os
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from ntk_conditioning.files import (
     MissingFileError,
     atomic,
     require_sha256,
+    scratch_folder,
     sha256,
     write_text,
 )
@@ -70,6 +73,20 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path, monkeypatch, w
         write(target)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_for_temporary_files_is_one_line():
+    folders = []
+
+    def fill() -> None:
+        with scratch_folder() as folder:
+            folders.append(folder)
+            Path("/dev/full").write_text("more")
+
+    remedy = "No space left on device; make room or set TMPDIR, and run again"
+    with pytest.raises(FullDiskError, match=f"^cannot write {tempfile.gettempdir()}: {remedy}$"):
+        fill()
+    assert not folders[0].exists()
 
 
 def test_two_writers_at_once_do_not_mix(tmp_path):

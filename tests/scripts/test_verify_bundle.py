@@ -28,7 +28,7 @@ from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
-from tests import rows
+from tests import disk, rows
 from tests.bundles import (
     FIGURES,
     JOBS,
@@ -154,6 +154,7 @@ def overlapping_bomb(_content: bytes, rng: random.Random) -> bytes:
 
 
 OUTSIDE = ["../evil", f"{RUN}/../../evil", "/tmp/evil", f"{RUN}/data/../../../evil", "..\\evil"]
+ENCODED = "BagIt-Version: 0.97\nTag-File-Character-Encoding: rot13\n"
 EXTRA = ("data/more.txt", f"data/results/{RUN}/more.csv", "more.txt", "fetch.txt")
 # A bit of an archive may lie in a name, a size or a kind of its list of members: any word will do.
 ANY = "damaged|missing|extra|climbs|link|plain file|compressed|zip bomb|name that|twice|at once"
@@ -166,6 +167,7 @@ DAMAGES = [
     (of_files(lambda folder, rng: rng.choice(sorted(folder.glob("*.txt"))).unlink()), "missing"),
     (of_files(extra_file(*EXTRA)), "extra file"),
     (of_files(extra_file(f"data/{RESULTS}/tables/more.parquet"), bagged=True), "an extra file"),
+    (of_files(lambda folder, _: (folder / "bagit.txt").write_text(ENCODED)), "declaration of"),
     (of_files(change_number), "damaged"),
     (of_files(change_number, bagged=True), "changed, it is not the file that its job has"),
     (of_members(lambda _, rng: rng.choice(OUTSIDE)), "climbs out"),
@@ -201,6 +203,13 @@ def test_bundles_damaged_at_random_are_refused_with_the_right_word(bag_of_few, t
         damage, word = DAMAGES[number % len(DAMAGES)]
         line = refused(damage(bag_of_few, tmp_path / "outer" / f"{number}", rng))
         assert re.search(word, line), f"{number}: not {word}: {line}"
+
+
+def test_a_full_disk_is_not_called_a_damaged_bundle(bag_of_few, refused, tmp_path):
+    with disk.full_from(1000):
+        line = refused(bag_of_few)
+    assert line.startswith(f"cannot write {tmp_path}/")
+    assert line.endswith(": File too large; make room and run again")
 
 
 def test_every_bit_of_what_no_checksum_covers_is_looked_at(bag_of_few, tmp_path: Path, refused):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from logging import makeLogRecord
+from pathlib import Path
 from types import SimpleNamespace
 
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -47,6 +48,16 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     assert re.fullmatch(r"Nothing to be done .*\n", shown())
     snakefile.write_text('raise WorkflowError("no such dataset")')
     assert "no such dataset" in shown()
+
+
+def test_a_full_disk_is_one_line_where_snakemake_has_a_traceback(capsys):
+    message = (
+        "Traceback (most recent call last):\n  ...\nOSError: [Errno 28] No space left on device\n"
+    )
+    console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
+    console.emit(makeLogRecord({"levelno": 40, "msg": message}))
+    here = Path.cwd()
+    assert capsys.readouterr().err == f"{here}: No space left on device; make room and run again\n"
 
 
 def test_what_is_left_follows_from_the_times_of_each_rule(capsys):

@@ -1,11 +1,19 @@
-"""The workflow away from its checkout: a module of another workflow, -s, --directory, deployed."""
+"""The workflow away from its checkout: a module of another workflow, -s, --directory, deployed.
 
+And in places where it is read-only, strangely named, or without a home.
+"""
+
+import os
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import yaml
 
+from ntk_conditioning.errors import UserError
+from ntk_workflow.surroundings import require_surroundings
 from tests.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
@@ -91,6 +99,48 @@ def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
     finished.run(TABLE, *options, "--cores", "2")
     assert (there.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
     assert finished.plan(TABLE, *options) == Counter()
+
+
+#: A home where nothing can be written, in the locale that knows ASCII only.
+BARE = {"HOME": "/dev/null", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
+#: So that a read-only folder is read-only for root, too.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
+
+
+def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path):
+    """Each in a process of its own: the locale counts where Python starts."""
+    checkout = Clone(tmp_path / "Prüf stand's ñ").folder
+    there = workflow_in(tmp_path / "κ {of} it's").folder
+    folders = [checkout, *(path for path in checkout.rglob("*") if path.is_dir())]
+    for path in folders:
+        path.chmod(0o555)
+    environment = {"PATH": Clone.at(checkout).environment()["PATH"], **BARE}
+    environment["PYTHONPATH"] = str(checkout / "src")  # of the plugins
+
+    def run(*options: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [*UNPRIVILEGED, sys.executable, "-m", "snakemake", TABLE, FIGURE, "--cores", "2"]
+        settings = {"cwd": checkout, "env": environment | more, "encoding": "utf-8"}
+        return subprocess.run([*command, *options, *CI], capture_output=True, **settings)
+
+    try:
+        done = run("--directory", str(there))
+        assert done.returncode == 0, done.stderr
+        for name in (TABLE, FIGURE):
+            assert (there / name).read_bytes() == (finished.folder / name).read_bytes(), name
+        assert [path.name for path in there.iterdir() if path.name[0] != "."] == ["logs", "results"]
+        in_place = run().stderr
+        ascii_only = run(PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").stderr
+    finally:
+        for path in folders:
+            path.chmod(0o755)
+    assert f"{checkout} cannot be written, and results, logs and notes go into" in in_place
+    assert "names of files are ascii here, not UTF-8: export PYTHONUTF8=1" in ascii_only
+    assert "Traceback" not in in_place + ascii_only
+
+
+def test_braces_in_the_path_of_the_checkout_are_refused():
+    with pytest.raises(UserError, match=r"^/a\{b\}: Snakemake reads braces"):
+        require_surroundings(Path("/a{b}"))
 
 
 DEPLOYED = """

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import require_file
+from ntk_conditioning.files import FullDiskError, require_file, room_for
 from ntk_workflow.bundle import BundleError
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
@@ -64,10 +64,11 @@ def unpack(path: Path, target: Path) -> Path:
             _require_harmless(path, members)
             for member in members:
                 destination = target / member.filename
-                destination.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(member) as source, destination.open("xb") as sink:
-                    shutil.copyfileobj(source, sink, _CHUNK)  # at the end the checksum is compared
-    except BundleError:
+                with room_for(destination):
+                    destination.parent.mkdir(parents=True, exist_ok=True)
+                    with archive.open(member) as source, destination.open("xb") as sink:
+                        shutil.copyfileobj(source, sink, _CHUNK)  # compares the checksum at its end
+    except (BundleError, FullDiskError):
         raise
     except _DAMAGED as error:
         reason = f"damaged, cut off or no zip archive ({one_line(error)})"

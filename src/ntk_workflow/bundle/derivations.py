@@ -9,7 +9,6 @@ import inspect
 import logging
 import multiprocessing
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import FullDiskError, scratch_folder
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.comparison.differences import compare_tables
 from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
@@ -156,12 +156,14 @@ def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
     words = [*of.words]
     for option, files in of.inputs.items():
         words += [option, *(str(payload / name) for name in files)]
-    with tempfile.TemporaryDirectory() as scratch:
-        again = {name: Path(scratch, name) for name in of.outputs.values()}
+    with scratch_folder() as scratch:
+        again = {name: scratch / name for name in of.outputs.values()}
         for option, name in of.outputs.items():
             words += [option, str(again[name])]
         try:
             inspect.unwrap(program)(words)  # its errors are to be raised, not printed
+        except FullDiskError:
+            raise
         except Exception as error:  # a hostile table may break a program anywhere
             reason = one_line(error).replace(f"{payload}/", "") or type(error).__name__
             outputs = " and ".join(of.outputs.values())

@@ -57,9 +57,7 @@ def require_joins(payload: Path, plan: Plan) -> None:
 
 
 def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> None:
-    here, there = (
-        plan.path("tables", f"{name}.parquet") for name in (join.table, join.other)
-    )
+    here, there = (plan.path("tables", f"{name}.parquet") for name in (join.table, join.other))
     place = ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)
     if match is None:
         if join.required:
@@ -69,7 +67,9 @@ def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> N
         a, b = row[column], match[name]
         near = join.tolerance and None not in (a, b) and abs(a - b) <= join.tolerance * abs(b)
         if not near and not same(a, b):
-            raise BundleError(f"{here}: {column} is {a!r}, and {there} has {name} {b!r}, at {place}")
+            raise BundleError(
+                f"{here}: {column} is {a!r}, and {there} has {name} {b!r}, at {place}"
+            )
 
 
 def _joins(plan: Plan) -> Iterator[Join]:
@@ -94,9 +94,7 @@ def _joins(plan: Plan) -> Iterator[Join]:
     yield Join("bounds", "activations", ("activation",), constants, **large, required=False)
     for name, values in plan.experiments.items():
         training, network = f"training/{name}", (*_NETWORK, "seed")
-        yield Join(
-            training, "datasets", ("dataset",), {"classes": "classes"}, required=False
-        )
+        yield Join(training, "datasets", ("dataset",), {"classes": "classes"}, required=False)
         kernels = Join(f"training_kernels/{name}", training, network, {"n_train": "n"})
         yield kernels
         if values["kernels_along"]:

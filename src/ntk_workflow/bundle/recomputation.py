@@ -5,7 +5,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +15,7 @@ import numpy as np
 import yaml
 
 from ntk_conditioning import tables
+from ntk_conditioning.files import scratch_folder
 from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.registry import TABLES
@@ -130,8 +130,8 @@ def require_recomputed(
             f"again, read that file, then snakemake --configfile {plan.path('record/config.yaml')}"
         )
     known = dict(row_tables(plan))
-    with tempfile.TemporaryDirectory() as scratch:
-        workflow = _Workflow(Path(scratch), _config(payload, plan, Path(scratch), mirror))
+    with scratch_folder() as scratch:
+        workflow = _Workflow(scratch, _config(payload, plan, scratch, mirror))
         costs = workflow.costs([*known])
         found = sample(costs, len(known) if count == "all" else count, rng)
         tables_of = {file: _table(known[file]) for file in sorted(found.files)}

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
 from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import scratch_folder
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.cli import logger
 from ntk_workflow.config import read_yaml
@@ -62,8 +62,8 @@ def require_same_figures(folder: Path, run: str) -> int:
     codes = {job.get("place"): job.get("code") for job in jobs if job["rule"] == "render_figure"}
     pictures = sorted((folder / results / "figures").rglob("*.png"))
     problems = []
-    with tempfile.TemporaryDirectory() as scratch:
-        shutil.copytree(folder / results / "tables", Path(scratch) / results / "tables")
+    with scratch_folder() as scratch:
+        shutil.copytree(folder / results / "tables", scratch / results / "tables")
         for picture in pictures:
             figure = picture.relative_to(folder / results / "figures").with_suffix("").as_posix()
             if figure not in known:
@@ -72,8 +72,8 @@ def require_same_figures(folder: Path, run: str) -> int:
             notebook = ROOT / "notebooks" / f"{figure}.ipynb"
             if codes.get(figure) != source_digest(RUNNER, notebook, source=ROOT / "src"):
                 log.warning(OTHER_CODE, figure)
-            again = Path(scratch, results, "figures", f"{figure}.png")
-            problem = draw(figure, known[figure], config, Path(scratch), results)
+            again = scratch / results / "figures" / f"{figure}.png"
+            problem = draw(figure, known[figure], config, scratch, results)
             problem = problem or compared(figure, picture, again)
             problem = problem or _compared_pdfs(*(p.with_suffix(".pdf") for p in (picture, again)))
             problems += [f"{figure}: {problem}"] if problem else []
