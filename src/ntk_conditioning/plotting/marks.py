@@ -78,12 +78,14 @@ def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, *, color
     """
     x, y, error = (np.asarray(values, dtype=np.float64) for values in (x, y, error))
     shown = np.isfinite(y) & (error > VISIBLE)
+    if not shown.any():
+        return False
     factor = 1 + np.minimum(error[shown], LONGEST - 1)
     low, high = y[shown] / factor, y[shown] * factor
     ax.vlines(x[shown], low, high, color=color, linewidth=_THIN["markeredgewidth"])
     for end in (low, high):
         ax.plot(x[shown], end, "_", color=color, markersize=8.0, **_THIN)
-    return bool(shown.any())
+    return True
 
 
 def _make_room(ax: Axes, share: float, edge: str) -> tuple[float, float]:

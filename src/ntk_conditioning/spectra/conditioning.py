@@ -56,9 +56,10 @@ class Conditioning:
 
     ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver and what
     the entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows
-    for kappa, relative to it. Rounding of the entries is a matter of the floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
-    values of a factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for
-    which the effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
+    for kappa, relative to it. Rounding of the entries is a matter of the floor. ``method`` is
+    "spectrum" for all eigenvalues, "factor" for the singular values of a factor and "extremes" for
+    those of `extremal_eigenvalues.extreme_conditioning`, for which the effective rank, the
+    eigenvalues and a ``lambda_min`` below the floor are None.
     """
 
     n: int
