@@ -48,8 +48,8 @@ EXACT_AT_ONCE = 1024
 # Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
 MOST_WAITING = 1 << 18
 GATHERED_AT_ONCE = 1 << 12
-# A sample of more waiting pairs than this is the centre of a crowd: to compare the crowd with it costs
-# about as much as these pairs.
+# A sample of more waiting pairs than this is the centre of a crowd, which takes about as long as
+# they do.
 CROWDED = 48
 # Squares of smaller norms lose digits to underflow.
 SMALLEST_NORM = 2.0**-500

@@ -15,9 +15,11 @@ from ntk_conditioning.plotting.axes import (
     sparse,
 )
 from ntk_conditioning.plotting.marks import (
+    ERROR,
     HOLLOW,
     LOWER_BOUND,
     UP,
+    draw_errors,
     label_line_ends,
     mark_off_scale,
 )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.path import Path
 from matplotlib.transforms import offset_copy
 from numpy.typing import ArrayLike
 
@@ -16,6 +17,12 @@ from ntk_conditioning.plotting.style import NOTE
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.8}
 #: How a lower bound looks, and how a value beyond the axis does, in the axes and in a legend.
 LOWER_BOUND: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 4.0, **HOLLOW}
+#: How the bar over what a value may be looks in a legend. Errors above the first have one, and none
+#: reaches beyond this factor.
+_BAR = Path([(-1, -1), (1, -1), (-1, 1), (1, 1), (0, -1), (0, 1)], [Path.MOVETO, Path.LINETO] * 3)
+_THIN: dict[str, Any] = {"linestyle": "none", "markeredgewidth": 0.8}
+ERROR: dict[str, Any] = {"marker": _BAR, "markersize": 8.0, **_THIN}
+VISIBLE, LONGEST = 1e-3, 10.0
 _ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.3}
 UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
 
@@ -62,6 +69,23 @@ def mark_off_scale(
     right: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **NOTE}
     ax.annotate(label, (1, bottom + share / 2), xytext=words_at, va="center", **right)
     return [low * (high / low) ** level for level in levels]
+
+
+def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, *, color: str) -> bool:
+    """Draw bars from y / (1 + error) to y (1 + error), and return whether there is any.
+
+    Errors are relative. Only those above `VISIBLE` have a bar, and none is longer than `LONGEST`.
+    """
+    x, y, error = (np.asarray(values, dtype=np.float64) for values in (x, y, error))
+    shown = np.isfinite(y) & (error > VISIBLE)
+    if not shown.any():
+        return False
+    factor = 1 + np.minimum(error[shown], LONGEST - 1)
+    low, high = y[shown] / factor, y[shown] * factor
+    ax.vlines(x[shown], low, high, color=color, linewidth=_THIN["markeredgewidth"])
+    for end in (low, high):
+        ax.plot(x[shown], end, "_", color=color, markersize=8.0, **_THIN)
+    return True
 
 
 def _make_room(ax: Axes, share: float, edge: str) -> tuple[float, float]:

@@ -54,11 +54,12 @@ class Conditioning:
     the kernel was computed; ``reduced_precision`` says that it is below float64.
     ``eigenvalues`` (n,) descend.
 
-    ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver, and
-    ``kappa_error`` what follows for kappa, relative to it; how well the kernel itself is known is
-    a matter of the floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
-    values of a factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for
-    which the effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
+    ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver and what
+    the entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows
+    for kappa, relative to it. Rounding of the entries is a matter of the floor. ``method`` is
+    "spectrum" for all eigenvalues, "factor" for the singular values of a factor and "extremes" for
+    those of `extremal_eigenvalues.extreme_conditioning`, for which the effective rank, the
+    eigenvalues and a ``lambda_min`` below the floor are None.
     """
 
     n: int
@@ -112,7 +113,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
             "a kernel has none below zero"
         )
     # What LAPACK's symmetric solvers guarantee, with n for the slowly growing factor.
-    error = n * EPS * largest
+    error = n * EPS * largest + entries_move(n, largest, entry_error)
     floor = resolution_floor(n, largest, max(eps, entry_error))
     ends = (largest, error), (smallest, error)
     return summary(n, *ends, floor, k.dtype, method="spectrum", eigenvalues=eigenvalues)
@@ -227,6 +228,11 @@ def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
             f"{n} samples; take fewer, or more digits"
         )
     return n * entry_error * lambda_max
+
+
+def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
+    """Return how far errors of the entries move an eigenvalue at most; 0 if they are roundings."""
+    return n * entry_error * lambda_max if entry_error > EPS else 0.0
 
 
 def check_kernel(k: NDArray[Any]) -> None:

@@ -29,6 +29,7 @@ from ntk_conditioning.spectra.conditioning import (
     Conditioning,
     KernelError,
     check_kernel,
+    entries_move,
     resolution_floor,
     summary,
 )
@@ -95,8 +96,8 @@ def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -
         )
     lambda_max, top = _largest(matrix.multiply, n)
     # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
-    rounding = n * eps / 2 * matrix.frobenius()
-    largest = lambda_max, _residual(matrix.multiply, lambda_max, top) + rounding
+    off = n * eps / 2 * matrix.frobenius() + entries_move(n, lambda_max, entry_error)
+    largest = lambda_max, _residual(matrix.multiply, lambda_max, top) + off
     floor = resolution_floor(n, lambda_max, max(eps, entry_error))
     rank, smallest = 0, 0.0
     if matrix.factor(0.0):
@@ -109,7 +110,7 @@ def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -
                 "a kernel has none below zero"
             )
         rank, smallest, bottom = _smallest_above(matrix, floor)
-    above = smallest, _residual(matrix.multiply, smallest, bottom) + rounding
+    above = smallest, _residual(matrix.multiply, smallest, bottom) + off
     return summary(n, largest, above, floor, diagonal.dtype, method="extremes", rank=rank)
 
 

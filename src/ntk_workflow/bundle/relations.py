@@ -135,10 +135,14 @@ def _spectra(row: Row) -> Follows:
     if row["method"] == "spectrum":
         error = row["n"] * EPS * row["lambda_max"]
         why = "n, rounding and lambda_max"
+        floor, empirical = row["resolution_floor"], row["kernel"].startswith("empirical")
+        if not empirical and floor > error * (1 + TOLERANCE):
+            error, why = error + floor, f"{why}, and the floor, which the dual's error gives"
         yield "lambda_max_error", error, why
-        yield "lambda_min_error", error, why
-        if row["kernel"].startswith("empirical") or _is_exact(row["activation"]):
-            yield "resolution_floor", row["n"] * eps * row["lambda_max"], why
+        if row["lambda_min"] is not None:
+            yield "lambda_min_error", error, why
+        if empirical or _is_exact(row["activation"]):
+            yield "resolution_floor", row["n"] * eps * row["lambda_max"], "n, eps and lambda_max"
     if row["method"] == "factor":  # the samples times a matrix
         largest, why = max(row["n"], row["d"]), "n, d, rounding and its eigenvalues"
         yield "resolution_floor", (largest * eps) ** 2 * row["lambda_max"], why

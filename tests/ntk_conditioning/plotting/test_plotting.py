@@ -243,6 +243,16 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
+def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
+    ax.set_yscale("log")
+    assert not plotting.draw_errors(ax, [1, 2], [10.0, None], [1e-4, 0.5], color="#000000")
+    assert not ax.lines
+    error = [1e-4, 0.5, None, np.inf]
+    assert plotting.draw_errors(ax, [1, 2, 4, 8], [10.0, 30.0, 4.0, 5.0], error, color="#000000")
+    low, high = ([*line.get_ydata()] for line in ax.lines)
+    assert (low, high) == ([20.0, 0.5], [45.0, 50.0])
+
+
 def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):
     expected = dict(mpl.rcParams)
     mpl.rcParams.update({"font.family": "serif", "lines.linewidth": 9, "pdf.fonttype": 3})

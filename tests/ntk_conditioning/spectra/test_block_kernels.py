@@ -1,11 +1,13 @@
 """Kernels of networks on blocks: whole spectra, extremes or factors, within a budget of memory."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from ntk_conditioning.duals.quadrature import InaccurateDualWarning
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
@@ -66,6 +68,18 @@ def test_linear_networks_need_no_kernel_and_no_memory(name, network):
     assert found.method == "factor"
     assert found.effective_rank is not None
     assert 0 < found.kappa_error < 1e-10
+
+
+@pytest.mark.parametrize("below", [6, 5])  # by the spectrum, and by the extremes
+@pytest.mark.parametrize("name", ["infinite_ntk", "nngp"])
+def test_the_error_of_kappa_contains_that_of_a_kink_that_is_not_declared(name, below):
+    exact = activations.normrelu(-3.0)  # exact by its own formula
+    bent = replace(exact, name="bent", kinks=(), shifted_relu=None)
+    x = samples()[:5] / np.linalg.norm(samples()[:5], axis=1)[:, None]
+    with pytest.warns(InaccurateDualWarning):
+        found = kernel(name, below, activation=bent).conditioning(x)
+    right = kernel(name, below, activation=exact).conditioning(x)
+    assert right.kappa_error < 1e-6 < abs(found.kappa / right.kappa - 1) < found.kappa_error
 
 
 def refusal(kernel, n):
