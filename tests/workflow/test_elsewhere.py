@@ -4,6 +4,7 @@ And in places where it is read-only, strangely named, or without a home.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -136,6 +137,24 @@ def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path
     assert f"{checkout} cannot be written, and results, logs and notes go into" in in_place
     assert "names of files are ascii here, not UTF-8: export PYTHONUTF8=1" in ascii_only
     assert "Traceback" not in in_place + ascii_only
+
+
+def test_make_takes_files_with_strange_names(tmp_path):
+    config = tmp_path / "it's.yaml"
+    config.write_text("run: odd\n")
+
+    def planned(*words: str) -> list[str]:
+        command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+        return shlex.split(done.stdout) if done.returncode == 0 else [done.stderr]
+
+    words = planned("demo", f"CONFIG={config}")
+    assert {"--configfile", str(config), "results/odd/figures"} < {*words}
+    words = planned("advice", "DATA=dä ta/it's ñ.csv")
+    assert words[words.index("--data") + 1] == "dä ta/it's ñ.csv"
+    assert words[words.index("--dataset") + 1] == "it's ñ"
+    (refusal,) = planned("demo", "CONFIG=a b.yaml")
+    assert "no config file a; a name with spaces: snakemake --configfile" in refusal
 
 
 def test_braces_in_the_path_of_the_checkout_are_refused():
