@@ -157,9 +157,11 @@ def test_make_takes_files_with_strange_names(tmp_path):
     assert "no config file a; a name with spaces: snakemake --configfile" in refusal
 
 
-def test_braces_in_the_path_of_the_checkout_are_refused():
+def test_paths_that_cannot_be_used_are_refused():
     with pytest.raises(UserError, match=r"^/a\{b\}: Snakemake reads braces"):
         require_surroundings(Path("/a{b}"))
+    with pytest.raises(UserError, match=r"^'/\\udcff': not a name in UTF-8; rename it"):
+        require_surroundings(Path(os.fsdecode(b"/\xff")))
 
 
 DEPLOYED = """
