@@ -5,6 +5,7 @@ And in places where it is read-only, strangely named, or without a home.
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -108,6 +109,7 @@ BARE = {"HOME": "/dev/null", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
 UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
 
 
+@pytest.mark.skipif(bool(UNPRIVILEGED) and not shutil.which("setpriv"), reason="needs setpriv")
 def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path):
     """Each in a process of its own: the locale counts where Python starts."""
     checkout = Clone(tmp_path / "Prüf stand's ñ").folder
