@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import io
 import logging
 import math
 import os
@@ -19,6 +18,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
+from ntk_workflow.surroundings import require_utf8
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 Main = Callable[[Argv], int | None]
@@ -85,8 +85,6 @@ def run_main(main: Main) -> Callable[..., int]:
         program = Path(main.__code__.co_filename).stem
         if argv is None and "pandas" not in sys.modules:
             sys.meta_path.insert(0, NoPandas())
-        if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as all files, whatever the locale
         handler = logging.StreamHandler(sys.stderr)  # for the time of one call only
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
@@ -96,6 +94,8 @@ def run_main(main: Main) -> Callable[..., int]:
         if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
             log.info("host %s %s", platform.system(), platform.machine())
         try:
+            if argv is None:
+                require_utf8(sys.argv)
             code = main(argv) or 0
             if "NTK_JOB" in os.environ and not code:
                 # what a job was asked to write, for its record; not its checkpoints

@@ -4,6 +4,8 @@ And in places where it is read-only, strangely named, or without a home.
 """
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -107,6 +109,7 @@ BARE = {"HOME": "/dev/null", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
 UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
 
 
+@pytest.mark.skipif(bool(UNPRIVILEGED) and not shutil.which("setpriv"), reason="needs setpriv")
 def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path):
     """Each in a process of its own: the locale counts where Python starts."""
     checkout = Clone(tmp_path / "Prüf stand's ñ").folder
@@ -138,9 +141,29 @@ def test_a_read_only_checkout_with_a_strange_name_and_no_home(finished, tmp_path
     assert "Traceback" not in in_place + ascii_only
 
 
-def test_braces_in_the_path_of_the_checkout_are_refused():
+def test_make_takes_files_with_strange_names(tmp_path):
+    config = tmp_path / "it's.yaml"
+    config.write_text("run: odd\n")
+
+    def planned(*words: str) -> list[str]:
+        command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+        return shlex.split(done.stdout) if done.returncode == 0 else [done.stderr]
+
+    words = planned("demo", f"CONFIG={config}")
+    assert {"--configfile", str(config), "results/odd/figures"} < {*words}
+    words = planned("advice", "DATA=dä ta/it's ñ.csv")
+    assert words[words.index("--data") + 1] == "dä ta/it's ñ.csv"
+    assert words[words.index("--dataset") + 1] == "it's ñ"
+    (refusal,) = planned("demo", "CONFIG=a b.yaml")
+    assert "no config file a; a name with spaces: snakemake --configfile" in refusal
+
+
+def test_paths_that_cannot_be_used_are_refused():
     with pytest.raises(UserError, match=r"^/a\{b\}: Snakemake reads braces"):
         require_surroundings(Path("/a{b}"))
+    with pytest.raises(UserError, match=r"^'/\\udcff': not a name in UTF-8; rename it"):
+        require_surroundings(Path(os.fsdecode(b"/\xff")))
 
 
 DEPLOYED = """
