@@ -7,16 +7,21 @@ exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Argv, Parser, not_negative, run_main
+from ntk_workflow.bundle import BundleError, archive, bag
+from ntk_workflow.bundle.signatures import made_by
+from ntk_workflow.cli import Argv, Parser, logger, not_negative, run_main
 from ntk_workflow.comparison.page import page
 from ntk_workflow.comparison.runs import compare
 from ntk_workflow.provenance.recorded_run import RecordedRun
+
+log = logger(__file__)
 
 
 @run_main
@@ -29,12 +34,36 @@ def main(argv: Argv = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
     args = parser.parse_args(argv)
 
-    comparison = compare(RecordedRun(args.a), RecordedRun(args.b), tolerance=args.tolerance)
+    with tempfile.TemporaryDirectory() as scratch:
+        a, b = (
+            recorded_run(path, Path(scratch) / name)
+            for name, path in (("a", args.a), ("b", args.b))
+        )
+        comparison = compare(a, b, tolerance=args.tolerance)
     if args.json:
         text = json.dumps(plain(asdict(comparison) | {"equal": comparison.equal}), indent=2)
         write_text(args.json, text + "\n")
     sys.stdout.write(page(comparison))
     return 0 if comparison.equal else 1
+
+
+def recorded_run(path: Path, scratch: Path) -> RecordedRun:
+    """Return a run; a bundle is unpacked, and refused unless its bytes are those of its manifests.
+
+    Whether its parts fit together, only verification by a checkout of its version can say.
+    """
+    if path.is_dir():
+        return RecordedRun(path)
+    folder = archive.unpack(path, scratch)
+    try:
+        bag.require_whole(folder)
+    except BundleError as error:
+        raise BundleError(f"{path}: {error}") from None
+    runs = sorted((folder / bag.PAYLOAD / "results").glob("*"))
+    if len(runs) != 1:
+        raise BundleError(f"{path}: {len(runs)} runs in it, not one: results/*")
+    log.info("%s: whole, by its checksums; %s", path, made_by(path))
+    return RecordedRun(path, runs[0])
 
 
 def plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ from ntk_workflow.bundle.recomputation import require_recomputed
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
-from ntk_workflow.bundle.signatures import signature_of, signer
+from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import (
     Argv,
     Parser,
@@ -46,8 +46,6 @@ PROGRAMS = {
 }
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
 OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
-UNSIGNED = "not signed: whoever holds it could have changed it"
-UNCHECKED = "signed, by whom is not checked: give --signers, or SIGNERS=file to make"
 
 log = logger(__file__)
 
@@ -66,11 +64,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     if args.signers and args.bundle.is_dir():
         raise UsageError(f"{args.bundle}: a folder has no signature; give the bundle (.zip)")
-    made_by = UNSIGNED
-    if args.signers:
-        made_by = f"signed by {signer(args.bundle, args.signers)}"
-    elif signature_of(args.bundle).is_file():
-        made_by = UNCHECKED
+    maker = made_by(args.bundle, args.signers)
     with scratch_folder() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, scratch)
         try:
@@ -83,7 +77,7 @@ def main(argv: Argv = None) -> None:
         except BundleError as error:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
-        log.info("%s: consistent; %s; sha256 %s", args.bundle, made_by, sha256(args.bundle))
+        log.info("%s: consistent; %s; sha256 %s", args.bundle, maker, sha256(args.bundle))
 
 
 def verify(folder: Path, *, render: bool) -> Plan:

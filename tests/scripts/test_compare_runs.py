@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import stat
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_workflow.bundle import archive, bag
 from tests.rows import write as write_table
 
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
@@ -56,13 +59,11 @@ def run(tmp_path):
 
 def bundle(folder: Path) -> Path:
     """Write a run as a zipped bag and return the archive."""
-    archive = folder.with_suffix(".zip")
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bag:
-        bag.writestr("tiny/bagit.txt", "BagIt-Version: 1.0\n")
-        bag.writestr("tiny/data/workflow/Snakefile", "rule all:\n")
-        for file in sorted(folder.rglob("*.*")):
-            bag.write(file, f"tiny/data/results/tiny/{file.relative_to(folder).as_posix()}")
-    return archive
+    payload, target = folder.parent / "bag" / folder.name, folder.with_suffix(".zip")
+    shutil.copytree(folder, payload / "results/tiny")
+    bag.make(payload, {"Bagging-Date": "2026-01-02"})
+    archive.pack(payload, target)
+    return target
 
 
 @pytest.fixture
@@ -154,18 +155,24 @@ def test_what_only_one_run_has_is_a_difference(run, compared):
     assert "only in A" in page
 
 
-def other_archive(folder: Path) -> Path:
-    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
-        archive.writestr("a/b", "")
-    return folder / "x.zip"
+def changed_member(folder: Path) -> Path:
+    path = bundle(folder)
+    with zipfile.ZipFile(path) as opened:
+        opened.extractall(folder.parent / "again")
+    again = folder.parent / "again" / folder.name
+    (again / "data/results/tiny/record/jobs.json").write_text("{}")
+    archive.pack(again, path)
+    return path
 
 
-def damaged_member(folder: Path) -> Path:
-    archive = bundle(folder)
-    content = bytearray(archive.read_bytes())
-    content[content.index(b"claims.parquet") + 200] ^= 255
-    archive.write_bytes(content)
-    return archive
+def compressed(folder: Path) -> Path:
+    """A few kilobytes that would be megabytes in memory."""
+    path = folder / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
+        info = zipfile.ZipInfo("tiny/data/results/tiny/tables/claims.parquet")
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        opened.writestr(info, bytes(10**7), zipfile.ZIP_DEFLATED)
+    return path
 
 
 def with_file(name: str, content: bytes):
@@ -188,10 +195,10 @@ def without_keys(folder: Path) -> Path:
     [
         (lambda folder: folder / "absent", "does not exist"),
         (lambda folder: folder / "record", r"has no tables/\*\.parquet"),
-        (lambda folder: folder / "record" / "jobs.json", "neither a folder nor a zip archive"),
-        (other_archive, "is no bundle"),
+        (lambda folder: folder / "record" / "jobs.json", "no zip archive"),
         (with_file("tables/claims.parquet", b"PAR1"), "table claims is damaged"),
-        (damaged_member, r"claims\.parquet cannot be read"),
+        (changed_member, "the bag is damaged"),
+        (compressed, r"claims\.parquet' is compressed"),
         (with_file("record/jobs.json", b"{"), "record/jobs.json is damaged"),
         (with_file("record/config.yaml", BOMB), r"record/config.yaml: .*with aliases written out"),
         (with_file("record/jobs.json", b"{}"), "record/jobs.json has no list of jobs"),

@@ -9,10 +9,20 @@ from ntk_workflow.bundle import BundleError
 
 NAMESPACE = "ntk-conditioning"  #: a signature for something else does not count; as in the Makefile
 
+UNSIGNED = "not signed: whoever holds it could have changed it"
+UNCHECKED = "signed, by whom is not checked: verify it with --signers, or SIGNERS=file to make"
+
 
 def signature_of(bundle: Path) -> Path:
     """Return where the signature of a bundle is, if it has one."""
     return bundle.with_name(f"{bundle.name}.sig")
+
+
+def made_by(bundle: Path, signers: Path | None = None) -> str:
+    """Return what a bundle's signature says of its maker; see `signer` for what it raises."""
+    if signers:
+        return f"signed by {signer(bundle, signers)}"
+    return UNCHECKED if signature_of(bundle).is_file() else UNSIGNED
 
 
 def signer(bundle: Path, signers: Path) -> str:

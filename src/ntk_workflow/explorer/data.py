@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ntk_conditioning.kernels.tabulated import tables as tabulated
-from ntk_conditioning.networks import activations
-from ntk_conditioning.theory import liu2023relu
 from ntk_workflow.claims.checking import rows_of
 from ntk_workflow.claims.papers import ClaimError, Paper
 
@@ -19,10 +16,6 @@ Tables = Mapping[str, pd.DataFrame]
 
 #: Points of a spectrum, about evenly in the logarithm of the rank, and of a training curve.
 SPECTRUM_POINTS, CURVE_POINTS = 48, 60
-#: Angles in degrees of the theory panel, its depths, and its activations.
-ANGLES = np.concatenate([np.arange(1.0, 10), np.arange(10, 181, 2.5)])
-DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-ACTIVATIONS = ("relu", "tanh", "gelu", "selu", "sigmoid", "normalized_relu", "normalized_sigmoid")
 #: log10 kappa of a singular Gram matrix: what makes it regular is beyond all colours.
 SINGULAR = 99.0
 #: Columns by which a claim's rows are found in a view, by the tables that they are of.
@@ -152,28 +145,6 @@ def places(tables: Tables) -> pd.DataFrame:
     cosine = found["mean_cosine"].where(data, found["parameter"]).clip(lower=0)
     found["y"] = 1 - cosine
     return keyed(found, MAP_KEY)
-
-
-def pairs() -> pd.DataFrame:
-    """Return what networks of infinite width do to two samples at an angle, by depth.
-
-    ``embedding`` and ``gradient`` are the angles after it in degrees, ``cosine`` the kernel's entry
-    over its diagonal: kappa of the two samples is (1 + |cosine|) / (1 - |cosine|).
-    """
-    found = []
-    theta = np.radians(ANGLES)
-    w = 2 * np.sin(theta / 2) ** 2
-    for name in ACTIVATIONS:
-        sigma = activations.get(name)
-        for each, table in tabulated(sigma, DEPTHS).items():
-            cosine = np.clip(1 - table(w), -1, 1)
-            gradient = np.degrees(2 * np.arcsin(np.sqrt(np.clip(table(w) / 2, 0, 1))))
-            of = {"activation": name, "depth": each, "angle": ANGLES, "cosine": cosine}
-            frame = pd.DataFrame({**of, "gradient": gradient})
-            if name == "relu":
-                frame["embedding"] = np.degrees(liu2023relu.embedding_angle(theta, each))
-            found.append(frame)
-    return pd.concat(found, ignore_index=True)
 
 
 def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:

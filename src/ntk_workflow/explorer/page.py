@@ -13,6 +13,7 @@ from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.explorer.data import Tables
+from ntk_workflow.explorer.pairs import pairs
 from ntk_workflow.pages.rendering import in_script, render
 
 #: Charts that can be shown only with data of this name.
@@ -35,7 +36,7 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
         "training": data.training(tables),
         "laws": data.laws(tables),
         "places": data.places(tables),
-        "pairs": data.pairs(),
+        "pairs": pairs(),
     }
     if not frames["training"].empty:
         rows = frames["training"]
