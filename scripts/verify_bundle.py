@@ -12,6 +12,7 @@ import aggregate_table
 import check_claims
 import fit_finite_width
 import fit_width_slopes
+import measure_activations
 import render_explorer
 import select_learning_rates
 
@@ -24,6 +25,7 @@ from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
+from ntk_workflow.bundle.theory import require_theory
 from ntk_workflow.bundle.signatures import signature_of, signer
 from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 
@@ -32,7 +34,7 @@ PROGRAMS = {
     module.__name__: module.main
     for module in (
         *(aggregate_conditioning, aggregate_table, check_claims, fit_finite_width),
-        *(fit_width_slopes, render_explorer, select_learning_rates),
+        *(fit_width_slopes, measure_activations, render_explorer, select_learning_rates),
     )
 }
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
@@ -91,6 +93,7 @@ def verify(folder: Path, *, render: bool) -> None:
     require_cells(payload, plan)
     require_relations(payload, plan)
     require_joins(payload, plan)
+    require_theory(payload, plan)
     figures = content.require_figures(payload, plan)
     found = [*derivations(plan, with_rows=with_rows)]
     derived = require_derived(payload, found, PROGRAMS)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ntk_conditioning.errors import one_line
@@ -28,6 +30,9 @@ from ntk_workflow.plan.rows import AXES
 TOLERANCE = 1e-9
 """Relative change of numbers that is passed over: other processors and libraries round differently.
 """
+
+ROUNDING = 1e-12
+"""The same of constants of activations, each beside 1: theirs may be 0 but for rounding."""
 
 Program = Callable[[Sequence[str]], int | None]
 
@@ -46,14 +51,14 @@ class Derivation:
 
     def sources(self) -> str:
         """Return the names of the inputs, of many the first and their number."""
-        names = [name for files in self.inputs.values() for name in files]
+        names = [name for files in self.inputs.values() for name in files] or ["their definitions"]
         return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
 
 
 def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
     """Yield what the run's files are made by, in an order in which they can be made.
 
-    As in rules/tables.smk and rules/claims.smk; the rows are not in every bundle.
+    As in rules/tables.smk, rules/studies.smk and rules/claims.smk; the rows are not in every bundle.
     """
 
     def table(*parts: str) -> str:
@@ -96,6 +101,11 @@ def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
     if "finite_width_laws" in plan.tables:
         rows_of = table("finite_width")
         yield of_tables("fit_finite_width", table("finite_width_laws"), rows=rows_of)
+    if "activations" in plan.tables:
+        names = plan.activations("activation_constants")
+        if not plan.plugins(*names):  # the user's own are not imported
+            words = ["--activations", *names]
+            yield Derivation("measure_activations", {}, {"--output": table("activations")}, words)
     yield from _pages(plan)
 
 
@@ -179,7 +189,10 @@ def table_change(bundled: Path, again: Path) -> str | None:
     """Return how a table differs from what it would be; None if by rounding at most."""
     there, here = (pq.read_table(path, partitioning=None) for path in (again, bundled))
     keys = there.schema.metadata[b"keys"].decode().split(",")
-    difference = compare_tables(there, here, keys=keys, tolerance=TOLERANCE)
+    tolerance = TOLERANCE
+    if there.schema.metadata[b"table"] == b"activations":
+        there, here, tolerance = beside_one(there), beside_one(here), ROUNDING
+    difference = compare_tables(there, here, keys=keys, tolerance=tolerance)
     if difference.only_a:
         return f"give a row more, {_place(difference.examples_a[0])}"
     if difference.only_b:
@@ -188,6 +201,14 @@ def table_change(bundled: Path, again: Path) -> str | None:
         first = column.examples[0]
         return f"give {column.name} {first.a!r}, where it has {first.b!r}, at {_place(first.key)}"
     return None
+
+
+def beside_one(table: pa.Table) -> pa.Table:
+    """Return a table with 1 added to all single numbers, whose rounding is of that size."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            table = table.set_column(index, field, pc.add(table[field.name], 1.0))
+    return table
 
 
 def _place(key: Mapping[str, object]) -> str:
