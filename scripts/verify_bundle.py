@@ -5,6 +5,7 @@ of a bundle is executed. With --render the figures are drawn again, by this chec
 """
 
 import random
+from functools import partial
 from pathlib import Path
 
 import aggregate_conditioning
@@ -12,13 +13,14 @@ import aggregate_table
 import check_claims
 import fit_finite_width
 import fit_width_slopes
+import measure_activations
 import render_explorer
 import select_learning_rates
 
 from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
 from ntk_workflow.bundle.cells import require_cells
-from ntk_workflow.bundle.derivations import derivations, require_derived
+from ntk_workflow.bundle.derivations import derivations, deriving
 from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recomputation import require_recomputed
@@ -26,6 +28,7 @@ from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.bundle.signatures import made_by
+from ntk_workflow.bundle.theory import require_theory
 from ntk_workflow.cli import (
     Argv,
     Parser,
@@ -41,7 +44,7 @@ PROGRAMS = {
     module.__name__: module.main
     for module in (
         *(aggregate_conditioning, aggregate_table, check_claims, fit_finite_width),
-        *(fit_width_slopes, render_explorer, select_learning_rates),
+        *(fit_width_slopes, measure_activations, render_explorer, select_learning_rates),
     )
 }
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
@@ -88,24 +91,25 @@ def verify(folder: Path, *, render: bool) -> Plan:
     if len(records) != 1:
         raise BundleError(f"{len(records)} runs in it, not one: results/*/record/jobs.json")
     made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
-    tables = checks.require_tables(payload / "results")
-    checks.require_described(payload)
     plan = recorded_plan(payload, records[0].parts[-3])
-    with_rows = bool(plan.config["bundle"]["include_rows"])
     checks.require_results(payload, plan)
-    others = record.require_jobs(payload, plan)
-    record.require_version(payload, plan)
-    if unknown := record.require_source(payload, plan):
-        log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
-    if others:
-        log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
-    require_description(folder, payload, plan)
-    require_cells(payload, plan)
-    require_relations(payload, plan)
-    require_joins(payload, plan)
-    figures = content.require_figures(payload, plan)
-    found = [*derivations(plan, with_rows=with_rows)]
-    derived = require_derived(payload, found, PROGRAMS)
+    found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
+    theory = [partial(require_theory, payload, plan), partial(require_cells, payload, plan, heavy=True)]
+    with deriving(payload, found, PROGRAMS, theory) as finish:
+        tables = checks.require_tables(payload / "results")
+        checks.require_described(payload)
+        others = record.require_jobs(payload, plan)
+        record.require_version(payload, plan)
+        if unknown := record.require_source(payload, plan):
+            log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
+        if others:
+            log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
+        require_description(folder, payload, plan)
+        require_cells(payload, plan)
+        require_relations(payload, plan)
+        require_joins(payload, plan)
+        figures = content.require_figures(payload, plan)
+        derived = finish()
     count = len(archive.files_by_name(payload))
     line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
     log.info(line, count, tables, figures, made, derived)

@@ -368,7 +368,7 @@ def _bounds(frame: pd.DataFrame) -> Rows:
         if row["mean"] == 0:
             row |= bounds_vs_exact.bounds_of(row, ntk=ntk)
         if not ntk:
-            row["distance_bound"] = bounds_vs_exact._distance_bound(row, _slope(row["activation"]))
+            row["distance_bound"] = bounds_vs_exact.distance_bound(row, _slope(row["activation"]))
     return rows
 
 

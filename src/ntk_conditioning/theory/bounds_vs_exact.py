@@ -65,7 +65,7 @@ def compare(
             if not ntk:
                 row["distance"] = float(np.abs(correlations.pairs - fixed.rho).max())
                 row["distance_error"] = correlations.error + fixed.error
-                row["distance_bound"] = _distance_bound(row, fixed.slope)
+                row["distance_bound"] = distance_bound(row, fixed.slope)
             if before := shallower.get(kernel):
                 for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
                     value, later = before[quantity], row[quantity]
@@ -122,7 +122,7 @@ def bounds_of(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
     return bounds
 
 
-def _distance_bound(row: Mapping[str, Any], slope: float) -> float | None:
+def distance_bound(row: Mapping[str, Any], slope: float) -> float | None:
     """Return the bound on the distance from the fixed point, for activations of another mean."""
     if row["mean"] == 0:
         return None

@@ -29,9 +29,12 @@ class Cells:
     of: Callable[[Mapping[str, Any]], bool] = lambda _: True
 
 
-def require_cells(payload: Path, plan: Plan) -> None:
-    """Raise `BundleError` unless the tables have the cells that the recorded config asks for."""
-    for name, asked in _asked(plan):
+def require_cells(payload: Path, plan: Plan, *, heavy: bool = False) -> None:
+    """Raise `BundleError` unless the tables have the cells that the recorded config asks for.
+
+    ``heavy`` are the tables whose cells need torch to be told.
+    """
+    for name, asked in _heavy(plan) if heavy else _asked(plan):
         path = plan.path("tables", f"{name}.parquet")
         kind = "conditioning" if name == "activation_study" else name.split("/")[0]
         known = dict.fromkeys((*TABLES[kind].keys, *asked.columns))
@@ -71,6 +74,11 @@ def _asked(plan: Plan) -> Iterator[tuple[str, Cells]]:
             yield from ((name, cells) for cells in make(plan))
     for experiment in plan.experiments:
         yield from ((f"{name}/{experiment}", cells) for name, cells in _trained(plan, experiment))
+
+
+def _heavy(plan: Plan) -> Iterator[tuple[str, Cells]]:
+    if "precision" in plan.tables:
+        yield from (("precision", cells) for cells in _precision(plan))
 
 
 def _spectra(plan: Plan) -> Iterator[Cells]:
@@ -263,7 +271,6 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "architectures": _architectures,
     "orthogonality": _orthogonality,
     "linearity": _linearity,
-    "precision": _precision,
 }
 
 

@@ -85,12 +85,16 @@ def require_provenance(folder: Path, jobs: str) -> int:
     try:
         files = json.loads((folder / jobs).read_text(encoding="utf-8"))["files"]
         expected = {name: facts["sha256"] for name, facts in files.items() if "sha256" in facts}
+        sizes = {name: facts["bytes"] for name, facts in files.items() if "bytes" in facts}
     except _MALFORMED:
         raise BundleError(f"{jobs}: damaged, it tells of no jobs") from None
     present = files_by_name(folder)
     for name, path in present.items():
         if name in expected and sha256(path) != expected[name]:
             raise BundleError(f"{name}: changed, it is not the file that its job has written")
+        if name in sizes and path.stat().st_size != sizes[name]:
+            line = f"{jobs}: has {sizes[name]!r} bytes of {name}, which has {path.stat().st_size}"
+            raise BundleError(line)
         if name not in expected and name.startswith("results/") and name != jobs:
             raise BundleError(f"{name}: an extra file, of which {jobs} does not tell")
         source = name.removeprefix("workflow/")

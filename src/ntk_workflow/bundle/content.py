@@ -21,6 +21,12 @@ from ntk_workflow.figures.parameters import from_words
 from ntk_workflow.plan import Plan
 
 INJECTED = "injected-parameters"
+#: What `scripts/run_notebook.py` writes of a notebook, and of its cell of parameters.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+PARAMETERS = {"cell_type": "code", "id": INJECTED, "metadata": {"tags": [INJECTED]}, "source": ""}
 #: What an output of a notebook may be, and the elements of those in HTML: pandas' tables.
 _KINDS = {"text/plain", "text/html", "text/markdown", "image/png"}
 _ELEMENTS = {"div", "p", "style", "table", "thead", "tbody", "tr", "th", "td"}
@@ -82,16 +88,14 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
     """Yield what distinguishes an executed notebook from its source, or acts in it."""
     source = f"workflow/notebooks/{figure}.ipynb"
     try:
-        executed, written = (
-            json.loads((payload / each).read_text(encoding="utf-8"))["cells"]
-            for each in (name, source)
+        notebook, written = (
+            json.loads((payload / each).read_text(encoding="utf-8")) for each in (name, source)
         )
+        executed = notebook["cells"]
         cells = [cell for cell in executed if INJECTED not in cell["metadata"].get("tags", ())]
         (injected,) = (cell for cell in executed if cell not in cells)
-        found, expected = (
-            [(cell["cell_type"], "".join(cell["source"])) for cell in each]
-            for each in (cells, written)
-        )
+        found, expected = ([*map(_unexecuted, each)] for each in (cells, written["cells"]))
+        numbers = [cell["execution_count"] for cell in executed if cell["cell_type"] == "code"]
         given = _assigned("".join(injected["source"]))
         outputs = [output for cell in executed for output in cell.get("outputs", ())]
         shown = [item for output in outputs for item in _shown(output)]
@@ -104,6 +108,12 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
             (n for n, pair in pairs if pair[0] != pair[1]), min(map(len, (found, expected)))
         )
         yield f"its cell {number} is not the one of {source}"
+    if {**notebook, "cells": ()} != {**written, "cells": (), "metadata": METADATA}:
+        yield f"its metadata or version are not those of an executed {source}"
+    if {**_unexecuted(injected), "source": ""} != PARAMETERS:
+        yield "its cell of parameters is not the one that a run writes"
+    if numbers != [*range(1, len(numbers) + 1)]:
+        yield f"its cells were run in the order {numbers}"
     wanted = from_words(plan.figure_parameters(SimpleNamespace(figure=figure)))
     for key in sorted(wanted.keys() | given.keys()):
         if given.get(key) != wanted.get(key):
@@ -111,6 +121,12 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
     for kind, text in shown:
         if kind not in _KINDS or (kind == "text/html" and _is_active(text)):
             yield f"an output of type {kind} may act when it is shown"
+
+
+def _unexecuted(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell without what running it gives."""
+    kept = {key: cell[key] for key in cell.keys() - {"outputs", "execution_count"}}
+    return {**kept, "source": "".join(cell["source"])}
 
 
 def _assigned(source: str) -> dict[str, Any]:
@@ -124,7 +140,12 @@ def _assigned(source: str) -> dict[str, Any]:
 
 
 def _shown(output: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if output["output_type"] != "stream":
+    if output["output_type"] not in ("stream", "display_data") or output.get("metadata"):
+        raise ValueError("an output that no run writes")
+    if output["output_type"] == "stream":
+        if output["name"] not in ("stdout", "stderr"):
+            raise ValueError("an output to another stream")
+    else:
         yield from ((kind, "".join(text)) for kind, text in output["data"].items())
 
 

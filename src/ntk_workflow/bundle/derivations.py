@@ -44,24 +44,26 @@ Program = Callable[[Sequence[str]], int | None]
 class Derivation:
     """Files that a program makes of others, all named from the payload.
 
-    ``inputs`` and ``outputs`` are by option; ``words`` are the options that name no file.
+    ``inputs`` and ``outputs`` are by option; ``words`` are the options that name no file, and
+    ``like`` is the one that names an output as it is already, to take what is the same from it.
     """
 
     program: str
     inputs: Mapping[str, Sequence[str]]
     outputs: Mapping[str, str]
     words: Sequence[str] = ()
+    like: str | None = None
 
     def sources(self) -> str:
         """Return the names of the inputs, of many the first and their number."""
-        names = [name for files in self.inputs.values() for name in files]
+        names = [name for files in self.inputs.values() for name in files] or ["their definitions"]
         return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
 
 
 def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
     """Yield what the run's files are made by, in an order in which they can be made.
 
-    As in rules/tables.smk and rules/claims.smk; the rows are not in every bundle.
+    As in rules/tables.smk, studies.smk and claims.smk; the rows are not in every bundle.
     """
 
     def table(*parts: str) -> str:
@@ -104,6 +106,11 @@ def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
     if "finite_width_laws" in plan.tables:
         rows_of = table("finite_width")
         yield of_tables("fit_finite_width", table("finite_width_laws"), rows=rows_of)
+    if "activations" in plan.tables:
+        names = plan.activations("activation_constants")
+        if not plan.plugins(*names):  # the user's own are not imported
+            words = ["--activations", *names]
+            yield Derivation("measure_activations", {}, {"--output": table("activations")}, words)
     yield from _pages(plan)
 
 
@@ -116,26 +123,50 @@ def _pages(plan: Plan) -> Iterator[Derivation]:
         inputs = {"--papers": papers, "--tables": plan.claimed_tables(none)}
         yield Derivation("check_claims", inputs, outputs, run)
     inputs = {"--papers": papers, "--tables": plan.explored_tables(none)}
-    yield Derivation("render_explorer", inputs, {"--output": plan.path("explorer.html")}, run)
+    output = {"--output": plan.path("explorer.html")}
+    yield Derivation("render_explorer", inputs, output, run, like="--like")
 
 
-def require_derived(
-    payload: Path, found: Sequence[Derivation], programs: Mapping[str, Program], *, workers: int = 2
-) -> int:
-    """Return how many files of a bundle were made again and are the same.
+@contextmanager
+def deriving(
+    payload: Path,
+    found: Sequence[Derivation],
+    programs: Mapping[str, Program],
+    checks: Sequence[Callable[[], None]] = (),
+    *,
+    workers: int = 2,
+) -> Iterator[Callable[[], int]]:
+    """Make files of a bundle again, beside what is done within this; other ``checks``, too.
+
+    What is given waits for them, and returns how many files are the same. Leaving this ends them.
 
     Raises:
         BundleError: a line for every file that is not what its program makes of the others.
     """
     # The two pages take most of the time: they begin first, side by side.
     order = sorted(found, key=lambda each: each.program not in ("check_claims", "render_explorer"))
+    others = {*multiprocessing.active_children()}
     context = multiprocessing.get_context("fork")  # which has all imports
-    with quiet(), ProcessPoolExecutor(workers, mp_context=context) as pool:
-        work = [pool.submit(problems_of, payload, each, programs[each.program]) for each in order]
-        problems = [line for each in work for line in each.result()]
-    if problems:
-        raise BundleError("; ".join(problems))
-    return sum(len(each.outputs) for each in order)
+    pool = ProcessPoolExecutor(workers, mp_context=context)
+    try:
+        with quiet():
+            work = [
+                pool.submit(problems_of, payload, each, programs[each.program]) for each in order
+            ]
+            checked = [pool.submit(check) for check in checks]
+
+        def finish() -> int:
+            for each in checked:
+                each.result()
+            if problems := [line for each in work for line in each.result()]:
+                raise BundleError("; ".join(problems))
+            return sum(len(each.outputs) for each in order)
+
+        yield finish
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in {*multiprocessing.active_children()} - others:
+            child.terminate()
 
 
 @contextmanager
@@ -156,6 +187,8 @@ def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
     words = [*of.words]
     for option, files in of.inputs.items():
         words += [option, *(str(payload / name) for name in files)]
+    if of.like:
+        words += [of.like, str(payload / next(iter(of.outputs.values())))]
     with scratch_folder() as scratch:
         again = {name: scratch / name for name in of.outputs.values()}
         for option, name in of.outputs.items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.theory.bounds_vs_exact import distance_bound
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.relations import Row, same
 from ntk_workflow.plan import Plan
@@ -52,8 +53,8 @@ def require_joins(payload: Path, plan: Plan) -> None:
         for row in filter(join.of, rows(join.table) if there else ()):
             key = tuple(row[name] for name in join.keys)
             _require(join, plan, row, there.get(key), dict(zip(join.keys, key, strict=True)))
-    if "predictions" in TABLES and plan.experiments:
-        _require_curves(plan, rows)
+    _require_curves(plan, rows)
+    _require_distances(plan, rows)
 
 
 def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> None:
@@ -126,6 +127,21 @@ def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
             there = {"epochs": [float(epoch) for epoch in curve], "train_loss": [*curve.values()]}
             join = Join(f"predictions/{name}", f"training/{name}", keys, dict(zip(there, there)))
             _require(join, plan, row, there, dict(zip(keys, key, strict=True)))
+
+
+def _require_distances(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
+    """Compare distances from an activation's fixed point with what its constants give."""
+    known = {row["activation"]: row for row in rows("activations")}
+    columns = {name: name for name in ("distance_error", "distance_bound")}
+    join = Join("bounds", "activations", ("activation",), columns)
+    for row in rows("bounds"):
+        sigma = known.get(row["activation"])
+        if sigma and row["kernel"] == "nngp":
+            error = row["correlation_error"] + sigma["fixed_point_error"]
+            bound = distance_bound(row, sigma["slope_at_fixed_point"])
+            given = {"distance_error": error, "distance_bound": bound}
+            place = {key: row[key] for key in ("dataset", "activation", "kernel", "depth")}
+            _require(join, plan, row, given, place)
 
 
 _NETWORK = ("dataset", "model", "activation", "depth")

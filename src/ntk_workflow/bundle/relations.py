@@ -19,7 +19,7 @@ from ntk_conditioning.spectra.labels import REST
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
 from ntk_conditioning.tables.predictions import SHARES, parted, times
 from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.theory.bounds_vs_exact import bounds_of
+from ntk_conditioning.theory.bounds_vs_exact import RESOLVED, bounds_of
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.plan import Plan
 
@@ -51,6 +51,8 @@ def require_relations(payload: Path, plan: Plan) -> None:
                 if not same(row[column], value):
                     line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"
                     raise BundleError(f"{line}, at {place}")
+        if kind == "bounds":
+            _require_rates(path, rows)
         for keys, columns in _COMMON.get(kind, ()):
             _require_common(path, rows, keys, columns)
         if {"dataset", "d"} <= {*table.schema.names} and kind not in _OTHER_SIZES:
@@ -69,6 +71,25 @@ def _require_common(
                 place = ", ".join(f"{key} {row[key]}" for key in keys if row[key] is not None)
                 values = f"both {before[column]!r} and {row[column]!r}"
                 raise BundleError(f"{path}: {column} is {values} at {place}")
+
+
+def _require_rates(path: str, rows: list[Row]) -> None:
+    """Compare rates along depth with the quantities that change."""
+    shallower: dict[tuple[str, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: row["depth"]):
+        place = tuple(row[key] for key in ("dataset", "activation", "kernel"))
+        before = shallower.get(place)
+        for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
+            now, start = row[quantity], before and before[quantity]
+            rate = None
+            if None not in (now, start) and start <= 0.5:
+                if now >= RESOLVED * row[f"{name}_error"]:
+                    rate = math.log(now / start) / (row["depth"] - before["depth"])
+            if not same(row[f"{name}_rate"], rate):
+                here = f"{', '.join(place)}, depth {row['depth']}"
+                line = f"{name}_rate is {row[f'{name}_rate']!r}, and {quantity} gives {rate!r}"
+                raise BundleError(f"{path}: {line}, at {here}")
+        shallower[place] = row
 
 
 def _require_sizes(rows: list[Row], sizes: dict[tuple[str, str], Row]) -> None:
@@ -213,6 +234,9 @@ def _orthogonality(row: Row) -> Follows:
         yield "cos_norm", 1.0, "the first layer"
     mean, rms, most = (row[f"cos_{name}"] for name in ("mean", "rms", "max"))
     yield "cos_rms", min(max(rms, mean), most), "cos_mean and cos_max"
+    norm = min(max(row["cos_norm"], 1.0), row["layer_width"])
+    if not math.isclose(norm, row["cos_norm"], rel_tol=LARGE):
+        yield "cos_norm", norm, "a diagonal of 1 and layer_width"
     if most <= ABOVE:
         yield "cos_above", 0.0, "cos_max"
 
@@ -234,6 +258,12 @@ def _training(row: Row) -> Follows:
         yield "test_dot_product", None, "a diverged network, an mlp or no test samples"
     if row["epoch"] == 0 or row["diverged"]:
         yield "gradient_norm", None, "a network without steps"
+
+
+def _kernels_along_training(row: Row) -> Follows:
+    yield from _ratio(row)
+    if row["epoch"] == 0 and row["kernel_change"] is not None:
+        yield "kernel_change", 0.0, "an epoch before all steps"
 
 
 def _ratio(row: Row) -> Follows:
@@ -327,6 +357,9 @@ def _activations(row: Row) -> Follows:
             for column, number in zip(("scale", "kink", "offset"), numbers, strict=True):
                 yield column, number, "its definition"
     yield "a_1", row["coefficients"][1], "its coefficients"
+    rest = 1 - math.fsum(a**2 for a in row["coefficients"])
+    if abs(row["tail"] - rest) > 100 * EPS:
+        yield "tail", rest, "its coefficients"
     yield "mean", row["coefficients"][0] / row["gain"], "its coefficients and gain"
     if row["non_affinity"] > LARGE:
         first, second = row["coefficients"][:2]
@@ -356,6 +389,10 @@ def _phase(row: Row) -> Follows:
     found = SpikeAndBulk(**{name: row[name] for name in (*names, *errors)})
     for name in ("kappa", "kappa_error", "bulk_kappa"):
         yield name, getattr(found, name), "its eigenvalues and their errors"
+    room = row["lambda_max_error"] + row["lambda_min_error"]
+    bulk, second = row["bulk_max"], row["lambda_2"]
+    if not second - room <= bulk <= row["lambda_max"] + room:  # they interlace
+        yield "bulk_max", min(max(bulk, second), row["lambda_max"]), "lambda_2 and lambda_max"
     low = min(row["law_lambda_min"], row["pair_bound"])
     yield "law_kappa", row["law_lambda_max"] / low if low > 0 else None, "what the laws have"
 
@@ -375,8 +412,9 @@ def _repairs(row: Row) -> Follows:
 
 
 def _phase_laws(row: Row) -> Follows:
-    low = row["lambda_min"]
-    yield "kappa", row["lambda_max"] / low if low > 0 else None, "lambda_max and lambda_min"
+    low, high = row["lambda_min"], row["lambda_max"]
+    yield "kappa", high / low if low > 0 else None, "lambda_max and lambda_min"
+    yield "bulk_max", min(max(row["bulk_max"], low), high), "lambda_min and lambda_max"
 
 
 def _predictions(row: Row) -> Follows:
@@ -428,7 +466,7 @@ _FOLLOWS: Mapping[str, Callable[[Row], Follows]] = {
     "activations": _activations,
     "architectures": _architectures,
     "training_kernels": _training_kernels,
-    "kernels_along_training": _ratio,
+    "kernels_along_training": _kernels_along_training,
     "bounds": _bounds,
     "phase": _phase,
     "phase_laws": _phase_laws,
@@ -476,6 +514,8 @@ _COMMON: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
     ),
     "training": ((_POINT, _TRAINING),),
     "training_kernels": ((_POINT, ("width", "n", "n_train")),),
+    "kernels_along_training": ((_POINT, ("width", "n", "n_train", "loss", "batch_size")),),
+    "claim_experiments": ((("paper", "statement"), ("procedure",)),),
     "predictions": (
         (_POINT, ("width", "n", "classes", "loss", "batch_size", "kernel_n", "epochs", "ranks")),
         ((*_POINT, "seed"), ("kappa", "effective_kappa", "alignment", "eigenvalues")),

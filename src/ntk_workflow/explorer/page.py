@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -28,8 +29,15 @@ NEEDED = {
 }
 
 
-def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
-    """Return the page; views whose tables the run does not have are left out."""
+#: sha256 of the library that draws charts, by the version of vl-convert that puts it together.
+LIBRARIES = {"1.9.0": "3425bd951a44d478d0505c6b5d1e8d57656b6e9a4da7bfe88a718ce61d76e572"}
+
+
+def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -> str:
+    """Return the page; views whose tables the run does not have are left out.
+
+    The library is taken from a page ``like`` it if that has the same, by its sha256.
+    """
     frames = {
         "depth": data.depth(tables),
         "spectra": data.spectra(tables),
@@ -55,15 +63,25 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
         run=run,
         views=_views(specs),
         content=in_script(content),
-        library=_library(),
+        library=_library_of(like) or library(),
     )
 
 
+def _library_of(text: str) -> Markup | None:
+    """Return the library in a page, if it is the one that would be put together."""
+    expected = LIBRARIES.get(vl_convert.__version__)
+    scripts = text.split("<script>")[1:] if expected else ()
+    for script in (part.partition("</script>")[0] for part in scripts):
+        if hashlib.sha256(script.encode()).hexdigest() == expected:
+            return Markup(script)
+    return None
+
+
 @cache  # it takes a second to put together
-def _library() -> Markup:
+def library() -> Markup:
     """Return the library that draws charts, for an element `script`."""
-    library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
-    return Markup(library.replace("</script", r"<\/script"))
+    text = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
+    return Markup(text.replace("</script", r"<\/script"))
 
 
 def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
