@@ -7,13 +7,12 @@ exit status is 0 if nothing differs, 1 if something does, and 2 for a mistake.
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.files import write_text
+from ntk_conditioning.files import scratch_folder, write_text
 from ntk_workflow.bundle import BundleError, archive, bag
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, logger, not_negative, run_main
@@ -34,9 +33,9 @@ def main(argv: Argv = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
     args = parser.parse_args(argv)
 
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder() as scratch:
         a, b = (
-            recorded_run(path, Path(scratch) / name)
+            recorded_run(path, scratch / name)
             for name, path in (("a", args.a), ("b", args.b))
         )
         comparison = compare(a, b, tolerance=args.tolerance)
