@@ -41,8 +41,9 @@ VERBOSE ?=
 PYTEST_ARGS ?=
 # Which tests `make test` runs: with none, also the browser's, on the same finished run.
 MARKERS ?= not browser
-# The run's name is the last one that a config gives.
+# As the shell takes them, apostrophes included.
 CONFIGS = $(foreach file,$(CONFIG),'$(subst ','\'',$(file))')
+# The run's name is the last one that a config gives.
 RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIGS) | tail -1)
 
 SHELL := bash
