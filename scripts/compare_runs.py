@@ -36,7 +36,8 @@ def main(argv: Argv = None) -> int:
 
     with tempfile.TemporaryDirectory() as scratch:
         a, b = (
-            recorded_run(path, Path(scratch) / name) for name, path in (("a", args.a), ("b", args.b))
+            recorded_run(path, Path(scratch) / name)
+            for name, path in (("a", args.a), ("b", args.b))
         )
         comparison = compare(a, b, tolerance=args.tolerance)
     if args.json:
