@@ -144,7 +144,7 @@ def test_every_requirement_is_locked_with_hashes_and_conda_has_the_same_pins():
 
 
 def locked_versions(name: str) -> dict[str, set[str]]:
-    """Return the versions of a set's lock, which has hashes of all and all that the set asks for."""
+    """Return the versions in a lock, which has all that is asked for, with hashes."""
     lock = text_of(f"envs/{name}.lock")
     blocks = re.split(r"^(?=[a-z0-9.-]+==)", lock, flags=re.MULTILINE)
     assert all("--hash=sha256:" in block for block in blocks if "==" in block)
