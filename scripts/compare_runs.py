@@ -34,10 +34,7 @@ def main(argv: Argv = None) -> int:
     args = parser.parse_args(argv)
 
     with scratch_folder() as scratch:
-        a, b = (
-            recorded_run(path, scratch / name)
-            for name, path in (("a", args.a), ("b", args.b))
-        )
+        a, b = (recorded_run(path, scratch / name) for name, path in (("a", args.a), ("b", args.b)))
         comparison = compare(a, b, tolerance=args.tolerance)
     if args.json:
         text = json.dumps(plain(asdict(comparison) | {"equal": comparison.equal}), indent=2)

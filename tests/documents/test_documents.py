@@ -125,19 +125,14 @@ def test_a_stale_page_of_columns_is_brought_up_to_date(tmp_path):
 
 def test_every_requirement_is_locked_with_hashes_and_conda_has_the_same_pins():
     """Torch is pinned exactly and alone; some packages differ by Python version."""
-    lock = text_of("envs/requirements.lock")
-    locked: dict[str, set[str]] = {}
-    for name, version in re.findall(r"^([a-z0-9.-]+)==([^ ;\\]+)", lock, re.MULTILINE):
-        locked.setdefault(name, set()).add(version)
-    lines = text_of("envs/requirements.in").splitlines()
-    required = {re.split(r"[<>=]", line)[0] for line in lines if line and line[0] != "#"}
-    assert required <= set(locked)
-    blocks = re.split(r"^(?=[a-z0-9.-]+==)", lock, flags=re.MULTILINE)
-    assert all("--hash=sha256:" in block for block in blocks if "==" in block)
+    locks = {name: locked_versions(name) for name in ("verify", "run", "develop", "docs")}
+    for name, smaller in ("run", "verify"), ("develop", "run"):
+        assert locks[smaller].items() <= locks[name].items()
+    locked = locks["run"]
 
     torch = text_of("envs/torch.txt").splitlines()
     assert [line for line in torch if line[0] != "#"] == ["torch==2.13.0"]
-    assert "torch" not in locked
+    assert "torch" not in locks["develop"]
 
     packages = yaml.safe_load(text_of("envs/environment.yaml"))["dependencies"]
     by_pip = packages.pop()["pip"]
@@ -146,3 +141,16 @@ def test_every_requirement_is_locked_with_hashes_and_conda_has_the_same_pins():
     assert pins.pop("pytorch") == "2.13.0"
     assert pins.pop("python") == "3.11"
     assert all(version in locked[name] for name, version in pins.items())
+
+
+def locked_versions(name: str) -> dict[str, set[str]]:
+    """Return the versions in a lock, which has all that is asked for, with hashes."""
+    lock = text_of(f"envs/{name}.lock")
+    blocks = re.split(r"^(?=[a-z0-9.-]+==)", lock, flags=re.MULTILINE)
+    assert all("--hash=sha256:" in block for block in blocks if "==" in block)
+    locked: dict[str, set[str]] = {}
+    for package, version in re.findall(r"^([a-z0-9.-]+)==([^ ;\\]+)", lock, re.MULTILINE):
+        locked.setdefault(package, set()).add(version)
+    lines = text_of(f"envs/{name}.in").splitlines()
+    assert {re.split(r"[<>=\[ ]", line)[0] for line in lines if line[:1].isalpha()} <= set(locked)
+    return locked

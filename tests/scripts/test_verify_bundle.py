@@ -7,9 +7,11 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import warnings
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pyarrow as pa
@@ -188,6 +190,24 @@ def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
         opened.extractall(tmp_path)
     assert verify_bundle.main([str(tmp_path / RUN)]) == 0
     assert "1 files of its source are not this checkout's, such as papers/tiny.yaml" in messages
+
+
+def test_verification_needs_no_package_but_those_of_its_lock(bundle: Path):
+    lock = (Path(__file__).parents[2] / "envs/verify.lock").read_text(encoding="utf-8")
+    locked = {*re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE), "ntk-conditioning"}
+    by_module = packages_distributions().items()
+    absent = [
+        name
+        for name, of in by_module
+        if not locked & {re.sub("[._]", "-", each.lower()) for each in of}
+    ]
+    assert "torch" in absent
+    program = f"import sys; sys.modules.update(dict.fromkeys({absent}))\n"
+    program += (
+        f"import compare_runs, verify_bundle; sys.exit(verify_bundle.main([{str(bundle)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_bundle_of_very_many_files_is_refused_before_they_are_read(tmp_path: Path, refused):
