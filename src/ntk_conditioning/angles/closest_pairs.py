@@ -16,20 +16,19 @@ apart directions are: of images of low contrast, whose cosines are all nearly 1,
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.angles.directions import EPS, Array, angles_between, scaled
 from ntk_conditioning.angles.pairs import spans, upper_tiles
+from ntk_conditioning.angles.row_crowds import RowCrowd
 
-Array = NDArray[np.float64]
 Real = NDArray[np.float32] | NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Distance = Callable[[Array, Array], Array]
 
-EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles: products run at full speed, and their result fits the cache.
 TILE = 1024
 # Entries of the arrays in which rows of pairs are gathered, to bound the memory.
@@ -150,6 +149,7 @@ class _Search:
             screen, split = _Screen(both, self._mean, np.float64), len(product)
             product = screen.product(slice(0, split), slice(split, None))
             mask &= self._within(product, screen)
+            self._thin_out(mask, rows, columns)
         mask[first] = False
         i, j = np.nonzero(mask)
         nearness = product[i, j]
@@ -165,6 +165,17 @@ class _Search:
                 lower = (above == first_row) & (below < second_row)
                 part = part[(above < first_row) | lower]
             self._compute(i[part], j[part], rows, columns)
+
+    def _thin_out(self, mask: Mask, rows: slice, columns: slice) -> None:
+        """Exclude pairs of a tile by their differences from a row of theirs, if they are many."""
+        left = mask.copy()
+        while np.count_nonzero(left) > max(1, CROWDED * left.size):
+            crowd = RowCrowd(left, self._x[rows], self._x[columns])
+            self._compute(*crowd.nearest(), rows, columns)
+            sine2 = self._reach * (2 - self._reach) * (1 + NEARLY_EQUAL) if self._reach < 1 else 1
+            possible = crowd.least_squared_sines() <= sine2
+            mask[crowd.block] &= possible
+            left[crowd.block] &= possible & crowd.is_thinned(possible)
 
     def _within(self, product: Real, screen: _Screen) -> Mask:
         return screen.within(product, self._reach * (1 + NEARLY_EQUAL), opposite=self._opposite)
@@ -187,50 +198,6 @@ def lowest(values: Array, i: Indices, j: Indices) -> tuple[float, int, int]:
     return min(pairs)
 
 
-def _scaled(x: Array) -> Array:
-    """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
-    exponent = np.frexp(np.abs(x).max(axis=1))[1]
-    return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
-
-
 def _unit_rows(x: Array) -> Array:
-    x = _scaled(x)
+    x = scaled(x)
     return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
-
-
-def angles_between(x: Array, y: Array) -> Array:
-    """Return the angle (k,) between each row of ``x`` and of ``y``, with relative error eps.
-
-    The part of x across y is what remains of x - s y. The product is formed exactly, as a rounded
-    value and its error, so that no digit of a tiny remainder is lost, whatever the norms. Angles
-    near π are right to eps.
-
-    >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
-    array([1.e-20])
-    """
-    x, y = _scaled(x), _scaled(y)
-    squares = np.einsum("kd,kd->k", y, y)
-    scale = np.einsum("kd,kd->k", x, y) / squares
-    product, error = exact_product(scale[:, None], y)
-    across = (x - product) - error
-    across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
-    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
-
-
-def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5).
-
-    For float64 arrays and tensors alike.
-    """
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    rest = ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
-    return product, a_low * b_low - rest
-
-
-def _halves(a: Any) -> tuple[Any, Any]:
-    """Return numbers of 26 bits whose sum is ``a``."""
-    shifted = a * 134217729.0  # 2^27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high

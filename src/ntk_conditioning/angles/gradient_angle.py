@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ntk_conditioning.angles.closest_pairs import exact_product
+from ntk_conditioning.angles.directions import exact_product
 from ntk_conditioning.angles.pairs import ZeroRowError, spans
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
@@ -122,7 +122,7 @@ def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
 def across_from(base: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Return s (k, 1) and r (k, d) of other = s (base + r), with r orthogonal to base.
 
-    The relative error of r is eps, as in `closest_pairs.angles_between`.
+    The relative error of r is eps, as in `directions.angles_between`.
     """
     squares = _dot(base, base).unsqueeze(1)
     scale = _dot(base, other).unsqueeze(1) / squares

@@ -28,8 +28,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ntk_conditioning.angles import pairs
-from ntk_conditioning.angles.closest_pairs import ClosestPair, angles_between, closest_pair, lowest
+from ntk_conditioning.angles.closest_pairs import ClosestPair, closest_pair, lowest
+from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, spans, upper_tiles
+from ntk_conditioning.angles.row_crowds import RowCrowd
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -52,6 +54,12 @@ NARROW = 32
 EQUAL_NORMS = 1e-13
 # Relative rounding of a layer's cosine distances, and of those of the samples.
 ROUNDING = 8 * EPS
+# If more than this part of a tile's pairs are close, crowds of them are compared among themselves.
+CROWDED = 1 / 16
+# Computed e are equal if they differ by no more, relatively.
+NEARLY_EQUAL = 1e-9
+# Cosine distances below are as good as 0.
+MUCH_TOO_CLOSE = 1e-300
 # A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
 # the cosines to this.
 RESOLVED = 1e-3
@@ -193,7 +201,8 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
     Every pair goes through all layers, with a rounded cosine. Only those whose e then exceeds the
-    smallest by no more than `Layer.roughness` are computed from their difference.
+    smallest by no more than `Layer.roughness` are computed from their difference. Crowds of these
+    go through all layers again, with cosine distances from differences to one of them.
     """
     best, candidates = (math.inf, -1, -1), 0
 
@@ -211,7 +220,17 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
             first = np.divmod([k], rough.shape[1])
             compute(first[0] + rows.start, first[1] + columns.start)
             rough.flat[k] = math.inf
-            i, j = np.nonzero(rough <= best[0] + layer.roughness)
+            mask = rough <= best[0] + layer.roughness
+            left = mask.copy()
+            while np.count_nonzero(left) > CROWDED * left.size:
+                crowd = RowCrowd(left, layer.x[rows], layer.x[columns])
+                e, off = layer.crowded_cosine_distances(rows, columns, crowd)
+                i, j = crowd.nearest(e)
+                compute(i + rows.start, j + columns.start)
+                possible = e <= best[0] * (1 + NEARLY_EQUAL) + off
+                mask[crowd.block] &= possible
+                left[crowd.block] &= possible & crowd.is_thinned(possible)
+            i, j = np.nonzero(mask)
             if len(i):
                 compute(i + rows.start, j + columns.start)
     return ClosestPair(*best, candidates)
@@ -263,6 +282,7 @@ class Layer:
                 self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self._rises: dict[int, float] = {}
 
     @cached_property
     def nngp(self) -> Array:
@@ -306,6 +326,17 @@ class Layer:
         cosine = self._cosines(rows, columns)
         return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
 
+    def crowded_cosine_distances(
+        self, rows: slice, columns: slice, crowd: RowCrowd
+    ) -> tuple[Array, float]:
+        """Return e of a crowd in a tile, and by how much it differs from that of exact angles."""
+        distances, off = crowd.cosine_distances()
+        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
+        w[crowd.block] = distances
+        e = self._propagate(rows, columns, w, angle_of(w))[1][crowd.block]
+        power = math.ceil(math.log10(max(off, MUCH_TOO_CLOSE)))
+        return e, self._rise(power) * (1 + NEARLY_EQUAL)
+
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
 
@@ -346,12 +377,23 @@ class Layer:
         cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
         larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
         """
-        n, change, largest = len(self.x), (self.x.shape[1] + 8) * EPS, 0.0
-        for part in spans(n, NARROW):
+        change = (self.x.shape[1] + 8) * EPS
+        return self._largest_rise(change) + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
+
+    def _rise(self, power: int) -> float:
+        """Return `_largest_rise` of 10^power, which is computed once."""
+        if power not in self._rises:
+            self._rises[power] = self._largest_rise(10.0**power)
+        return self._rises[power]
+
+    def _largest_rise(self, change: float) -> float:
+        """Return the largest e of a sample and itself at 1 - cos θ = ``change``."""
+        largest = 0.0
+        for part in spans(len(self.x), NARROW):
             w = np.full((part.stop - part.start, part.stop - part.start), change)
             e = self._propagate(part, part, w, angle_of(w))[1]
-            largest = max(largest, np.diagonal(e).max())
-        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
+            largest = max(largest, float(np.diagonal(e).max()))
+        return largest
 
     def require(self, condition: bool | np.bool_, problem: str) -> None:
         """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles import closest_pairs
-from ntk_conditioning.angles.closest_pairs import angles_between, closest_pair
+from ntk_conditioning.angles.closest_pairs import closest_pair
+from ntk_conditioning.angles.directions import angles_between
 
 
 def cosine(w, _theta):
