@@ -82,7 +82,10 @@ def verify(folder: Path, *, render: bool) -> None:
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    theory = [partial(require_theory, payload, plan), partial(require_cells, payload, plan, heavy=True)]
+    theory = [
+        partial(require_theory, payload, plan),
+        partial(require_cells, payload, plan, heavy=True),
+    ]
     with deriving(payload, found, PROGRAMS, theory) as finish:
         tables = checks.require_tables(payload / "results")
         checks.require_described(payload)

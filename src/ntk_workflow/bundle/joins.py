@@ -58,9 +58,7 @@ def require_joins(payload: Path, plan: Plan) -> None:
 
 
 def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> None:
-    here, there = (
-        plan.path("tables", f"{name}.parquet") for name in (join.table, join.other)
-    )
+    here, there = (plan.path("tables", f"{name}.parquet") for name in (join.table, join.other))
     place = ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)
     if match is None:
         if join.required:
@@ -70,7 +68,9 @@ def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> N
         a, b = row[column], match[name]
         near = join.tolerance and None not in (a, b) and abs(a - b) <= join.tolerance * abs(b)
         if not near and not same(a, b):
-            raise BundleError(f"{here}: {column} is {a!r}, and {there} has {name} {b!r}, at {place}")
+            raise BundleError(
+                f"{here}: {column} is {a!r}, and {there} has {name} {b!r}, at {place}"
+            )
 
 
 def _joins(plan: Plan) -> Iterator[Join]:
@@ -95,9 +95,7 @@ def _joins(plan: Plan) -> Iterator[Join]:
     yield Join("bounds", "activations", ("activation",), constants, **large, required=False)
     for name, values in plan.experiments.items():
         training, network = f"training/{name}", (*_NETWORK, "seed")
-        yield Join(
-            training, "datasets", ("dataset",), {"classes": "classes"}, required=False
-        )
+        yield Join(training, "datasets", ("dataset",), {"classes": "classes"}, required=False)
         kernels = Join(f"training_kernels/{name}", training, network, {"n_train": "n"})
         yield kernels
         if values["kernels_along"]:
@@ -127,7 +125,8 @@ def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
             key = tuple(row[name] for name in keys)
             curve = losses.get(key, {})
             there = {"epochs": [float(epoch) for epoch in curve], "train_loss": [*curve.values()]}
-            join = Join(f"predictions/{name}", f"training/{name}", keys, dict(zip(there, there)))
+            columns = {column: column for column in there}
+            join = Join(f"predictions/{name}", f"training/{name}", keys, columns)
             _require(join, plan, row, there, dict(zip(keys, key, strict=True)))
 
 
