@@ -14,14 +14,16 @@ import logging
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from unittest import mock
 
@@ -29,13 +31,21 @@ import bagit
 import verify_bundle
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_workflow.bundle import BundleError, archive, record
+from ntk_workflow.bundle import BundleError, archive, content, record
 from ntk_workflow.bundle.derivations import Derivation, Program, problems_of, quiet
 from ntk_workflow.provenance.digests import source_digest
-from tests import forgeries
 from tests.bundles import describe, seal, write_bundle
 from tests.forgeries import CRATE, FORGERS, Forged
 
+#: Programs that take seconds.
+PAGES = ("check_claims", "render_explorer")
+#: Tables that theory is evaluated for, which takes seconds, too.
+HEAVY = ("tables/phase.parquet", "tables/precision.parquet")
+#: Checks of sources, figures and jobs, whose files a changed table leaves as they are.
+UNTOUCHED = (
+    *((record, name) for name in ("require_jobs", "require_version", "require_source")),
+    (content, "require_figures"),
+)
 #: How many of ten forgeries are of a kind; most values are in tables.
 SHARES = {"table": 5, "record": 1, "page": 1, "notebook": 1, "figure": 1, "source": 1}
 VERDICTS = ("refused", "reported", "raw", "accepted", "crashed")
@@ -54,12 +64,84 @@ class Outcome:
 # --- what nothing else determines -----------------------------------------------------------------
 
 #: By a place's beginning, why no other value of the bundle determines the one there.
-RAW: Mapping[str, str] = {}
+RAW: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("activation_study.kappa_error_max", "activation_study.effective_rank_mean"),
+            *("conditioning.kappa_error_max", "conditioning.effective_rank_mean"),
+        ),
+        "of blocks that are not in the bundle",
+    ),
+    **dict.fromkeys(
+        (
+            *("activations.coefficient_error", "activations.fixed_point_error"),
+            *("activations.non_linearity_error", "activations.coefficients"),
+            *("angles.min_angle_error", "bounds.correlation_error", "precision.relative_error"),
+            *("activations.non_affinity", "phase.lambda_max_error", "phase.lambda_min_error"),
+        ),
+        "rounding, or a bound on it, which is another on another processor",
+    ),
+    **dict.fromkeys(
+        ("angles.min_angle", "angles.i", "angles.j", "angles.candidates"),
+        "found among gradients that are not in the bundle",
+    ),
+    **dict.fromkeys(
+        (
+            *("architectures.mean_diagonal", "architectures.min_angle"),
+            *("architectures.numerical_rank", "bounds.correlation_max", "bounds.distance"),
+            *("spectra.lambda_min", "spectra.eigenvalues", "spectra.resolution_floor"),
+            *("spectra.numerical_rank", "phase.lambda_2", "phase.bulk_max"),
+            *("repairs.effective_kappa", "repairs.steps_"),
+        ),
+        "of a kernel that is not in the bundle",
+    ),
+    "claim_experiments.": "measured by an experiment, and no claim is about it",
+    "datasets.": "of samples that are not in the bundle",
+    **dict.fromkeys(
+        (
+            *("finite_width.mean", "finite_width.variance_error", "finite_width.resolved"),
+            *("finite_width.low", "finite_width.median", "finite_width.high"),
+        ),
+        "over networks that are not in the bundle",
+    ),
+    **dict.fromkeys(
+        (
+            *("kernels_along_training.effective_rank", "kernels_along_training.alignment"),
+            *("kernels_along_training.kernel_change", "kernels_along_training.min_angle"),
+            "kernels_along_training.sharpness",
+            *("linearity.quadratic_", "linearity.bound", "orthogonality.cos_"),
+            *("orthogonality.jacobian_norm", "orthogonality.gradient_max"),
+            *("predictions.predicted_", "predictions.alignment", "predictions.effective_kappa"),
+            *("predictions.eigenvalues", "predictions.label_energy"),
+            *("training.train_", "training.test_", "training.gradient_norm"),
+        ),
+        "measured in a training or on its network",
+    ),
+    **dict.fromkeys(
+        ("phase.law_", "phase.parameter"), "of a dataset's variances, which are not in the bundle"
+    ),
+    **dict.fromkeys(
+        ("phase_laws.bulk_max", "phase_laws.lambda_max"),
+        "theory on a grid, which takes as long again as all else: see --recompute",
+    ),
+}
+#: The same of other files, by a pattern of the whole place.
+RAW_FILES: Mapping[str, str] = {
+    r".*/jobs\.json: jobs\.\d+\.(host|device|dtype|start|end|place|inputs)(\.\d+)?": (
+        "what a job's log said"
+    ),
+    r".*/jobs\.json: files\.(?!workflow).*\.(sha256|bytes|folder)": "of a file not in the bundle",
+    r".*/versions\.json: (python|system|architecture|libraries\..*)": "what the run had",
+    r".*\.ipynb: cells\.\d+\.outputs\..*": "what a notebook has shown, seen with --render",
+    r".*/figures/.*": "drawn from tables, seen with --render",
+}
 
 
 def raw(forged: Forged) -> str:
     """Return why a value follows from nothing else in the bundle; empty if it may."""
-    return next((why for place, why in RAW.items() if forged.place.startswith(place)), "")
+    of_tables = (why for place, why in RAW.items() if forged.place.startswith(place))
+    others = (why for place, why in RAW_FILES.items() if re.fullmatch(place, forged.place))
+    return next(of_tables, "") or next(others, "")
 
 
 # --- forging and verifying ------------------------------------------------------------------------
@@ -118,31 +200,51 @@ class Verification:
             BundleError: if it refuses the bundle.
         """
         self.changed = changed
-        with (
-            mock.patch.object(verify_bundle, "require_derived", self._require_derived),
-            mock.patch.object(verify_bundle.log, "warning") as warning,
-        ):
+        with ExitStack() as patches:
+            patch = partial(mock.patch.object, new_callable=mock.MagicMock)
+            if self._of_tables:  # which are no source, no figure, and not looked into by jobs
+                for module, name in UNTOUCHED:
+                    patches.enter_context(patch(module, name))
+                verify_bundle.record.require_jobs.return_value = []
+                verify_bundle.record.require_source.return_value = []
+            patches.enter_context(mock.patch.object(verify_bundle, "deriving", self._deriving))
+            warning = patches.enter_context(patch(verify_bundle.log, "warning"))
             verify_bundle.verify(folder, render=False)
         lines = [call.args[0] % call.args[1:] for call in warning.call_args_list]
         return [line for line in lines if line not in self.warnings]
 
-    def _require_derived(
-        self, payload: Path, found: Sequence[Derivation], programs: Mapping[str, Program]
-    ) -> int:
-        """Do what `require_derived` does of what the changed files can reach, cheap ones first."""
-        if not self.derivations:
-            self.derivations = found
-            return 0
-        pages = ("check_claims", "render_explorer")
-        for each in sorted(found, key=lambda each: each.program in pages):
-            names = {name for files in each.inputs.values() for name in files}
-            names |= {*each.outputs.values()}
-            if each not in self.derivations or names & {*self.changed}:
-                with quiet():
-                    problems = problems_of(payload, each, programs[each.program])
-                if problems:
-                    raise BundleError(problems[0])
-        return len(found)
+    @property
+    def _of_tables(self) -> bool:
+        return bool(self.changed) and all(name.endswith(".parquet") for name in self.changed)
+
+    @contextmanager
+    def _deriving(
+        self,
+        payload: Path,
+        found: Sequence[Derivation],
+        programs: Mapping[str, Program],
+        checks: Sequence[Callable[[], None]],
+    ) -> Iterator[Callable[[], int]]:
+        """Do what `deriving` does of what the changed files can reach, cheap ones first."""
+
+        def finish() -> int:
+            if not self.derivations:
+                self.derivations = found
+                return 0
+            reached = any(name.endswith(HEAVY) for name in self.changed)
+            for check in checks if reached or not self._of_tables else ():
+                check()
+            for each in sorted(found, key=lambda each: each.program in PAGES):
+                names = {name for files in each.inputs.values() for name in files}
+                names |= {*each.outputs.values()}
+                if each not in self.derivations or names & {*self.changed}:
+                    with quiet():
+                        problems = problems_of(payload, each, programs[each.program])
+                    if problems:
+                        raise BundleError(problems[0])
+            return len(found)
+
+        yield finish
 
 
 def attempt(number: int, kind: str, seed: int) -> Outcome:

@@ -125,7 +125,8 @@ def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
             key = tuple(row[name] for name in keys)
             curve = losses.get(key, {})
             there = {"epochs": [float(epoch) for epoch in curve], "train_loss": [*curve.values()]}
-            join = Join(f"predictions/{name}", f"training/{name}", keys, dict(zip(there, there)))
+            columns = {column: column for column in there}
+            join = Join(f"predictions/{name}", f"training/{name}", keys, columns)
             _require(join, plan, row, there, dict(zip(keys, key, strict=True)))
 
 

@@ -3,7 +3,7 @@
 import filecmp
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def require_jobs(payload: Path, plan: Plan) -> list[str]:
     try:
         record = json.loads((payload / name).read_text(encoding="utf-8"))
         made: dict[str, str] = {}
-        others = set()
+        others, digest = set(), cache(_digest)
         for job in record["jobs"]:
             for output in job["outputs"]:
                 if output in made:
@@ -45,7 +45,7 @@ def require_jobs(payload: Path, plan: Plan) -> list[str]:
                         f"{name}: both {made[output]} and {job['rule']} made {output}"
                     )
                 made[output] = job["rule"]
-            if "code" in job and _is_other(payload, plan, job, name):
+            if "code" in job and _is_other(payload, plan, job, name, digest):
                 others.add(job["rule"])
         for job in record["jobs"]:
             for each in job["inputs"]:
@@ -112,21 +112,21 @@ def require_version(payload: Path, plan: Plan) -> None:
         raise BundleError(f"{name}: code is {recorded}, and that of workflow/ {found}")
 
 
-def _is_other(payload: Path, plan: Plan, job: Mapping[str, Any], name: str) -> bool:
+def _is_other(
+    payload: Path, plan: Plan, job: Mapping[str, Any], name: str, digest: Callable[..., str]
+) -> bool:
     """Return whether a job's code is not this checkout's; refuse what is not the bundle's."""
     rule, workflow = job["rule"], payload / "workflow"
     notebooks = [f"notebooks/{job['place']}.ipynb"] if rule == "render_figure" else []
     files = [f"scripts/{PROGRAMS.get(rule, rule)}.py", *notebooks]
     own = [workflow / inside(path) for path in plan.plugin_files]
     for more in _choices(own):
-        if job["code"] == _digest(workflow, *(workflow / file for file in files), *more):
-            here, there = (
-                _digest(top, *(top / file for file in files)) for top in (ROOT, workflow)
-            )
+        if job["code"] == digest(workflow, *(workflow / file for file in files), *more):
+            here, there = (digest(top, *(top / file for file in files)) for top in (ROOT, workflow))
             return here != there
-    digest = _digest(workflow, *(workflow / file for file in files))
+    found = digest(workflow, *(workflow / file for file in files))
     raise BundleError(
-        f"{name}: code of {rule} {job['place']} is {job['code']}, and that of workflow/ {digest}"
+        f"{name}: code of {rule} {job['place']} is {job['code']}, and that of workflow/ {found}"
     )
 
 
@@ -137,7 +137,6 @@ def _choices(own: list[Path]) -> Iterator[list[Path]]:
     yield own
 
 
-@cache
 def _digest(folder: Path, *files: Path) -> str:
     """Return the digest of programs of a checkout or of a bundle; nothing is run."""
     try:

@@ -81,10 +81,10 @@ def _require_rates(path: str, rows: list[Row]) -> None:
         before = shallower.get(place)
         for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
             now, start = row[quantity], before and before[quantity]
+            resolved = now is not None and now >= RESOLVED * row[f"{name}_error"]
             rate = None
-            if None not in (now, start) and start <= 0.5:
-                if now >= RESOLVED * row[f"{name}_error"]:
-                    rate = math.log(now / start) / (row["depth"] - before["depth"])
+            if before and start is not None and start <= 0.5 and resolved:
+                rate = math.log(now / start) / (row["depth"] - before["depth"])
             if not same(row[f"{name}_rate"], rate):
                 here = f"{', '.join(place)}, depth {row['depth']}"
                 line = f"{name}_rate is {row[f'{name}_rate']!r}, and {quantity} gives {rate!r}"

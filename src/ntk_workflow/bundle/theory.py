@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ntk_conditioning import tables
-from ntk_conditioning.kernels.tabulated import Table, tables as tabulated
+from ntk_conditioning.kernels.tabulated import Table
+from ntk_conditioning.kernels.tabulated import tables as tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.depth import far_samples
@@ -18,7 +19,6 @@ from ntk_conditioning.theory.random_inputs import Ends
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.relations import Follows, Row, same
 from ntk_workflow.plan import Plan
-
 
 #: Beside the largest eigenvalue: smaller ones are 0 where they are this near.
 ROUNDING = 1e-12
