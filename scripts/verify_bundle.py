@@ -50,8 +50,8 @@ PROGRAMS = {
 }
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
 WITHOUT_TORCH = (
-    "torch is not installed here: constants of activations, laws of random samples and the cells of "
-    "the precision study are not evaluated again"
+    "torch is not installed here: constants of activations, laws of random samples and the cells "
+    "of the precision study are not evaluated again"
 )
 OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
 

@@ -242,7 +242,7 @@ def _end_of(child: int, seconds: float) -> str:
 def _waiting(process: int) -> float:
     """Return the seconds for which a process has waited for a processor, 0 if nobody knows."""
     try:
-        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+        return int(Path(f"/proc/{process}/schedstat").read_text("ascii").split()[1]) / 1e9
     except (OSError, IndexError):
         return 0.0
 
