@@ -28,7 +28,7 @@ from ntk_conditioning.files import scratch_folder
 SECONDS, BYTES = 4.0, 200 * 2**20
 
 #: How many times as long it may take on a machine so busy that processes wait for a processor.
-BUSY = 15
+BUSY = 5
 
 _KNOWN: dict[str, Any] = {}  # answers, by the request and what its files contain
 

@@ -68,7 +68,9 @@ class Crowd:
         self._norm = torch.linalg.vector_norm(self._v, dim=1)
         (rows, i, _), (columns, j, _) = _distinct(self._i), _distinct(self._j)
         squares, products = self._norm.square(), (self._v[rows] @ self._v[columns].T)[i, j]
-        self._distances = squares[self._i] + squares[self._j] - 2 * products
+        known = (self._error[self._i] + self._error[self._j]).isfinite()
+        distances = squares[self._i] + squares[self._j] - 2 * products
+        self._distances = torch.where(known, distances, math.inf)
 
     def nearest(self) -> Tensor:
         """Return the pair (1, 2) that seems to be the closest."""
@@ -82,6 +84,7 @@ class Crowd:
         squares = self._distances - rounding * (self._norm[i] + self._norm[j]).square()
         chord = squares.clamp_(min=0).sqrt_() - self._error[i] - self._error[j]
         length = torch.hypot(torch.ones_like(self._norm), self._norm + self._error)
+        chord[self._distances.isinf()] = 0  # nothing is known
         excluded = chord > math.sin(min(angle, math.pi / 2)) * length[i] * length[j]
         return self._pairs[~excluded]
 

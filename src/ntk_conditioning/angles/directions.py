@@ -31,13 +31,12 @@ def angles_between(x: Array, y: Array) -> Array:
 
 
 def slopes_from(y: Array, x: Array) -> Array:
-    """Return v (k, d) of x ∝ ± (y / |y| + v) for rows of ``x`` and one ``y`` (d,), v across y.
+    """Return v (k, d) of x ∝ y / |y| + v for rows of ``x`` and one ``y`` (d,), v across y.
 
-    They have relative error eps, and are not finite where rows are orthogonal to y.
+    They have relative error eps, and are NaN where rows are at 90° or more.
     """
     scale, across, size = _parts(scaled(x), scaled(y[None]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(across / (scale * size)[:, None])
+    return np.asarray(across / np.where(scale > 0, scale * size, np.nan)[:, None])
 
 
 def _parts(x: Array, y: Array) -> tuple[Array, Array, Array]:

@@ -1,7 +1,8 @@
 """Crowds of rows that no cosine tells apart: their distances, from differences to one of them.
 
-With unit vector c of one row, others are ∝ ± (c + v_i), v_i across c, which is known to eps however
-small: `directions.slopes_from`. Angles are bounded as in `crowds`, which has gradients.
+With unit vector c of one row, others are ∝ c + v_i, v_i across c, which is known to eps however
+small: `directions.slopes_from`. Of rows at 90° and more nothing is said, as their computed distance
+may be 0 without being it. Angles are bounded as in `crowds`, which has gradients.
 """
 
 import numpy as np

@@ -104,6 +104,26 @@ def test_candidates_are_few_also_in_crowds_that_float32_cannot_tell_apart(monkey
     assert found(x) == brute_force(x)
 
 
+@pytest.mark.parametrize("distance", [cosine, near_or_opposite])
+@pytest.mark.parametrize("name", DATA)
+def test_the_pair_is_the_same_if_all_rows_are_taken_for_crowds(monkeypatch, name, distance):
+    monkeypatch.setattr(closest_pairs, "CROWDED", 0)
+    assert [found(DATA[name], distance, tile=tile) for tile in (None, 7)] == [
+        brute_force(DATA[name], distance)
+    ] * 2
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-15])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_in_crowds_few_pairs_are_computed(size, sign):
+    x = spherical(2, 30)[np.arange(400) % 2] + size * spherical(400, 30, 1)
+    x *= np.resize([1, 3, sign], (400, 1))
+    assert found(x, near_or_opposite) == brute_force(x, near_or_opposite)
+    pair = closest_pair(x, cosine, opposite=False)
+    assert (pair.distance, pair.i, pair.j) == brute_force(x)
+    assert pair.candidates < 100 < 400**2 / 4
+
+
 def test_long_rows_are_screened_in_float64(monkeypatch):
     monkeypatch.setattr(closest_pairs, "LONGEST_SINGLE", 5)
     assert found(DATA["contrast 1e-5"]) == brute_force(DATA["contrast 1e-5"])
