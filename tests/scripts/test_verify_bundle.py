@@ -142,6 +142,11 @@ def extra_file(*places):
     return lambda folder, rng: (folder / rng.choice(places)).write_text("more")
 
 
+def other_encoding(folder, _rng):
+    path = folder / "bagit.txt"
+    path.write_text(path.read_text().replace("UTF-8", "rot13"))
+
+
 def overlapping_bomb(_content: bytes, rng: random.Random) -> bytes:
     """Let many entries of the archive's list name one and the same stored member."""
     stream = io.BytesIO()
@@ -174,6 +179,7 @@ DAMAGES = [
     (of_files(lambda folder, _: (folder / "bagit.txt").write_text(ENCODED)), "declaration of"),
     (of_files(change_number), "damaged"),
     (of_files(change_number, bagged=True), "changed, it is not the file that its job has"),
+    (of_files(other_encoding), "bagit.txt: declares another version or encoding"),
     (of_members(lambda _, rng: rng.choice(OUTSIDE)), "climbs out"),
     (of_members(lambda *_: f"{RUN}/data/link", kind=stat.S_IFLNK), "is a link"),
     (of_members(lambda names, rng: rng.choice(names)), "stands in the archive twice"),
