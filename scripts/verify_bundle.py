@@ -5,39 +5,47 @@ of a bundle is executed. With --render the figures are drawn again, by this chec
 """
 
 import tempfile
+from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-
-import aggregate_conditioning
-import aggregate_table
-import check_claims
-import fit_finite_width
-import fit_width_slopes
-import measure_activations
-import render_explorer
-import select_learning_rates
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
 from ntk_workflow.bundle.cells import require_cells
-from ntk_workflow.bundle.derivations import derivations, deriving
+from ntk_workflow.bundle.derivations import Program, derivations, deriving
 from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.bundle.signatures import signature_of, signer
-from ntk_workflow.bundle.theory import require_theory
 from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
+from ntk_workflow.plan import Plan
 
-#: What makes tables and pages of others.
-PROGRAMS = {
-    module.__name__: module.main
-    for module in (
-        *(aggregate_conditioning, aggregate_table, check_claims, fit_finite_width),
-        *(fit_width_slopes, measure_activations, render_explorer, select_learning_rates),
+
+class Programs(Mapping[str, Program]):
+    """What makes tables and pages of others, imported where it runs: each takes its time."""
+
+    names = (
+        *("aggregate_conditioning", "aggregate_table", "check_claims", "fit_finite_width"),
+        *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
     )
-}
+
+    def __getitem__(self, name: str) -> Program:
+        if name not in self.names:
+            raise KeyError(name)
+        main: Program = import_module(name).main
+        return main
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+PROGRAMS = Programs()
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
 OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
 UNSIGNED = "not signed: whoever holds it could have changed it"
@@ -82,11 +90,8 @@ def verify(folder: Path, *, render: bool) -> None:
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    theory = [
-        partial(require_theory, payload, plan),
-        partial(require_cells, payload, plan, heavy=True),
-    ]
-    with deriving(payload, found, PROGRAMS, theory) as finish:
+    checks_beside = [partial(require_theory, payload, plan)]
+    with deriving(payload, found, PROGRAMS, checks_beside) as finish:
         tables = checks.require_tables(payload / "results")
         checks.require_described(payload)
         others = record.require_jobs(payload, plan)
@@ -106,6 +111,14 @@ def verify(folder: Path, *, render: bool) -> None:
     log.info(line, count, tables, figures, made, derived)
     if render:
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
+
+
+def require_theory(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` if a table is not as theory and the config have it."""
+    from ntk_workflow.bundle import theory  # kernels are heavy
+
+    theory.require_theory(payload, plan)
+    require_cells(payload, plan, heavy=True)
 
 
 if __name__ == "__main__":
