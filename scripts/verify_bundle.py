@@ -4,24 +4,17 @@ Tables and pages that follow from other tables are made again by this checkout's
 of a bundle is executed. With --render the figures are drawn again, by this checkout's notebooks.
 """
 
+import inspect
 import random
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-
-import aggregate_conditioning
-import aggregate_table
-import check_claims
-import fit_finite_width
-import fit_width_slopes
-import measure_activations
-import render_explorer
-import select_learning_rates
 
 from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
 from ntk_workflow.bundle.cells import require_cells
-from ntk_workflow.bundle.derivations import derivations, deriving
+from ntk_workflow.bundle.derivations import Program, derivations, deriving
 from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recomputation import require_recomputed
@@ -29,7 +22,6 @@ from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.bundle.signatures import made_by
-from ntk_workflow.bundle.theory import require_theory
 from ntk_workflow.cli import (
     Argv,
     Parser,
@@ -40,12 +32,18 @@ from ntk_workflow.cli import (
 )
 from ntk_workflow.plan import Plan
 
+
+def program(name: str) -> Program:
+    """Return a program that is imported where it runs, as each takes its time."""
+    return lambda words: inspect.unwrap(import_module(name).main)(words)
+
+
 #: What makes tables and pages of others.
 PROGRAMS = {
-    module.__name__: module.main
-    for module in (
-        *(aggregate_conditioning, aggregate_table, check_claims, fit_finite_width),
-        *(fit_width_slopes, measure_activations, render_explorer, select_learning_rates),
+    name: program(name)
+    for name in (
+        *("aggregate_conditioning", "aggregate_table", "check_claims", "fit_finite_width"),
+        *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
     )
 }
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
@@ -99,15 +97,11 @@ def verify(folder: Path, *, render: bool) -> Plan:
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    theory = [
-        partial(require_theory, payload, plan),
-        partial(require_cells, payload, plan, heavy=True),
-    ]
+    beside = [partial(require_theory, payload, plan)]
     if not find_spec("torch"):
         log.warning(WITHOUT_TORCH)
-        theory = []
-        found = [each for each in found if each.program != "measure_activations"]
-    with deriving(payload, found, PROGRAMS, theory) as finish:
+        beside, found = [], [each for each in found if each.program != "measure_activations"]
+    with deriving(payload, found, PROGRAMS, beside) as finish:
         tables = checks.require_tables(payload / "results")
         checks.require_described(payload)
         others = record.require_jobs(payload, plan)
@@ -128,6 +122,14 @@ def verify(folder: Path, *, render: bool) -> Plan:
     if render:
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
     return plan
+
+
+def require_theory(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` if a table is not as theory and the config have it."""
+    from ntk_workflow.bundle import theory  # kernels are heavy
+
+    theory.require_theory(payload, plan)
+    require_cells(payload, plan, heavy=True)
 
 
 if __name__ == "__main__":

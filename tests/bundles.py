@@ -23,7 +23,7 @@ import select_learning_rates
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
@@ -140,18 +140,28 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
                 cell = of | {"depth": depth, "seed": seed, "dtype": "float64"}
                 angles.append(cell | {"n": 20, "min_angle": 1 + rng.random(), "i": 1, "j": 2})
                 for block in range(2):
-                    f = rng.normal(size=(6, 3 if depth == 0 else 9))
-                    found = spectra_row(conditioning(f @ f.T), eigenvalues=block == 0)
-                    spectra.append(cell | found | {"block": block})
+                    if depth:
+                        f = rng.normal(size=(6, 9))
+                        found = conditioning(f @ f.T)
+                    else:  # of samples in three dimensions of 64
+                        f = rng.normal(size=(6, 3)) @ rng.normal(size=(3, 64))
+                        found = conditioning_from_factor(f)
+                    columns = spectra_row(found, eigenvalues=block == 0)
+                    spectra.append(cell | columns | {"block": block})
         infinite = "" if kernel.startswith("empirical") else "infinite_"
         row = f"{kernel}/{dataset}/relu.parquet"
         yield f"compute_{infinite}spectrum", plan.path("spectra", row), SPECTRA, spectra
         yield f"compute_{infinite}min_angle", plan.path("angles", row), ANGLES, angles
-    sheets = [{"dataset": dataset, "seed": seed, "n": 20, "d": 64} for seed in seeds]
+    sheet = {"dataset": dataset, "n": 20, "d": 64, "scaling": "symmetric"}
+    sheet |= {"classes": 10, "class_min": 2, "class_max": 2}
+    sheets = [{**sheet, "seed": seed} for seed in seeds]
     yield "aggregate_table", plan.path("tables/datasets.parquet"), DATASETS, sheets
     of = {"experiment": "small", "dataset": dataset, "model": "mlp", "activation": "relu"}
     of |= {"depth": 1, "width": 8}
-    plain = rows.plain(TRAINING, **of, n=20, d=64, loss="square", batch_size=20)
+    settings = plan.training_settings(SimpleNamespace(**of))
+    given = {k: v for k, v in vars(settings).items() if k in TRAINING.schema.names}
+    given |= {"decay_at": "none", "image": "none", "n": 20, "n_test": 0, "d": 64, "classes": 10}
+    plain = rows.plain(TRAINING, **{**given, **of, "batch_size": 20})
     curves = [
         row
         for seed in seeds

@@ -150,9 +150,7 @@ def deriving(
     pool = ProcessPoolExecutor(workers, mp_context=context)
     try:
         with quiet():
-            work = [
-                pool.submit(problems_of, payload, each, programs[each.program]) for each in order
-            ]
+            work = [pool.submit(_problems_of, payload, each, programs) for each in order]
             checked = [pool.submit(check) for check in checks]
 
         def finish() -> int:
@@ -177,6 +175,10 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logging.disable(logging.NOTSET)
+
+
+def _problems_of(payload: Path, of: Derivation, programs: Mapping[str, Program]) -> list[str]:
+    return problems_of(payload, of, programs[of.program])
 
 
 def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
