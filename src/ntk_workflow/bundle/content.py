@@ -105,12 +105,26 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
         )
         yield f"its cell {number} is not the one of {source}"
     wanted = from_words(plan.figure_parameters(SimpleNamespace(figure=figure)))
+    given = _without_root(given, wanted["pdf"])
     for key in sorted(wanted.keys() | given.keys()):
         if given.get(key) != wanted.get(key):
             yield f"parameter {key} is {given.get(key)!r}, and the config gives {wanted.get(key)!r}"
     for kind, text in shown:
         if kind not in _KINDS or (kind == "text/html" and _is_active(text)):
             yield f"an output of type {kind} may act when it is shown"
+
+
+def _without_root(given: Mapping[str, Any], pdf: str) -> dict[str, Any]:
+    """Return parameters without what the files of another workflow's module begin with."""
+    root = str(given.get("pdf", ""))
+    root = root.removesuffix(pdf) if root.endswith(pdf) else ""
+
+    def without(value: Any) -> Any:
+        if isinstance(value, list):
+            return [without(each) for each in value]
+        return value.removeprefix(root) if isinstance(value, str) else value
+
+    return {key: without(value) for key, value in given.items()}
 
 
 def _assigned(source: str) -> dict[str, Any]:
