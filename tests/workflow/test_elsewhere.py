@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import verify_bundle
 import yaml
 
 from ntk_conditioning.errors import UserError
@@ -70,6 +71,24 @@ def test_another_workflow_uses_this_one_as_a_module(finished, tmp_path):
     planned = other.plan("ntk_all", f"{prefix}results/ci/bundle/ci.zip")
     assert planned["ntk_bundle_run"] == planned["ntk_render_explorer"] == 1
     assert planned["ntk_render_figure"] == len(finished.files("results/ci/figures/*/*.png")) - 1
+
+
+@pytest.mark.slow
+def test_the_bundle_of_a_module_is_verified(tmp_path):
+    """Its rules have other names there, and its files another beginning."""
+    names = {"snakefile": str(ROOT / "Snakefile"), "prefix": "ntk/"}
+    text = IMPORTING.format(**names, study=STUDY, figure=FIGURE)
+    absent = ("activation_study", "bounds_study", "phase_study", "finite_width_study")
+    absent += ("repairs_study", "architectures_study", "orthogonality_study", "linearity_study")
+    small = {"datasets": ["digits"], "kernels": ["infinite_ntk"], "depths": [1], "seeds": [1]}
+    small |= {"kernel_size": 48, "blocks": 1, "samples": 100, "run": "small"}
+    small |= {"figures": ["liu2023relu/fig4_g"]}
+    small |= dict.fromkeys((*absent, "precision_study", "training", "papers", "claim_experiments"))
+    config = {"config.yaml": yaml.safe_dump({"ntk": small})}
+    other = workflow_in(tmp_path / "other", Snakefile=text, **config)
+    bundle = "ntk/results/small/bundle/small.zip"
+    other.run(bundle, "--cores", "2")
+    assert verify_bundle.main([str(other.folder / bundle)]) == 0
 
 
 def test_a_module_says_which_key_is_wrong(tmp_path):

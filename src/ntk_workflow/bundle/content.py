@@ -115,6 +115,7 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
     if numbers != [*range(1, len(numbers) + 1)]:
         yield f"its cells were run in the order {numbers}"
     wanted = from_words(plan.figure_parameters(SimpleNamespace(figure=figure)))
+    given = _without_root(given, wanted["pdf"])
     for key in sorted(wanted.keys() | given.keys()):
         if given.get(key) != wanted.get(key):
             yield f"parameter {key} is {given.get(key)!r}, and the config gives {wanted.get(key)!r}"
@@ -127,6 +128,19 @@ def _unexecuted(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cell without what running it gives."""
     kept = {key: cell[key] for key in cell.keys() - {"outputs", "execution_count"}}
     return {**kept, "source": "".join(cell["source"])}
+
+
+def _without_root(given: Mapping[str, Any], pdf: str) -> dict[str, Any]:
+    """Return parameters without what the files of another workflow's module begin with."""
+    root = str(given.get("pdf", ""))
+    root = root.removesuffix(pdf) if root.endswith(pdf) else ""
+
+    def without(value: Any) -> Any:
+        if isinstance(value, list):
+            return [without(each) for each in value]
+        return value.removeprefix(root) if isinstance(value, str) else value
+
+    return {key: without(value) for key, value in given.items()}
 
 
 def _assigned(source: str) -> dict[str, Any]:
