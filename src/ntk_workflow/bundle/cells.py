@@ -287,20 +287,19 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
             settings = plan.training_settings(w)
             rates = settings.learning_rates or (None,) * len(settings.rates)
             for depth, seed in product(plan.training_depths(w), settings.seeds):
-                cell = (dataset, model, activation, depth, seed, settings.width)
+                cell = (experiment, dataset, model, activation, depth, seed, settings.width)
                 if table == "training_kernels":
                     yield cell
                     continue
-                if table == "training":
-                    cell = (*cell, *_settings(model, settings))
+                given = _settings(model, settings) if table == "training" else ()
                 epochs = [(epoch,) for epoch in settings.descent.evaluated]
                 for number, rate in enumerate(sorted(rates, key=lambda rate: rate or 0)):
-                    of = (*cell, number, rate)
+                    of = (*cell, *given, number, rate)
                     yield from (
                         (*of, *epoch) for epoch in (epochs if table == "training" else [()])
                     )
 
-    columns = ("dataset", "model", "activation", "depth", "seed", "width")
+    columns = ("experiment", "dataset", "model", "activation", "depth", "seed", "width")
     of = (*columns, *_SETTINGS, "image", "decay_at")
     yield "training", Cells((*of, "rate", "given_rate", "epoch"), cells("training"))
     yield "training_kernels", Cells(columns, cells("training_kernels"))
@@ -310,8 +309,10 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
 
 
 #: Columns of trainings that the config gives as they are.
-_SETTINGS = ("input_scale", "loss", "outputs", "momentum", "weight_decay", "decay_factor")
-_SETTINGS += ("augmentation", "mixed_precision", "dtype", "tf32")
+_SETTINGS = (
+    *("input_scale", "loss", "outputs", "momentum", "weight_decay", "decay_factor"),
+    *("augmentation", "mixed_precision", "dtype", "tf32"),
+)
 
 
 def _settings(model: str, settings: TrainingSettings) -> Cell:

@@ -107,10 +107,10 @@ def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
         rows_of = table("finite_width")
         yield of_tables("fit_finite_width", table("finite_width_laws"), rows=rows_of)
     if "activations" in plan.tables:
-        names = plan.activations("activation_constants")
-        if not plan.plugins(*names):  # the user's own are not imported
-            words = ["--activations", *names]
-            yield Derivation("measure_activations", {}, {"--output": table("activations")}, words)
+        given = plan.activations("activation_constants")
+        if not plan.plugins(*given):  # the user's own are not imported
+            words, output = ["--activations", *given], {"--output": table("activations")}
+            yield Derivation("measure_activations", {}, output, words)
     yield from _pages(plan)
 
 

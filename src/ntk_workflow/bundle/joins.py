@@ -91,8 +91,7 @@ def _joins(plan: Plan) -> Iterator[Join]:
     constants = {"fixed_point": "fixed_point", "dual_slope": "slope_at_one"}
     yield Join("bounds", "activations", ("activation",), constants, required=False)
     constants = {"mu_tilde": "non_affinity"}
-    large = {"of": lambda row: row["mu_tilde"] > ANGLES_TOLERANCE}
-    yield Join("bounds", "activations", ("activation",), constants, **large, required=False)
+    yield Join("bounds", "activations", ("activation",), constants, _is_large, required=False)
     for name, values in plan.experiments.items():
         training, network = f"training/{name}", (*_NETWORK, "seed")
         yield Join(training, "datasets", ("dataset",), {"classes": "classes"}, required=False)
@@ -106,9 +105,17 @@ def _joins(plan: Plan) -> Iterator[Join]:
         if values["predict"] and values["outputs"] == "scalar":
             spectrum = {each: each for each in ("lambda_max", "kappa")}
             of = (*network, "n")  # of one output, and of all samples
-            all_samples = {"of": lambda row: row["kernel_n"] == row["n"]}
             predicted, kernel = f"predictions/{name}", f"training_kernels/{name}"
-            yield Join(predicted, kernel, of, spectrum, **all_samples, required=False)
+            yield Join(predicted, kernel, of, spectrum, _is_whole, required=False)
+
+
+def _is_large(row: Row) -> bool:
+    return bool(row["mu_tilde"] > ANGLES_TOLERANCE)
+
+
+def _is_whole(row: Row) -> bool:
+    """Return whether a prediction's kernel is of all samples."""
+    return bool(row["kernel_n"] == row["n"])
 
 
 def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
@@ -145,4 +152,4 @@ def _require_distances(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
             _require(join, plan, row, given, place)
 
 
-_NETWORK = ("dataset", "model", "activation", "depth")
+_NETWORK = ("experiment", "dataset", "model", "activation", "depth")

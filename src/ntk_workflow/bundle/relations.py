@@ -80,7 +80,7 @@ def _require_rates(path: str, rows: list[Row]) -> None:
         place = tuple(row[key] for key in ("dataset", "activation", "kernel"))
         before = shallower.get(place)
         for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
-            now, start = row[quantity], before and before[quantity]
+            now, start = row[quantity], before[quantity] if before else None
             resolved = now is not None and now >= RESOLVED * row[f"{name}_error"]
             rate = None
             if before and start is not None and start <= 0.5 and resolved:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 import vl_convert
@@ -30,7 +31,7 @@ NEEDED = {
 
 
 #: sha256 of the library that draws charts, by the version of vl-convert that puts it together.
-LIBRARIES = {"1.9.0": "3425bd951a44d478d0505c6b5d1e8d57656b6e9a4da7bfe88a718ce61d76e572"}
+LIBRARIES = {"1.9.0.post1": "3425bd951a44d478d0505c6b5d1e8d57656b6e9a4da7bfe88a718ce61d76e572"}
 
 
 def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -> str:
@@ -69,7 +70,7 @@ def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -
 
 def _library_of(text: str) -> Markup | None:
     """Return the library in a page, if it is the one that would be put together."""
-    expected = LIBRARIES.get(vl_convert.__version__)
+    expected = LIBRARIES.get(version("vl-convert-python"))
     scripts = text.split("<script>")[1:] if expected else ()
     for script in (part.partition("</script>")[0] for part in scripts):
         if hashlib.sha256(script.encode()).hexdigest() == expected:
