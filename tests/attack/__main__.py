@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.attack import forgeries
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/security.md"
 START, END = "<!-- {}: written by make attack -->\n", "<!-- end -->\n"
@@ -28,6 +30,15 @@ def in_markdown(lines: list[str]) -> str:
     return "\n".join([head, "| --- " * (head.count("|") - 1) + "|", *rows]) + "\n"
 
 
+def raw_columns() -> str:
+    """Return what nothing else in a bundle determines, as a table, by the reason."""
+    places: dict[str, list[str]] = {}
+    for place, why in forgeries.RAW.items():
+        places.setdefault(why, []).append(f"`{place}`")
+    rows = [f"| {why} | {', '.join(found)} |" for why, found in places.items()]
+    return "\n".join(["| raw, for they are | columns |", "| --- | --- |", *rows]) + "\n"
+
+
 def written(page: str, part: str, text: str) -> str:
     """Return the page with another text between the marks of a part."""
     start = START.format(part)
@@ -38,20 +49,22 @@ def written(page: str, part: str, text: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parts = {"inputs": "tests.attack.inputs", "forgeries": "tests.attack.forgeries"}
+    parts |= {"kills": "tests.attack.kills"}
+    parser.add_argument(
+        "parts", nargs="*", choices=[[], *parts], metavar="PART", help=", ".join(parts)
+    )
     parser.add_argument("--bundle", default="results/demo/bundle/demo.zip", help="to be forged")
     args = parser.parse_args()
-    parts = {
-        "inputs": ["tests.attack.inputs"],
-        "forgeries": ["tests.attack.forgeries", "--bundle", args.bundle],
-        "kills": ["tests.attack.kills"],
-    }
-    status = 0
-    for part, words in parts.items():
-        lines, code = output(*words)
+    status, tables = 0, {"raw": raw_columns()}
+    for part in args.parts or parts:
+        lines, code = output(parts[part], *(["--bundle", args.bundle] * (part == "forgeries")))
         status |= code
-        PAGE.write_text(
-            written(PAGE.read_text(encoding="utf-8"), part, in_markdown(lines)), "utf-8"
-        )
+        tables[part] = in_markdown(lines)
+    page = PAGE.read_text(encoding="utf-8")
+    for part, table in tables.items():
+        page = written(page, part, table)
+    PAGE.write_text(page, encoding="utf-8")
     return status
 
 
