@@ -24,7 +24,7 @@ from ntk_conditioning.files import require_file
 
 REFETCH = "it is damaged or another file: fetch it again"
 
-LIMIT = 1_000_000_000, 100
+LIMIT = 2**26, 100
 """Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
 
 _CHUNK = 1 << 20
@@ -48,7 +48,7 @@ def require_unpackable(source: str | Path, size: int, *, packed: int) -> None:
     free, ratio = LIMIT
     if size > free + ratio * packed:
         raise FormatError(
-            f"{source}: holds {size} bytes or more in {packed}, above {free / 1e9:g} GB and "
+            f"{source}: holds {size} bytes or more in {packed}, above {free >> 20} MiB and "
             f"{ratio} times the file; fetch it again, or if that is meant, store it unpacked"
         )
 
