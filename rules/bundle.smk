@@ -23,7 +23,7 @@ rule record_jobs:
     shell:
         f"{python} {home}scripts/record_jobs.py"
         " --files {input.files:q} {input.rows:q} {params.root:q}"
-        " --rule {rule} --output {output:q} 2> {log:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule bundle_run:

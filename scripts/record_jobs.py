@@ -1,6 +1,7 @@
 """Record who made a run's files: every job with its code, inputs, outputs, device and times."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,6 @@ from ntk_conditioning.files import write_text
 from ntk_workflow.bundle import jobs
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.snakemake_internals import Records
-
-RULE = Path(__file__).stem
 
 log = logger(__file__)
 
@@ -19,12 +18,10 @@ def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--files", nargs="+", required=True, help="tables, figures, rows, ...")
     parser.add_argument("--root", default="", help="what names of files begin with, left out")
-    named = "name of this rule, which a workflow that imports it may have changed with all others"
-    parser.add_argument("--rule", default=RULE, metavar="NAME", help=named)
     parser.add_argument("--output", type=Path, required=True, help="record to write (.json)")
     args = parser.parse_args(argv)
-    before, _, after = args.rule.partition(RULE)
     records = Records(Path.cwd())
+    before, after = renaming(args.files, records)
 
     def record(path: str) -> jobs.Record | None:
         """Return the record of a job of ours, with the name that its rule has here."""
@@ -36,6 +33,13 @@ def main(argv: Argv = None) -> None:
     made = jobs.provenance(args.files, record, root=args.root)
     write_text(args.output, json.dumps(made, indent=1) + "\n")
     log.info("%d jobs, %d files", len(made["jobs"]), len(made["files"]))
+
+
+def renaming(files: Sequence[str], records: Callable[[str], jobs.Record | None]) -> tuple[str, str]:
+    """Return what a workflow that imports this one has put before and after its rules' names."""
+    known = next((records(path) for path in files if path.endswith("/record/versions.json")), None)
+    before, ours, after = (known.rule if known else "").partition("record_run")
+    return (before, after) if ours else ("", "")
 
 
 if __name__ == "__main__":

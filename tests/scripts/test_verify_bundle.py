@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import re
 import shutil
@@ -201,7 +202,8 @@ def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
 
 
 def test_verification_needs_no_package_but_those_of_its_lock(bundle: Path):
-    lock = (Path(__file__).parents[2] / "envs/verify.lock").read_text(encoding="utf-8")
+    root = Path(__file__).parents[2]
+    lock = (root / "envs/verify.lock").read_text(encoding="utf-8")
     locked = {*re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE), "ntk-conditioning"}
     by_module = packages_distributions().items()
     absent = [
@@ -214,7 +216,9 @@ def test_verification_needs_no_package_but_those_of_its_lock(bundle: Path):
     program += (
         f"import compare_runs, verify_bundle; sys.exit(verify_bundle.main([{str(bundle)!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True)
+    environment = os.environ | {"PYTHONPATH": f"{root / 'src'}:{root / 'scripts'}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
 
 
