@@ -90,10 +90,12 @@ def verify(folder: Path, *, render: bool) -> None:
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    checks_beside = [partial(require_theory, payload, plan)]
-    with deriving(payload, found, PROGRAMS, checks_beside) as finish:
-        tables = checks.require_tables(payload / "results")
-        checks.require_described(payload)
+    tables = checks.require_tables(payload / "results")
+    checks.require_described(payload)
+    require_cells(payload, plan)
+    require_relations(payload, plan)
+    require_joins(payload, plan)
+    with deriving(payload, found, PROGRAMS, [partial(require_theory, payload, plan)]) as finish:
         others = record.require_jobs(payload, plan)
         record.require_version(payload, plan)
         if unknown := record.require_source(payload, plan):
@@ -101,9 +103,6 @@ def verify(folder: Path, *, render: bool) -> None:
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         require_description(folder, payload, plan)
-        require_cells(payload, plan)
-        require_relations(payload, plan)
-        require_joins(payload, plan)
         figures = content.require_figures(payload, plan)
         derived = finish()
     count = len(archive.files_by_name(payload))

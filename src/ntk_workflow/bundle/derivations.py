@@ -145,9 +145,12 @@ def deriving(
     others = {*multiprocessing.active_children()}
     context = multiprocessing.get_context("fork")  # which has all imports
     pool = ProcessPoolExecutor(workers, mp_context=context)
+    scratch = tempfile.TemporaryDirectory()  # here: what is ended does not clear up
     try:
         with quiet():
-            work = [pool.submit(_problems_of, payload, each, programs) for each in order]
+            work = [
+                pool.submit(_problems_of, payload, each, programs, scratch.name) for each in order
+            ]
             checked = [pool.submit(check) for check in checks]
 
         def finish() -> int:
@@ -162,6 +165,8 @@ def deriving(
         pool.shutdown(wait=False, cancel_futures=True)
         for child in {*multiprocessing.active_children()} - others:
             child.terminate()
+            child.join()
+        scratch.cleanup()
 
 
 @contextmanager
@@ -174,11 +179,15 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _problems_of(payload: Path, of: Derivation, programs: Mapping[str, Program]) -> list[str]:
-    return problems_of(payload, of, programs[of.program])
+def _problems_of(
+    payload: Path, of: Derivation, programs: Mapping[str, Program], scratch: str
+) -> list[str]:
+    return problems_of(payload, of, programs[of.program], folder=scratch)
 
 
-def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
+def problems_of(
+    payload: Path, of: Derivation, program: Program, *, folder: str | None = None
+) -> list[str]:
     """Return a line for each output that is not what the program makes of the inputs."""
     names = [name for files in (*of.inputs.values(), [*of.outputs.values()]) for name in files]
     if absent := [name for name in names if not (payload / name).is_file()]:
@@ -188,7 +197,7 @@ def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
         words += [option, *(str(payload / name) for name in files)]
     if of.like:
         words += [of.like, str(payload / next(iter(of.outputs.values())))]
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
         again = {name: Path(scratch, name) for name in of.outputs.values()}
         for option, name in of.outputs.items():
             words += [option, str(again[name])]
