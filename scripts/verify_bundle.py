@@ -97,13 +97,16 @@ def verify(folder: Path, *, render: bool) -> Plan:
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
+    tables = checks.require_tables(payload / "results")
+    checks.require_described(payload)
+    require_cells(payload, plan)
+    require_relations(payload, plan)
+    require_joins(payload, plan)
     beside = [partial(require_theory, payload, plan)]
     if not find_spec("torch"):
         log.warning(WITHOUT_TORCH)
         beside, found = [], [each for each in found if each.program != "measure_activations"]
     with deriving(payload, found, PROGRAMS, beside) as finish:
-        tables = checks.require_tables(payload / "results")
-        checks.require_described(payload)
         others = record.require_jobs(payload, plan)
         record.require_version(payload, plan)
         if unknown := record.require_source(payload, plan):
@@ -111,9 +114,6 @@ def verify(folder: Path, *, render: bool) -> Plan:
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         require_description(folder, payload, plan)
-        require_cells(payload, plan)
-        require_relations(payload, plan)
-        require_joins(payload, plan)
         figures = content.require_figures(payload, plan)
         derived = finish()
     count = len(archive.files_by_name(payload))

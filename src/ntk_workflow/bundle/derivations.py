@@ -9,6 +9,7 @@ import inspect
 import logging
 import multiprocessing
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -143,28 +144,34 @@ def deriving(
     Raises:
         BundleError: a line for every file that is not what its program makes of the others.
     """
-    # The two pages take most of the time: they begin first, side by side.
-    order = sorted(found, key=lambda each: each.program not in ("check_claims", "render_explorer"))
-    others = {*multiprocessing.active_children()}
-    context = multiprocessing.get_context("fork")  # which has all imports
-    pool = ProcessPoolExecutor(workers, mp_context=context)
-    try:
-        with quiet():
-            work = [pool.submit(_problems_of, payload, each, programs) for each in order]
-            checked = [pool.submit(check) for check in checks]
+    with scratch_folder() as scratch:  # here: what is ended does not clear up
+        # The two pages take most of the time: they begin first, side by side.
+        order = sorted(
+            found, key=lambda each: each.program not in ("check_claims", "render_explorer")
+        )
+        others = {*multiprocessing.active_children()}
+        context = multiprocessing.get_context("fork")  # which has all imports
+        pool = ProcessPoolExecutor(workers, mp_context=context)
+        try:
+            with quiet():
+                work = [
+                    pool.submit(_problems_of, payload, each, programs, scratch) for each in order
+                ]
+                checked = [pool.submit(check) for check in checks]
 
-        def finish() -> int:
-            for each in checked:
-                each.result()
-            if problems := [line for each in work for line in each.result()]:
-                raise BundleError("; ".join(problems))
-            return sum(len(each.outputs) for each in order)
+            def finish() -> int:
+                for each in checked:
+                    each.result()
+                if problems := [line for each in work for line in each.result()]:
+                    raise BundleError("; ".join(problems))
+                return sum(len(each.outputs) for each in order)
 
-        yield finish
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in {*multiprocessing.active_children()} - others:
-            child.terminate()
+            yield finish
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in {*multiprocessing.active_children()} - others:
+                child.terminate()
+                child.join()
 
 
 @contextmanager
@@ -177,11 +184,15 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _problems_of(payload: Path, of: Derivation, programs: Mapping[str, Program]) -> list[str]:
-    return problems_of(payload, of, programs[of.program])
+def _problems_of(
+    payload: Path, of: Derivation, programs: Mapping[str, Program], scratch: Path
+) -> list[str]:
+    return problems_of(payload, of, programs[of.program], folder=scratch)
 
 
-def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
+def problems_of(
+    payload: Path, of: Derivation, program: Program, *, folder: Path | None = None
+) -> list[str]:
     """Return a line for each output that is not what the program makes of the inputs."""
     names = [name for files in (*of.inputs.values(), [*of.outputs.values()]) for name in files]
     if absent := [name for name in names if not (payload / name).is_file()]:
@@ -191,8 +202,8 @@ def problems_of(payload: Path, of: Derivation, program: Program) -> list[str]:
         words += [option, *(str(payload / name) for name in files)]
     if of.like:
         words += [of.like, str(payload / next(iter(of.outputs.values())))]
-    with scratch_folder() as scratch:
-        again = {name: scratch / name for name in of.outputs.values()}
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        again = {name: Path(scratch, name) for name in of.outputs.values()}
         for option, name in of.outputs.items():
             words += [option, str(again[name])]
         try:
