@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import render_explorer
 
+from ntk_workflow.explorer import page
 from ntk_workflow.explorer.pairs import pairs
 from tests import explorer_pairs
 
@@ -43,3 +44,16 @@ def test_the_stored_numbers_are_those_of_the_theory():
         assert stored[name].to_numpy() == pytest.approx(values, rel=1e-6, abs=1e-6), (
             "run: PYTHONPATH=src python -m tests.explorer_pairs"
         )
+
+
+def test_a_library_is_taken_from_a_page_only_if_it_is_the_same(tmp_path, monkeypatch):
+    """If the first fails with another vl-convert, `page.LIBRARIES` needs the new sha256."""
+    genuine, forged, again = (tmp_path / f"{name}.html" for name in ("genuine", "forged", "again"))
+    assert render_explorer.main(["--run=x", f"--output={genuine}"]) == 0
+    text = genuine.read_text(encoding="utf-8")
+    forged.write_text(text.replace("vega", "vegan"), encoding="utf-8")
+    monkeypatch.setattr(page, "library", lambda: "made anew")
+    assert render_explorer.main(["--run=x", f"--like={genuine}", f"--output={again}"]) == 0
+    assert again.read_text(encoding="utf-8") == text
+    assert render_explorer.main(["--run=x", f"--like={forged}", f"--output={again}"]) == 0
+    assert "<script>made anew</script>" in again.read_text(encoding="utf-8")
