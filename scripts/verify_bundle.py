@@ -33,14 +33,15 @@ from ntk_workflow.cli import (
 from ntk_workflow.plan import Plan
 
 
-def program(name: str) -> Program:
-    """Return a program that is imported where it runs, as each takes its time."""
-    return lambda words: inspect.unwrap(import_module(name).main)(words)
+def run(name: str, words: Argv) -> int | None:
+    """Run a program, which is imported here: each takes its time. Raises its errors."""
+    main: Program = inspect.unwrap(import_module(name).main)
+    return main(words or ())
 
 
 #: What makes tables and pages of others.
 PROGRAMS = {
-    name: program(name)
+    name: partial(run, name)
     for name in (
         *("aggregate_conditioning", "aggregate_table", "check_claims", "fit_finite_width"),
         *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
