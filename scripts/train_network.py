@@ -20,6 +20,7 @@ from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import add_arguments, from_mapping
+from ntk_workflow.training_room import telling_what_fits
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.loop import train
@@ -49,24 +50,25 @@ def main(argv: Argv = None) -> int:
     along: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
     in_turn = networks.turns(point, settings, samples, own)
-    for turn in in_turn:
-        ensemble = networks.make_ensemble(
-            point, turn, samples, device=device, products=products, own=own
-        )
-        checkpoints = None
-        if folder := saving.checkpoints:
-            folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
-            depends_on = origin(__file__, plugins, options | asdict(turn))
-            checkpoints = TrainingCheckpoints(folder, saving, depends_on | {"files": files})
-            finished.append(checkpoints)
-        stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
-        if stopped is not None:
-            return 128 + stopped
-        if checkpoints and turn is not in_turn[-1]:
-            checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
-        rows += networks.ensemble_rows(point, settings, samples, ensemble)
-        along += networks.kernel_rows(point, settings, samples, ensemble)
-        del ensemble
+    with telling_what_fits(point, settings, samples, device):
+        for turn in in_turn:
+            ensemble = networks.make_ensemble(
+                point, turn, samples, device=device, products=products, own=own
+            )
+            checkpoints = None
+            if folder := saving.checkpoints:
+                folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
+                depends_on = origin(__file__, plugins, options | asdict(turn))
+                checkpoints = TrainingCheckpoints(folder, saving, depends_on | {"files": files})
+                finished.append(checkpoints)
+            stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
+            if stopped is not None:
+                return 128 + stopped
+            if checkpoints and turn is not in_turn[-1]:
+                checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
+            rows += networks.ensemble_rows(point, settings, samples, ensemble)
+            along += networks.kernel_rows(point, settings, samples, ensemble)
+            del ensemble
     tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
     if args.kernels_output:
         kernels = tables.from_rows(KERNELS_ALONG_TRAINING, along)

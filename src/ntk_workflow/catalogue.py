@@ -124,13 +124,24 @@ def files_of(entry: Entry, split: str) -> dict[str, Any]:
 def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return samples and features of a dataset; None for what only reading its files tells.
 
-    ``speech`` is the config's, with the number of frames as it holds for this dataset. Of a user's
-    CSV, Parquet and npz files the samples are counted.
+    As `declared_shape`, but of a user's CSV, Parquet and npz files the samples are counted.
 
-    >>> shape_of({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}}, {})
-    (2000, 5)
     >>> shape_of({"reader": "npz", "path": "mine.npz", "shape": [300, 7]}, {})
     (300, 7)
+    """
+    shape = declared_shape(entry, speech)
+    if shape != (None, None) or "path" not in entry:
+        return shape
+    return _local_shape(entry["reader"], entry["path"], json.dumps(entry.get("options", {})))
+
+
+def declared_shape(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return samples and features of a dataset as its entry has them, None where it does not.
+
+    ``speech`` is the config's, with the number of frames as it holds for this dataset.
+
+    >>> declared_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}}, {})
+    (2000, 5)
     """
     options = entry.get("options", {})
     match entry["reader"]:
@@ -143,16 +154,14 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
         case "librispeech":
             frames, stacked = speech["frames"], speech["stack_left"] + 1 + speech["stack_right"]
             return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
-    if "shape" in entry:
-        return entry["shape"][0], entry["shape"][1]
-    return _local_shape(entry["reader"], entry.get("path", ""), json.dumps(options))
+    return (*entry["shape"][:2],) if "shape" in entry else (None, None)
 
 
 @cache
 def _local_shape(reader: str, path: str, options: str) -> tuple[int | None, int | None]:
     count = readers.READERS[reader].shape
     try:
-        return count(Path(path), **json.loads(options)) if path and count else (None, None)
+        return count(Path(path), **json.loads(options)) if count else (None, None)
     except (OSError, ValueError, LookupError, zipfile.BadZipFile):
         return None, None  # the job that reads it says why
 

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.optimize import lsq_linear
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow.resources import throughput
+from ntk_workflow.resources import MOST_MINUTES, throughput
 
 # With so many cores no job's threads are cut to those of this machine: it may be for a cluster.
 _DRY_RUN = ["--dry-run", "--executor=local", "--cores=10000", "--nocolor"]
@@ -174,6 +174,9 @@ def report(remaining: Sequence[Job], finished: Timings) -> Iterator[str]:
         yield f"GPU-hours of {', '.join(assumed)} are assumed: no such job was measured."
     if any(job.rule in TRAININGS and not job.gpus and job.hours > _LONG for job in remaining):
         yield "Trainings are counted on processors; PROFILE=gpu or PROFILE=slurm gives them GPUs."
+    longest = max((hours for *_, gpus, hours, _ in costs if gpus), default=0.0)
+    if (attempts := math.ceil(60 * longest / MOST_MINUTES)) > 1:
+        yield f"The longest job takes {attempts} attempts of a day: retries {attempts - 1} or more."
     if not finished:
         yield "From the package's own rates: no job of this run has been measured."
         return

@@ -26,6 +26,8 @@ GRADIENTS = 2**32
 #: The longest time that a job asks for, in minutes: few partitions grant more. What takes longer
 #: goes on from its checkpoint when it is tried again.
 MOST_MINUTES = 24 * 60
+#: How many times the memory of its estimate a job asks for at most.
+MOST_OFTEN = 4
 
 # What a job asks for beyond its estimate.
 _HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
@@ -120,10 +122,13 @@ def core_seconds(kind: str, estimate: ResourceEstimate, *, gpu: bool = False) ->
 def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
     """Return the memory that a job asks for, with Snakemake's own, in 10^6 bytes.
 
+    Later attempts ask for up to `MOST_OFTEN` times as much: most have run out of time.
+
     >>> mem_mb(LIGHT), mem_mb(LIGHT, attempt=2)
     (2250, 3500)
     """
-    return math.ceil(_HEADROOM * estimate.memory / 1e6) * attempt + SNAKEMAKE // 10**6
+    times = min(attempt, MOST_OFTEN)
+    return math.ceil(_HEADROOM * estimate.memory / 1e6) * times + SNAKEMAKE // 10**6
 
 
 def runtime(kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False) -> int:

@@ -96,7 +96,14 @@ RAW: Mapping[str, str] = {
         "of a kernel that is not in the bundle",
     ),
     "claim_experiments.": "measured by an experiment, and no claim is about it",
-    "datasets.": "of samples that are not in the bundle",
+    **dict.fromkeys(
+        (
+            *("datasets.class", "datasets.dtype", "datasets.m", "datasets.norm_"),
+            *("datasets.constant_columns", "datasets.gram_rank", "datasets.duplicates"),
+            *("datasets.i", "datasets.j", "datasets.sha256"),
+        ),
+        "of samples that are not in the bundle",
+    ),
     **dict.fromkeys(
         (
             *("finite_width.mean", "finite_width.variance_error", "finite_width.resolved"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import estimate_costs
 import pytest
+import yaml
 
 from ntk_workflow import estimate
 from ntk_workflow.estimate import Job
@@ -46,6 +47,9 @@ def test_what_a_profile_gives_to_a_gpu_is_counted_there(estimated):
     assert int(row[1]) > 1
     assert float(row[2]) == float(row[3]) > 1  # core-hours, GPU-hours
     assert "GPU-hours of train_network are assumed" in text
+    attempts = int(re.search(r"^The longest job takes (\d+) attempts of a day", text, re.M)[1])
+    profile = yaml.safe_load(Path("profiles/slurm/config.yaml").read_text())
+    assert 1 < attempts <= 1 + profile["retries"]
 
 
 def test_snakemakes_own_message_is_shown(estimated):

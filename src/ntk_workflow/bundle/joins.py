@@ -9,7 +9,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.theory.bounds_vs_exact import distance_bound
 from ntk_workflow.bundle import BundleError
-from ntk_workflow.bundle.relations import Row, same
+from ntk_workflow.bundle.rows import Row, same
 from ntk_workflow.plan import Plan
 
 #: Relative; of angles between samples, which kernels of finite width have in another way.

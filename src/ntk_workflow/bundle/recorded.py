@@ -48,6 +48,9 @@ def recorded_plan(payload: Path, run: str) -> Plan:
             f"{name}: no catalogue has {n}" for n in plan.used_datasets if n not in entries
         ]:
             raise BundleError("; ".join(lines))
+        for each in config["datasets"]:
+            if plan.setting("balanced", each) and plan.setting("samples", each) == "all":
+                raise BundleError(f"{name}: balanced, and {each} is whole (samples all)")
     except UserError as error:
         raise BundleError(str(error).replace(f"{payload}/", "")) from None
     except ValueError as error:

@@ -17,7 +17,7 @@ from ntk_conditioning.theory.depth import far_samples
 from ntk_conditioning.theory.phase import DATA, RandomPlace
 from ntk_conditioning.theory.random_inputs import Ends
 from ntk_workflow.bundle import BundleError
-from ntk_workflow.bundle.relations import Follows, Row, same
+from ntk_workflow.bundle.rows import Follows, Row, same
 from ntk_workflow.plan import Plan
 
 #: Beside the largest eigenvalue: smaller ones are 0 where they are this near.

@@ -1,0 +1,65 @@
+"""What fits, told of a training that has found too little memory."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from ntk_conditioning.memory import GB, NotEnoughMemoryError, available_bytes
+from ntk_conditioning.networks.architectures import MODELS
+from ntk_workflow.cli import memory_problem
+from ntk_workflow.training_resources import training
+from ntk_workflow.trainings.data import LabelledSamples
+from ntk_workflow.trainings.settings import Point, TrainingSettings
+
+
+@contextmanager
+def telling_what_fits(
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, device: torch.device
+) -> Iterator[None]:
+    """Raise `NotEnoughMemoryError` with the width that fits where memory runs out within this.
+
+    Of networks of the user's own only the shortage is told, not the width.
+    """
+    cuda = device.type == "cuda"
+    free = torch.cuda.mem_get_info(device)[0] if cuda else available_bytes()
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if point.model not in MODELS or not (problem := memory_problem(error)):
+            raise
+        count = len(settings.seeds) * len(settings.learning_rates)
+        needed = needed_bytes(point, settings, samples)
+        raise NotEnoughMemoryError(
+            f"{problem.partition(';')[0]}: {count} networks of width {settings.width} take about "
+            f"{needed / GB:.1f} GB, and {free / GB:.1f} GB were free; "
+            f"{_offer(point, settings, samples, free)}"
+        ) from error
+
+
+def _offer(point: Point, settings: TrainingSettings, samples: LabelledSamples, free: int) -> str:
+    width = fitting_width(point, settings, samples, free)
+    if width == settings.width:  # by the estimate all of it does
+        return "use a smaller batch_size, or see that nobody else uses this memory"
+    fits = f"a width of at most {width} fits" if width else "no width fits"
+    return f"{fits}; else use fewer seeds, learning_rates or samples, or a smaller batch_size"
+
+
+def needed_bytes(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> float:
+    """Return the memory that a training takes, by estimate."""
+    n, d = samples.shape
+    sizes = training(point.model, settings, point.depth, loaded=n, d=d, classes=samples.classes)
+    return sizes.memory
+
+
+def fitting_width(
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, available: float
+) -> int:
+    """Return the largest width, at most that of the settings, that fits; 0 if none does."""
+
+    def needed(width: int) -> float:
+        return needed_bytes(point, replace(settings, width=width), samples)
+
+    return bisect_right(range(1, settings.width + 1), available, key=needed)
