@@ -89,9 +89,11 @@ def frame(path: Path) -> pd.DataFrame:
     try:
         schema = pq.read_schema(path)
         names = [field.name for field in schema if not pa.types.is_nested(field.type)]
-        return pd.read_parquet(path, columns=names)
+        rows = pd.read_parquet(path, columns=names)
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+    texts = rows.select_dtypes("str").columns
+    return rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
 
 
 if __name__ == "__main__":

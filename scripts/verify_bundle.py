@@ -6,6 +6,7 @@ of a bundle is executed. With --render the figures are drawn again, by this chec
 
 import inspect
 import random
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from pathlib import Path
 from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
 from ntk_workflow.bundle.cells import require_cells
-from ntk_workflow.bundle.derivations import Program, derivations, deriving
+from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
 from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recomputation import require_recomputed
@@ -47,6 +48,8 @@ PROGRAMS = {
         *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
     )
 }
+#: Of these, what is done in one process with the theory.
+NEED_TORCH = ("measure_activations",)
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
 WITHOUT_TORCH = (
     "torch is not installed here: constants of activations, laws of random samples and the cells "
@@ -97,26 +100,29 @@ def verify(folder: Path, *, render: bool) -> Plan:
     made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
     plan = recorded_plan(payload, records[0].parts[-3])
     checks.require_results(payload, plan)
-    found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
     tables = checks.require_tables(payload / "results")
-    checks.require_described(payload)
-    require_cells(payload, plan)
-    require_relations(payload, plan)
-    require_joins(payload, plan)
-    beside = [partial(require_theory, payload, plan)]
+    found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
+    constants = [each for each in found if each.program in NEED_TORCH]
+    found = [each for each in found if each not in constants]
+    beside = [partial(require_theory, payload, plan, constants)]
     if not find_spec("torch"):
         log.warning(WITHOUT_TORCH)
-        beside, found = [], [each for each in found if each.program != "measure_activations"]
+        beside, constants = [], []
     with deriving(payload, found, PROGRAMS, beside) as finish:
-        others = record.require_jobs(payload, plan)
+        checks.require_described(payload)
+        require_cells(payload, plan)
+        require_relations(payload, plan)
+        require_joins(payload, plan)
+        unknown = record.require_source(payload, plan)
+        others = record.require_jobs(payload, plan, own_source=not unknown)
         record.require_version(payload, plan)
-        if unknown := record.require_source(payload, plan):
+        if unknown:
             log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         require_description(folder, payload, plan)
         figures = content.require_figures(payload, plan)
-        derived = finish()
+        derived = finish() + len(constants)
     count = len(archive.files_by_name(payload))
     line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
     log.info(line, count, tables, figures, made, derived)
@@ -125,12 +131,15 @@ def verify(folder: Path, *, render: bool) -> Plan:
     return plan
 
 
-def require_theory(payload: Path, plan: Plan) -> None:
-    """Raise `BundleError` if a table is not as theory and the config have it."""
+def require_theory(payload: Path, plan: Plan, constants: Sequence[Derivation]) -> None:
+    """Raise `BundleError` if a table is not as theory, activations and the config have it."""
     from ntk_workflow.bundle import theory  # kernels are heavy
 
     theory.require_theory(payload, plan)
     require_cells(payload, plan, heavy=True)
+    for each in constants:
+        if problems := problems_of(payload, each, PROGRAMS[each.program]):
+            raise BundleError("; ".join(problems))
 
 
 if __name__ == "__main__":

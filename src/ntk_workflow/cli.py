@@ -217,5 +217,5 @@ def limit_threads(threads: int) -> None:
         os.environ[variable] = str(threads)
 
     threadpoolctl.threadpool_limits(limits=threads)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)

@@ -25,9 +25,11 @@ def output(*words: str) -> tuple[list[str], int]:
 
 
 def in_markdown(lines: list[str]) -> str:
-    """Return the table among printed lines, with the rule below its head."""
+    """Return the table among printed lines, with the rule below its head, and what was accepted."""
     head, *rows = [line for line in lines if line.startswith("|")]
-    return "\n".join([head, "| --- " * (head.count("|") - 1) + "|", *rows]) + "\n"
+    table = [head, "| --- " * (head.count("|") - 1) + "|", *rows]
+    accepted = [f"- {line}" for line in lines if line.startswith(("accepted: ", "crashed: "))]
+    return "\n".join([*table, *([""] if accepted else []), *accepted]) + "\n"
 
 
 def raw_columns() -> str:

@@ -40,7 +40,7 @@ from tests.forgeries import CRATE, FORGERS, Forged
 #: Programs that take seconds.
 PAGES = ("check_claims", "render_explorer")
 #: Tables that theory is evaluated for, which takes seconds, too.
-HEAVY = ("tables/phase.parquet", "tables/precision.parquet")
+HEAVY = tuple(f"tables/{name}.parquet" for name in ("phase", "precision", "activations"))
 #: Checks of sources, figures and jobs, whose files a changed table leaves as they are.
 UNTOUCHED = (
     *((record, name) for name in ("require_jobs", "require_version", "require_source")),

@@ -6,9 +6,10 @@ cosines converge at the rate of the slope there (Theorem 11).
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy import optimize
+import scipy  # whose optimize is heavy, and comes with its first use
 
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expansion
@@ -31,6 +32,7 @@ class FixedPoint:
     slope_at_one: float
 
 
+@cache
 def fixed_point(activation: Activation) -> FixedPoint:
     """Return the smallest fixed point: 0 for a mean of 0, and 1 for a slope at 1 of at most 1.
 
@@ -52,7 +54,7 @@ def fixed_point(activation: Activation) -> FixedPoint:
         return FixedPoint(1.0, 0.0, at_one, at_one)
     else:
         # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
-        w = optimize.brentq(lambda w: pair(w)[0] / w - 1, SLOPE_ONE, 1, xtol=1e-15)
+        w = scipy.optimize.brentq(lambda w: pair(w)[0] / w - 1, SLOPE_ONE, 1, xtol=1e-15)
     slope = at_one * (1 - pair(w)[1])
     error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / (1 - slope)
     return FixedPoint(1 - w, float(error), slope, at_one)

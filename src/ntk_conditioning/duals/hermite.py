@@ -83,10 +83,10 @@ def _expand(
     before, now = np.zeros_like(z), np.ones_like(z)
     for k in range(count):
         terms = weights * values * now
-        coefficients[k] = math.fsum(terms)
+        coefficients[k] = math.fsum(terms.tolist())
         # of the weights some roundings, of every step of the recurrence two
         rounding[k] = (20 + 2 * k) * EPS * np.abs(terms).sum()
         before, now = now, (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
     rest = values - coefficients[0] - coefficients[1] * z
-    square, bend = (math.fsum(weights * each**2) for each in (values, rest))
+    square, bend = (math.fsum((weights * each**2).tolist()) for each in (values, rest))
     return Expansion(coefficients, rounding, square, bend)

@@ -135,12 +135,13 @@ def spectrum(
     # in units of the largest: distances of an ordered phase are as small as 1e-200
     unit = float(sizes.max(initial=0)) or 1.0
     weight, sizes, rest = weight[~flat] / unit, sizes[~flat] / unit, rest / unit
+    masses = weight * sizes
 
     def z(g: float) -> float:
-        return float(1 / g + rest + np.sum(weight / (1 - sizes * g)))
+        return float(1 / g + rest + (weight / (1 - sizes * g)).sum())
 
     def slope(g: float) -> float:
-        return float(-1 + np.sum(weight * sizes * (g / (1 - sizes * g)) ** 2))  # of z, times g²
+        return float(-1 + (masses * (g / (1 - sizes * g)) ** 2).sum())  # of z, times g²
 
     if not len(weight):
         low = high = rest

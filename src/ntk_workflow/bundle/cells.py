@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
@@ -332,7 +333,17 @@ def _number_rates(rows: list[dict[str, Any]], plan: Plan) -> None:
     for row in rows:
         rates.setdefault(tuple(row[key] for key in point), set()).add(row["learning_rate"])
     numbers = {key: {r: n for n, r in enumerate(sorted(found))} for key, found in rates.items()}
+
+    @cache
+    def are_relative(*network: str) -> bool:
+        w = SimpleNamespace(**dict(zip(_NETWORK, network, strict=True)))
+        return bool(plan.training_settings(w).relative_rates)
+
     for row in rows:
         row["rate"] = numbers[tuple(row[key] for key in point)][row["learning_rate"]]
-        relative = plan.training_settings(SimpleNamespace(**row)).relative_rates
+        relative = are_relative(*(row[key] for key in _NETWORK))
         row["given_rate"] = None if relative else row["learning_rate"]
+
+
+#: What the settings of a training depend on.
+_NETWORK = ("experiment", "dataset", "model")

@@ -11,7 +11,7 @@ import multiprocessing
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import FullDiskError, scratch_folder
 from ntk_workflow.bundle import BundleError
+from ntk_workflow.cli import limit_threads
 from ntk_workflow.comparison.differences import compare_tables
 from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
 from ntk_workflow.plan import Plan
@@ -37,6 +38,9 @@ PRINTED = 1e-6
 """Relative change of numbers on pages that is passed over. They have seven digits at most."""
 
 _NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])", re.ASCII)
+
+#: Programs that take long, by how long.
+_LONG = {"check_claims": 2, "render_explorer": 1}
 
 Program = Callable[[Sequence[str]], int | None]
 
@@ -145,19 +149,19 @@ def deriving(
         BundleError: a line for every file that is not what its program makes of the others.
     """
     with scratch_folder() as scratch:  # here: what is ended does not clear up
-        # The two pages take most of the time: they begin first, side by side.
-        order = sorted(
-            found, key=lambda each: each.program not in ("check_claims", "render_explorer")
-        )
-        others = {*multiprocessing.active_children()}
+        before = {*multiprocessing.active_children()}
         context = multiprocessing.get_context("fork")  # which has all imports
-        pool = ProcessPoolExecutor(workers, mp_context=context)
+        pool = ProcessPoolExecutor(workers, context, limit_threads, (1,))
+
+        def asked(each: Derivation) -> Future[list[str]]:
+            return pool.submit(_problems_of, payload, each, programs, scratch)
+
         try:
-            with quiet():
-                work = [
-                    pool.submit(_problems_of, payload, each, programs, scratch) for each in order
-                ]
+            with quiet():  # what takes longest begins first, side by side
+                order = sorted(found, key=lambda each: _LONG.get(each.program, 0), reverse=True)
+                work = [asked(each) for each in order[:1]]
                 checked = [pool.submit(check) for check in checks]
+                work += [asked(each) for each in order[1:]]
 
             def finish() -> int:
                 for each in checked:
@@ -169,7 +173,7 @@ def deriving(
             yield finish
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in {*multiprocessing.active_children()} - others:
+            for child in {*multiprocessing.active_children()} - before:
                 child.terminate()
                 child.join()
 

@@ -26,8 +26,8 @@ PROGRAMS = {
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OSError)
 
 
-def require_jobs(payload: Path, plan: Plan) -> list[str]:
-    """Return the rules whose code is not this checkout's.
+def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
+    """Return the rules whose code is not this checkout's; none if all of the source is.
 
     Raises:
         BundleError: if a result or a row has no job or two, a job read what none has made, or the
@@ -45,8 +45,14 @@ def require_jobs(payload: Path, plan: Plan) -> list[str]:
                         f"{name}: both {made[output]} and {job['rule']} made {output}"
                     )
                 made[output] = job["rule"]
-            if "code" in job and _is_other(payload, plan, job, name, digest):
-                others.add(job["rule"])
+            if "code" in job:
+                files = _program_files(payload, plan, job, name, digest)
+                here, there = (
+                    () if own_source else digest(top, *(top / file for file in files))
+                    for top in (ROOT, payload / "workflow")
+                )
+                if here != there:
+                    others.add(job["rule"])
         for job in record["jobs"]:
             for each in job["inputs"]:
                 known = each in made or not each.startswith(plan.path(""))
@@ -112,18 +118,17 @@ def require_version(payload: Path, plan: Plan) -> None:
         raise BundleError(f"{name}: code is {recorded}, and that of workflow/ {found}")
 
 
-def _is_other(
+def _program_files(
     payload: Path, plan: Plan, job: Mapping[str, Any], name: str, digest: Callable[..., str]
-) -> bool:
-    """Return whether a job's code is not this checkout's; refuse what is not the bundle's."""
+) -> list[str]:
+    """Return the files that a job ran; `BundleError` if its code is not the bundle's."""
     rule, workflow = job["rule"], payload / "workflow"
     notebooks = [f"notebooks/{job['place']}.ipynb"] if rule == "render_figure" else []
     files = [f"scripts/{PROGRAMS.get(rule, rule)}.py", *notebooks]
     own = [workflow / inside(path) for path in plan.plugin_files]
     for more in _choices(own):
         if job["code"] == digest(workflow, *(workflow / file for file in files), *more):
-            here, there = (digest(top, *(top / file for file in files)) for top in (ROOT, workflow))
-            return here != there
+            return files
     found = digest(workflow, *(workflow / file for file in files))
     raise BundleError(
         f"{name}: code of {rule} {job['place']} is {job['code']}, and that of workflow/ {found}"

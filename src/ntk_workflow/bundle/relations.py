@@ -4,7 +4,7 @@ The size of a dataset, say, is the same wherever it is used.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,15 @@ def require_relations(payload: Path, plan: Plan) -> None:
             continue
         rows = tables.read(payload / path, table).to_pylist()
         for row in rows:
-            place = ", ".join(f"{k} {row[k]}" for k in table.keys if row[k] is not None)
             try:
                 found = [*FOLLOWS[kind](row)] if kind in FOLLOWS else []
             except (ValueError, ArithmeticError, LookupError, TypeError) as error:
-                raise BundleError(f"{path}: {place}: impossible ({one_line(error)})") from None
+                place, reason = _place(row, table.keys), one_line(error)
+                raise BundleError(f"{path}: {place}: impossible ({reason})") from None
             for column, value, why in found:
                 if not same(row[column], value):
                     line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"
-                    raise BundleError(f"{line}, at {place}")
+                    raise BundleError(f"{line}, at {_place(row, table.keys)}")
         if kind == "bounds":
             _require_rates(path, rows)
         if kind == "datasets":
@@ -58,9 +58,12 @@ def _require_common(
         before = first.setdefault(tuple(row[key] for key in keys), row)
         for column in columns:
             if not same(row[column], before[column]):
-                place = ", ".join(f"{key} {row[key]}" for key in keys if row[key] is not None)
                 values = f"both {before[column]!r} and {row[column]!r}"
-                raise BundleError(f"{path}: {column} is {values} at {place}")
+                raise BundleError(f"{path}: {column} is {values} at {_place(row, keys)}")
+
+
+def _place(row: Row, keys: Iterable[str]) -> str:
+    return ", ".join(f"{key} {row[key]}" for key in keys if row[key] is not None)
 
 
 def _require_rates(path: str, rows: list[Row]) -> None:

@@ -9,7 +9,7 @@ import operator as op
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -64,6 +64,7 @@ class ExpressionError(UserError):
     """An expression is not in the grammar, or does not fit a table."""
 
 
+@cache
 def parse(text: str) -> Expression:
     """Return the function of a table's rows that an expression describes.
 
