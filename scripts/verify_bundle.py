@@ -4,24 +4,11 @@ Tables and pages that follow from other tables are made again by this checkout's
 of a bundle is executed. With --render the figures are drawn again, by this checkout's notebooks.
 """
 
-import inspect
 import random
-from collections.abc import Sequence
-from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from ntk_conditioning.files import scratch_folder, sha256
-from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
-from ntk_workflow.bundle.cells import require_cells
-from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
-from ntk_workflow.bundle.description import require_description
-from ntk_workflow.bundle.joins import require_joins
-from ntk_workflow.bundle.recomputation import require_recomputed
-from ntk_workflow.bundle.recorded import recorded_plan
-from ntk_workflow.bundle.relations import require_relations
-from ntk_workflow.bundle.rerender import require_same_figures
+from ntk_workflow.bundle import BundleError, archive
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import (
     Argv,
@@ -30,32 +17,8 @@ from ntk_workflow.cli import (
     logger,
     positive_integer_or_all,
     run_main,
+    with_pandas,
 )
-from ntk_workflow.plan import Plan
-
-
-def run(name: str, words: Argv) -> int | None:
-    """Run a program, which is imported here: each takes its time. Raises its errors."""
-    main: Program = inspect.unwrap(import_module(name).main)
-    return main(words or ())
-
-
-#: What makes tables and pages of others.
-PROGRAMS = {
-    name: partial(run, name)
-    for name in (
-        *("aggregate_conditioning", "aggregate_table", "check_claims", "fit_finite_width"),
-        *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
-    )
-}
-#: Of these, what is done in one process with the theory.
-NEED_TORCH = ("measure_activations",)
-OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
-WITHOUT_TORCH = (
-    "torch is not installed here: constants of activations, laws of random samples and the cells "
-    "of the precision study are not evaluated again"
-)
-OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
 
 log = logger(__file__)
 
@@ -77,69 +40,21 @@ def main(argv: Argv = None) -> None:
     maker = made_by(args.bundle, args.signers)
     with scratch_folder() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, scratch)
+        with_pandas()  # their import takes a second, which a hostile archive is not worth
+        from ntk_workflow.bundle import bag, recomputation, verification
+
         try:
-            plan = verify(folder, render=args.render)
+            plan = verification.verify(folder, render=args.render)
             if args.recompute:
                 payload = folder / bag.PAYLOAD
                 rng = random.SystemRandom()  # no forger can foresee it
                 count = args.recompute
-                log.info(require_recomputed(payload, plan, count, mirror=args.mirror, rng=rng))
+                recomputed = recomputation.require_recomputed
+                log.info(recomputed(payload, plan, count, mirror=args.mirror, rng=rng))
         except BundleError as error:
             raise BundleError(f"{args.bundle}: {error}") from None
     if args.bundle.is_file():
         log.info("%s: consistent; %s; sha256 %s", args.bundle, maker, sha256(args.bundle))
-
-
-def verify(folder: Path, *, render: bool) -> Plan:
-    """Return the plan of an unpacked bundle's run; `BundleError` unless its parts fit together."""
-    bag.require_whole(folder)
-    payload = folder / bag.PAYLOAD
-    records = sorted(payload.glob("results/*/record/jobs.json"))
-    if len(records) != 1:
-        raise BundleError(f"{len(records)} runs in it, not one: results/*/record/jobs.json")
-    made = checks.require_provenance(payload, records[0].relative_to(payload).as_posix())
-    plan = recorded_plan(payload, records[0].parts[-3])
-    checks.require_results(payload, plan)
-    tables = checks.require_tables(payload / "results")
-    found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    constants = [each for each in found if each.program in NEED_TORCH]
-    found = [each for each in found if each not in constants]
-    beside = [partial(require_theory, payload, plan, constants)]
-    if not find_spec("torch"):
-        log.warning(WITHOUT_TORCH)
-        beside, constants = [], []
-    with deriving(payload, found, PROGRAMS, beside) as finish:
-        checks.require_described(payload)
-        require_cells(payload, plan)
-        require_relations(payload, plan)
-        require_joins(payload, plan)
-        unknown = record.require_source(payload, plan)
-        others = record.require_jobs(payload, plan, own_source=not unknown)
-        record.require_version(payload, plan)
-        if unknown:
-            log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
-        if others:
-            log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
-        require_description(folder, payload, plan)
-        figures = content.require_figures(payload, plan)
-        derived = finish() + len(constants)
-    count = len(archive.files_by_name(payload))
-    line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
-    log.info(line, count, tables, figures, made, derived)
-    if render:
-        log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
-    return plan
-
-
-def require_theory(payload: Path, plan: Plan, constants: Sequence[Derivation]) -> None:
-    """Raise `BundleError` if a table is not as theory, activations and the config have it."""
-    from ntk_workflow.bundle import theory  # kernels are heavy
-
-    theory.require_theory(payload, plan)
-    require_cells(payload, plan, heavy=True)
-    for each in constants:
-        if problems := problems_of(payload, each, PROGRAMS[each.program]):
-            raise BundleError("; ".join(problems))
 
 
 if __name__ == "__main__":

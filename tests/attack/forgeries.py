@@ -28,10 +28,9 @@ from pathlib import Path
 from unittest import mock
 
 import bagit
-import verify_bundle
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_workflow.bundle import BundleError, archive, content, record
+from ntk_workflow.bundle import BundleError, archive, content, record, verification
 from ntk_workflow.bundle.derivations import Derivation, Program, problems_of, quiet
 from ntk_workflow.provenance.digests import source_digest
 from tests.bundles import describe, seal, write_bundle
@@ -213,11 +212,11 @@ class Verification:
             if self._of_tables:  # which are no source, no figure, and not looked into by jobs
                 for module, name in UNTOUCHED:
                     patches.enter_context(patch(module, name))
-                verify_bundle.record.require_jobs.return_value = []
-                verify_bundle.record.require_source.return_value = []
-            patches.enter_context(mock.patch.object(verify_bundle, "deriving", self._deriving))
-            warning = patches.enter_context(patch(verify_bundle.log, "warning"))
-            verify_bundle.verify(folder, render=False)
+                record.require_jobs.return_value = []
+                record.require_source.return_value = []
+            patches.enter_context(mock.patch.object(verification, "deriving", self._deriving))
+            warning = patches.enter_context(patch(verification.log, "warning"))
+            verification.verify(folder, render=False)
         lines = [call.args[0] % call.args[1:] for call in warning.call_args_list]
         return [line for line in lines if line not in self.warnings]
 

@@ -26,7 +26,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.bundle import BundleError, archive, bag, signatures
+from ntk_workflow.bundle import BundleError, archive, bag, signatures, verification
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
 from ntk_workflow.bundle.joins import require_joins
@@ -517,7 +517,7 @@ def test_one_value_changed_anywhere(unpacked: Path, tmp_path: Path):
                 reached = {*each.outputs.values(), *(n for f in each.inputs.values() for n in f)}
                 if reached & {*forged.files}:
                     with quiet():
-                        problems = problems_of(payload, each, verify_bundle.PROGRAMS[each.program])
+                        problems = problems_of(payload, each, verification.PROGRAMS[each.program])
                     if problems:
                         raise BundleError(problems[0])
             accepted.append(forged)
