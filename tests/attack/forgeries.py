@@ -11,6 +11,7 @@ deterministic, and all their inputs and outputs are as they were in the genuine 
 import argparse
 import json
 import logging
+import math
 import multiprocessing
 import os
 import random
@@ -31,7 +32,15 @@ import bagit
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow.bundle import BundleError, archive, content, record, verification
-from ntk_workflow.bundle.derivations import Derivation, Program, problems_of, quiet
+from ntk_workflow.bundle.derivations import (
+    NOISE,
+    TOLERANCE,
+    Derivation,
+    Program,
+    problems_of,
+    quiet,
+)
+from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.provenance.digests import source_digest
 from tests.bundles import describe, seal, write_bundle
 from tests.forgeries import CRATE, FORGERS, Forged
@@ -145,6 +154,9 @@ RAW_FILES: Mapping[str, str] = {
 
 def raw(forged: Forged) -> str:
     """Return why a value follows from nothing else in the bundle; empty if it may."""
+    numbers = [each for each in (forged.before, forged.after) if isinstance(each, float)]
+    if len(numbers) == 2 and math.isclose(*numbers, rel_tol=TOLERANCE, abs_tol=NOISE):
+        return "rounding, which is another on another processor"
     of_tables = (why for place, why in RAW.items() if forged.place.startswith(place))
     others = (why for place, why in RAW_FILES.items() if re.fullmatch(place, forged.place))
     return next(of_tables, "") or next(others, "")
@@ -218,7 +230,22 @@ class Verification:
             warning = patches.enter_context(patch(verification.log, "warning"))
             verification.verify(folder, render=False)
         lines = [call.args[0] % call.args[1:] for call in warning.call_args_list]
-        return [line for line in lines if line not in self.warnings]
+        return [line for line in lines if line not in self.warnings] + self._other_sources(folder)
+
+    def _other_sources(self, folder: Path) -> list[str]:
+        """Return the changed sources of which verification says that they are not this checkout's.
+
+        Where some of the genuine bundle's are not, it says the same of one more.
+        """
+        changed = [name for name in self.changed if name.startswith("workflow/")]
+        payload = folder / "data"
+        plan = recorded_plan(payload, next(payload.glob("results/*")).name) if changed else None
+        unknown = record.require_source(payload, plan) if plan else []
+        return [
+            f"{name} is not this checkout's"
+            for name in changed
+            if name.removeprefix("workflow/") in unknown
+        ]
 
     @property
     def _of_tables(self) -> bool:
