@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
@@ -259,6 +259,20 @@ def _activations(plan: Plan) -> Iterator[Cells]:
     yield Cells(("activation",), ((name,) for name in names))
 
 
+def _claim_experiments(plan: Plan) -> Iterator[Cells]:
+    """Yield the sizes of two experiments, which have all of one kind; most have their own."""
+    study = plan.config["claim_experiments"]
+    whole = {"linear_kernel": ("depths", "widths"), "descent_rate": ("depths", "seeds")}
+    for statement, axes in whole.items() if "liu2023relu" in plan.papers else ():
+        columns = ("statement", *(axis.removesuffix("s") for axis in axes))
+        cells = product([statement], *(study[axis] for axis in axes))
+        yield Cells(columns, cells, partial(_is_about, statement))
+
+
+def _is_about(statement: str, row: Mapping[str, Any]) -> bool:
+    return bool(row["statement"] == statement)
+
+
 _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "spectra": _spectra,
     "angles": _angles,
@@ -272,6 +286,7 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "architectures": _architectures,
     "orthogonality": _orthogonality,
     "linearity": _linearity,
+    "claim_experiments": _claim_experiments,
 }
 
 

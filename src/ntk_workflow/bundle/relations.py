@@ -118,7 +118,7 @@ _TRAINED = ("training", "training_kernels", "predictions", "kernels_along_traini
 #: Tables whose networks have fewer inputs than their dataset.
 _OTHER_SIZES = ("orthogonality", "linearity")
 _POINT = ("experiment", "dataset", "model", "activation", "depth")
-_TRAINING = ("width", "n", "classes", "loss", "batch_size")
+_TRAINING = ("width", "n", "n_test", "classes", "loss", "batch_size")
 _PLACE = ("shape", "dataset", "parameter", "n", "d", "seed")
 _GEOMETRY = ("mean_cosine", "effective_dimension", "closest", "gram_kappa", "gram_bulk_kappa")
 _CONSTANTS = ("mean", "mu", "mu_tilde", "dual_slope", "fixed_point")
