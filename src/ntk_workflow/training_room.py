@@ -23,24 +23,27 @@ def telling_what_fits(
 
     Of networks of the user's own only the shortage is told, not the width.
     """
-    cuda = device.type == "cuda"
-    free = torch.cuda.mem_get_info(device)[0] if cuda else available_bytes()
+    available = available_bytes()  # before the networks take some of it
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if point.model not in MODELS or not (problem := memory_problem(error)):
             raise
+        if device.type == "cuda":
+            _, available = torch.cuda.mem_get_info(device)
         count = len(settings.seeds) * len(settings.learning_rates)
         needed = needed_bytes(point, settings, samples)
         raise NotEnoughMemoryError(
             f"{problem.partition(';')[0]}: {count} networks of width {settings.width} take about "
-            f"{needed / GB:.1f} GB, and {free / GB:.1f} GB were free; "
-            f"{_offer(point, settings, samples, free)}"
+            f"{needed / GB:.1f} GB, and {available / GB:.1f} GB are available; "
+            f"{_offer(point, settings, samples, available)}"
         ) from error
 
 
-def _offer(point: Point, settings: TrainingSettings, samples: LabelledSamples, free: int) -> str:
-    width = fitting_width(point, settings, samples, free)
+def _offer(
+    point: Point, settings: TrainingSettings, samples: LabelledSamples, available: int
+) -> str:
+    width = fitting_width(point, settings, samples, available)
     if width == settings.width:  # by the estimate all of it does
         return "use a smaller batch_size, or see that nobody else uses this memory"
     fits = f"a width of at most {width} fits" if width else "no width fits"

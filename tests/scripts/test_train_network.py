@@ -603,7 +603,7 @@ def test_a_process_tells_a_scheduler_that_it_was_stopped(folder, start):
 def test_too_large_networks_are_told_what_fits(folder, refusal):
     line = refusal(train_network, arguments(folder, depth=2, width=3_000_000))
     told = r"out of memory \(.+\): 4 networks of width 3000000 take about ([\d.]+) GB, "
-    told += r"and ([\d.]+) GB were free; a width of at most (\d+) fits"
+    told += r"and ([\d.]+) GB are available; a width of at most (\d+) fits"
     needed, available, most = map(float, re.search(told, line).groups())
     assert 1e9 * needed > 4 * 4 * 3e6**2  # of the weights alone
     rates = {"learning_rates": RATES, "batch_size": 8, "epochs": 3}
