@@ -423,6 +423,11 @@ FORGERIES = {
         edit(f"{RECORDS}/config.yaml", lambda t: t.replace("\nwidth: 8", "\nwidth: 9")),
         "lacks .*width 9, .*for which the recorded config asks",
     ),
+    "config's samples": (
+        edit(f"{RECORDS}/config.yaml", lambda t: t.replace("\nsamples: 20", "\nsamples: 21")),
+        "n of digits is 20, and 21 in the recorded config",
+    ),
+    "test samples": (edit_table("training/small", "n_test", 7), "n_test is both 7 and 0 at"),
     "list for a config": (write(f"{RECORDS}/config.yaml", b"[1]"), "config.yaml: "),
     "tag in a config": (write(f"{RECORDS}/config.yaml", b"!!python/name:os.system"), "YAML"),
     "no jobs": (edit_json(JOBS, lambda r: r["jobs"].clear()), "and .*jobs.json has no job of it"),
