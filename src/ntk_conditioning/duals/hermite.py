@@ -79,14 +79,31 @@ def _expand(
 ) -> Expansion:
     z, weights = gaussian_rule(kinks, order=order, reach=REACH)
     values = function(z)
-    coefficients, rounding = np.empty((2, count))
-    before, now = np.zeros_like(z), np.ones_like(z)
-    for k in range(count):
-        terms = weights * values * now
-        coefficients[k] = math.fsum(terms.tolist())
-        # of the weights some roundings, of every step of the recurrence two
-        rounding[k] = (20 + 2 * k) * EPS * np.abs(terms).sum()
-        before, now = now, (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+    polynomials = np.ones((count, len(z)))
+    before = np.zeros_like(z)
+    for k, now in enumerate(polynomials[:-1]):
+        polynomials[k + 1] = (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+        before = now
+    terms = weights * values * polynomials
+    coefficients = _sums(terms)
+    # of the weights some roundings, of every step of the recurrence two
+    rounding = (20 + 2 * np.arange(count)) * EPS * np.abs(terms).sum(axis=1)
     rest = values - coefficients[0] - coefficients[1] * z
-    square, bend = (math.fsum((weights * each**2).tolist()) for each in (values, rest))
+    square, bend = _sums(weights * np.square([values, rest])).tolist()
     return Expansion(coefficients, rounding, square, bend)
+
+
+def _sums(terms: Array) -> Array:
+    """Return the sums (k,) of rows (k, n), as if added in twice the precision.
+
+    In pairs, whose roundings are exact (Knuth's TwoSum) and are added apart.
+    """
+    lost = np.zeros(len(terms))
+    while terms.shape[1] > 1:
+        even = np.pad(terms, ((0, 0), (0, terms.shape[1] % 2)))
+        a, b = even[:, ::2], even[:, 1::2]
+        terms = a + b
+        other = terms - a
+        lost += ((a - (terms - other)) + (b - other)).sum(axis=1)
+    total: Array = terms[:, 0] + lost
+    return total

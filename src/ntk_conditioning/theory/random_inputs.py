@@ -26,7 +26,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
-from scipy.optimize import brentq
 
 from ntk_conditioning.kernels.tabulated import Distances
 
@@ -40,6 +39,8 @@ MANY = 1e9
 NOISE = 100 * float(np.finfo(np.float64).eps)
 #: Sizes that are no more than this beside the largest count as none.
 FLAT = 1e-30
+#: Relative change that ends an iteration.
+STEP = 1e-14
 #: A lower end is 0 if it is no more than this beside the weights of the bulk.
 ROUNDING = 1e-13
 
@@ -137,24 +138,38 @@ def spectrum(
     weight, sizes, rest = weight[~flat] / unit, sizes[~flat] / unit, rest / unit
     masses = weight * sizes
 
-    def z(g: float) -> float:
-        return float(1 / g + rest + (weight / (1 - sizes * g)).sum())
-
-    def slope(g: float) -> float:
-        return float(-1 + (masses * (g / (1 - sizes * g)) ** 2).sum())  # of z, times g²
+    def z(x: float) -> float:  # of x = 1/g
+        return float(x + rest + (weight * (x / (x - sizes))).sum())
 
     if not len(weight):
         low = high = rest
-        last = math.inf
+        last = 0.0
     else:
-        last = brentq(slope, 0, 1 - 1e-12, xtol=1e-300, rtol=1e-14)
-        high, far = z(last), -1e8 / sizes.min()
-        low = z(brentq(slope, far, 0, rtol=1e-14)) if slope(far) > 0 else rest
+        last = 1 + _beyond(masses, 1 - sizes)
+        high, below = z(last), _beyond(masses, sizes)
+        low = z(-below) if below else rest
     sizes_of_spikes = [n * c / unit for c in spikes]
-    seen = [unit * z(1 / size) for size in sizes_of_spikes if size > 0 and size * last > 1]
+    seen = [unit * z(size) for size in sizes_of_spikes if size > last]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
     return Ends(unit * low, unit * high, tuple(sorted(seen, reverse=True)))
+
+
+def _beyond(masses: Array, places: Array) -> float:
+    """Return y > 0 with Σ m / (y + p)² = 1 for ``masses`` m > 0 (K,) and places p >= 0 (K,).
+
+    0 if there is none. By Newton's method on the sum to the power of -1/2, which is concave in y:
+    from below, where one term makes up the sum, no step goes too far.
+    """
+    y = max(0.0, float((np.sqrt(masses) - places).max()))
+    while True:
+        inverse = 1 / (y + places)
+        terms = masses * inverse**2
+        total = float(terms.sum())
+        step = (total**1.5 - total) / float(terms @ inverse)
+        if not step > STEP * y:
+            return y
+        y += step
 
 
 def uniform(distances: Distances, *, n: int, d: int) -> Ends:

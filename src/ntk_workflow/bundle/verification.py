@@ -12,14 +12,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from ntk_workflow.bundle import BundleError, archive, bag, checks, content, record
+from ntk_workflow.bundle import BundleError, archive, bag, checks, record
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
 from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
-from ntk_workflow.bundle.rerender import require_same_figures
 from ntk_workflow.cli import Argv
 from ntk_workflow.plan import Plan
 
@@ -81,12 +80,16 @@ def verify(folder: Path, *, render: bool) -> Plan:
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         require_description(folder, payload, plan)
+        from ntk_workflow.bundle import content  # pypdf takes its time: it is read beside others
+
         figures = content.require_figures(payload, plan)
         derived = finish() + len(constants)
     count = len(archive.files_by_name(payload))
     line = "%d files, %d tables, %d figures, %d files known to jobs, %d made again from others"
     log.info(line, count, tables, figures, made, derived)
     if render:
+        from ntk_workflow.bundle.rerender import require_same_figures
+
         log.info("%d figures are the same", require_same_figures(payload, records[0].parts[-3]))
     return plan
 

@@ -22,6 +22,7 @@ NOT_TESTED = "not tested in this run"
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Numbers = NDArray[np.intp]
 #: How far a gap between value and target lies on the wrong side; the largest is worst for a claim.
 MISS: Mapping[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("<", "<="), np.positive),
@@ -71,12 +72,14 @@ class Finding:
 class Cases:
     """The cases of a claim: how far each lies from its target, and how sure that is.
 
-    ``rows`` (n) say what each case is. ``gap`` (n,) is the value less the ``target`` (n,), for
-    other networks of the same kind from ``low`` to ``high`` (n,). ``network`` (n,) is the seed of
-    a case that other networks may contradict, and missing for others.
+    ``rows`` (n,) are numbers of rows that say what each case is, in the columns ``names``.
+    ``gap`` (n,) is the value less the ``target`` (n,), for other networks of the same kind from
+    ``low`` to ``high`` (n,). ``network`` (n,) is the seed of a case that other networks may
+    contradict, and missing for others.
     """
 
-    rows: pd.DataFrame
+    rows: Numbers
+    names: Sequence[str]
     target: Array
     gap: Array
     low: Array
@@ -139,15 +142,17 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     decided = ~np.isnan(gap)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    rows = rows.assign(_gap=gap, _target=target)[decided]
-    seeded = rows[rows["seed"].notna()] if "seed" in rows else rows[:0]
-    cases = _cases(claim, rows)
+    if not decided.all():
+        rows, gap, target = rows[decided], gap[decided], target[decided]
+    measured = _measured(rows, gap, target)
+    cases = _cases(claim, measured)
     verdict, condition, meeting = cases.verdict(claim), None, None
     for each in claim.conditions if verdict != HOLDS else ():
         meets = _evaluated(claim, rows, each.where).astype(bool)
-        if meets.any() and (inside := _cases(claim, rows[meets])).verdict(claim) == HOLDS:
+        if meets.any() and (inside := _cases(claim, measured.of(meets))).verdict(claim) == HOLDS:
             condition, meeting = each.words, len(inside.gap)
-            exact = each.derived and not _cases(claim, rows[~meets]).good(claim).any()
+            others = measured.of(~meets)
+            exact = each.derived and not _cases(claim, others).good(claim).any()
             verdict = UNDER_A_CONDITION if exact or 2 * meeting >= len(cases.gap) else FAILS
             break
     worst = int(np.argmax(MISS[claim.comparison](cases.gap)))
@@ -156,13 +161,13 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         verdict,
         measured=float(values[worst]),
         expected=float(cases.target[worst]),
-        worst=_named(cases.rows, worst),
+        worst=_named(rows.iloc[cases.rows[worst]], cases.names),
         interval_low=float(cases.low[worst] + cases.target[worst]),
         interval_high=float(cases.high[worst] + cases.target[worst]),
         median=float(np.median(values)),
         low=float(values.min()),
         high=float(values.max()),
-        networks=len(np.unique(_numbered(seeded, NETWORK))),
+        networks=len(np.unique(measured.numbered(NETWORK)[~np.isnan(measured.seed)])),
         cases=len(values),
         holding=int(cases.good(claim).sum()),
         undecided=int((~decided).sum()),
@@ -172,17 +177,57 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     )
 
 
-def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
+@dataclass(frozen=True)
+class _Measured:
+    """What the n rows of a claim say: arrays (n,).
+
+    ``varying`` has the keys whose values differ, and of each numbers that tell its values apart.
+    """
+
+    gap: Array
+    target: Array
+    seed: Array
+    varying: Mapping[str, Numbers]
+
+    def of(self, rows: Mask) -> "_Measured":
+        """Return the same of some of the rows."""
+        varying = {key: values[rows] for key, values in self.varying.items()}
+        return _Measured(self.gap[rows], self.target[rows], self.seed[rows], varying)
+
+    def numbered(self, keys: Iterable[str]) -> Numbers:
+        """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
+        numbers = np.zeros(len(self.gap), np.intp)
+        for values in (self.varying[key] for key in keys if key in self.varying):
+            numbers = _joint(numbers, values)
+        return numbers
+
+
+def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> _Measured:
+    varying = {}
+    for key in KEYS:
+        if key not in rows:
+            continue
+        column = rows[key]
+        values = column.to_numpy() if column.dtype != "category" else column.cat.codes.to_numpy()
+        numbers, found = pd.factorize(values, use_na_sentinel=False)
+        if len(found) > 1:
+            varying[key] = numbers
+    missing = np.full(len(rows), np.nan)
+    seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else missing
+    return _Measured(gap, target, seed, varying)
+
+
+def _cases(claim: Claim, of: _Measured) -> Cases:
     """Return the cases: a row each or, if the claim is about means, networks of a kind each."""
-    gap, target = (rows[name].to_numpy() for name in ("_gap", "_target"))
+    gap, target, seed = of.gap, of.target, of.seed
     mean = claim.statistic == "mean"
     inner = ("seed", "block") if mean else ("seed",)
-    kind = _numbered(rows, [key for key in KEYS if key not in inner])
-    seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else kind * np.nan
+    kind = of.numbered([key for key in KEYS if key not in inner])
     # of each network, the first of its rows
-    network = _numbered(pd.DataFrame({"kind": kind, "seed": seed}), ["kind", "seed"])
+    network = _joint(kind, of.varying["seed"]) if "seed" in of.varying else kind
     _, of_network = np.unique(network, return_index=True)
     networks = kind[of_network]
+    names = [key for key in KEYS if key in of.varying and not (mean and key in inner)]
     if mean:
         _, first = np.unique(kind, return_index=True)
         # of each network, its blocks' mean; then of the networks of a kind
@@ -190,8 +235,7 @@ def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
         values = [means[networks == number] for number in range(len(first))]
         gap = np.array([each.mean() for each in values])
         low, high = np.transpose([_interval(each) for each in values])
-        kinds = rows.iloc[first].drop(columns=list(inner), errors="ignore")
-        return Cases(kinds, target[first], gap, low, high, np.full(len(gap), np.nan))
+        return Cases(first, names, target[first], gap, low, high, np.full(len(gap), np.nan))
     low, high = np.full((2, len(gap)), np.nan)
     np.fmin.at(low, kind, gap)
     np.fmax.at(high, kind, gap)
@@ -202,18 +246,13 @@ def _cases(claim: Claim, rows: pd.DataFrame) -> Cases:
         beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
     alone = (others < 1) | (claim.statistic == "bound")
     low, high = np.where(alone, gap, low - beyond), np.where(alone, gap, high + beyond)
-    return Cases(rows, target, gap, low, high, np.where(alone, np.nan, seed))
+    contradicted = np.where(alone, np.nan, seed)
+    return Cases(np.arange(len(gap)), names, target, gap, low, high, contradicted)
 
 
-def _numbered(rows: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.intp]:
-    """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
-    numbers = np.zeros(len(rows), np.intp)
-    for key in keys:
-        if key not in rows:
-            continue
-        codes, values = pd.factorize(rows[key], use_na_sentinel=False)
-        if len(values) > 1:
-            _, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
+def _joint(a: Numbers, b: Numbers) -> Numbers:
+    """Return numbers (n,) from 0 on that tell pairs of two numbers (n,) apart, in their order."""
+    numbers: Numbers = np.unique(a * (1 + b.max(initial=0)) + b, return_inverse=True)[1]
     return numbers
 
 
@@ -236,8 +275,10 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame()
     filled = {}
     for name in needed:
+        filled[name] = tables[name]
         unresolved = tables[name].columns.intersection(list(claim.unresolved))
-        filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
+        if len(unresolved):
+            filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
     rows = _selected(claim, filled[claim.table], claim.where)
     for join in claim.joins:
         if not rows.empty:
@@ -272,16 +313,13 @@ def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any
         raise ClaimError(f"{claim.name}: {error}") from None
 
 
-def _named(rows: pd.DataFrame, number: int) -> str:
+def _named(row: pd.Series, keys: Iterable[str]) -> str:
     """Return a case in words: its values in the columns that tell the claim's cases apart."""
-    row = rows.iloc[number]
     names = []
-    for key in KEYS:
-        if key not in rows or pd.isna(row[key]) or row[key] == "":
-            continue
-        if rows[key].nunique(dropna=False) == 1:
-            continue
+    for key in keys:
         value = row[key]
+        if pd.isna(value) or value == "":
+            continue
         text = f"{value:g}" if isinstance(value, float) else str(value)
         names.append(text if isinstance(value, str) else f"{key} {text}")
     return ", ".join(names) or "the only case"

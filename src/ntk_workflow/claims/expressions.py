@@ -112,7 +112,9 @@ def evaluate(text: str, rows: pd.DataFrame) -> NDArray[Any]:
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(expression(rows))
-        if values.dtype != bool:
+        if values.dtype.kind in "iuf":
+            values = values.astype(np.float64)
+        elif values.dtype != bool:
             numbers = pd.to_numeric(pd.Series(values.ravel()), errors="raise")
             values = numbers.to_numpy(np.float64, na_value=np.nan)
     except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.claims import wording
@@ -67,7 +68,7 @@ class Checked:
     finding: Finding
     entry: Entry
 
-    @property
+    @cached_property
     def outcome(self) -> str:
         """The verdict, which of a formula as printed says whether it is a misprint."""
         return outcome(self.claim.kind, self.finding.verdict)
@@ -85,13 +86,13 @@ class Checked:
             return f"{head} {finding.condition}"
         return f"{outcome} (here: {finding.at_this_size})" if finding.at_this_size else outcome
 
-    @property
+    @cached_property
     def quantity(self) -> str:
         """What is compared, in words or symbols."""
         words = wording.in_words(self.claim.quantity, self._columns)
         return f"mean of {words}" if self.claim.statistic == "mean" else words
 
-    @property
+    @cached_property
     def target(self) -> str:
         """How the quantity was to compare with what."""
         claim = self.claim
@@ -103,7 +104,7 @@ class Checked:
             text += f" ({_number(expected)})"
         return f"{text} {room} {_number(claim.tolerance)}" if claim.tolerance else text
 
-    @property
+    @cached_property
     def _columns(self) -> dict[str, str]:
         """Words for the columns of numerical experiments, which only their names tell apart."""
         claim = self.claim
@@ -113,7 +114,7 @@ class Checked:
             words[f"{join.prefix}_value"] = f"{join.prefix} {_measured(join.where) or measured}"
         return words if measured else {}
 
-    @property
+    @cached_property
     def slice(self) -> str:
         """Which rows the claim is about, and what is joined to them, in one line."""
         parts = [" and ".join(self.claim.where)]
@@ -122,7 +123,7 @@ class Checked:
             parts.append(f"{join.prefix}: {f'previous {join.previous}' if join.previous else rows}")
         return "; ".join(parts)
 
-    @property
+    @cached_property
     def rows(self) -> str:
         """The same in words, where it says more than the quantity does."""
         parts = [_all_in_words(_others(self.claim.where))]
@@ -150,7 +151,7 @@ class Checked:
         columns = [each for each in table.columns if each.name in names]
         return {wording.name(it.name): it.metadata[b"description"].decode() for it in columns}
 
-    @property
+    @cached_property
     def measured(self) -> str:
         """The quantity with its number, and what it was to be."""
         finding = self.finding
