@@ -32,7 +32,7 @@ def main(argv: cli.Argv = None) -> None:
     log.info("%d problems of %d samples", len(problems), args.samples)
     rows = []
     for problem in progress(problems, unit="problem", log=log):
-        labels = {name: getattr(problem, name) for name in LABELS}
+        labels = {name: getattr(problem.place, name) for name in LABELS}
         labels |= {"width": args.width if problem.mlp else None, "n": args.samples, "d": args.dim}
         for method, reference, (ratio, resolved, floor), error in precision.measure(problem):
             rows.append(

@@ -4,7 +4,8 @@ A layer of width m computes gain / sqrt(m) · σ(W α) with standard normal W (l
 and (3)). ``gain`` is 1 / sqrt(E σ(z)²) for z ~ N(0, 1): sqrt(2) for ReLU and 1 for the identity, so
 that an input of norm 1 keeps its norm through layers of infinite width.
 
-Nothing here imports torch: functions call methods of the tensors they are given.
+Functions call methods of the tensors they are given. Those of this package ask for no more than
+`Elementwise` has, and are evaluated without torch outside of networks.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.elementwise import Elementwise
 from ntk_conditioning.networks.plugins import PluginError, run_file
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Activation:
 
     ``homogeneous``: σ(c z) = c σ(z) for c > 0. ``kinks``: where the derivative jumps.
     ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain where it is
-    known without quadrature.
+    known without quadrature. ``on_arrays``: both work on `Elementwise`, too.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Activation:
     negative_slope: float | None = None
     shifted_relu: ShiftedReLU | None = None
     exact_gain: float | None = None
+    on_arrays: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
@@ -132,16 +135,19 @@ class Activation:
         return self._apply(self.derivative, z)
 
     def _apply(self, function: Function, z: Array) -> Array:
-        import torch  # heavy, and the closed forms do without
+        given: Any = z.view(Elementwise)
+        if not self.on_arrays:
+            import torch  # heavy, and only activations of the user's own need it here
 
-        with torch.no_grad():
-            tensor = function(torch.from_numpy(np.ascontiguousarray(z)))
-        if tensor.shape != z.shape or tensor.dtype != torch.float64:
+            given = torch.from_numpy(np.ascontiguousarray(z))
+        with np.errstate(all="ignore"):  # what is not finite is told below
+            found = function(given)
+        if found.shape != z.shape or str(found.dtype).removeprefix("torch.") != "float64":
             raise ActivationError(
-                f"{self.name}: maps float64 of shape {z.shape} to {tensor.dtype} of shape "
-                f"{tuple(tensor.shape)}; give elementwise functions"
+                f"{self.name}: maps float64 of shape {z.shape} to {found.dtype} of shape "
+                f"{tuple(found.shape)}; give elementwise functions"
             )
-        values: Array = tensor.numpy()
+        values: Array = np.asarray(found)
         if not np.isfinite(values).all():
             where = z[~np.isfinite(values)].flat[0]
             raise ActivationError(f"{self.name}: not finite at z = {where:.6g}")
@@ -297,6 +303,7 @@ def leaky_relu(slope: float, *, name: str) -> Activation:
         kinks=() if slope == 1 else (0.0,),
         negative_slope=slope,
         exact_gain=math.sqrt(2 / (1 + slope**2)),
+        on_arrays=True,
     )
 
 
@@ -321,6 +328,7 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
         kinks=(kink,),
         shifted_relu=ShiftedReLU(scale, kink, offset),
         exact_gain=1.0,
+        on_arrays=True,
     )
 
 
@@ -392,4 +400,4 @@ for _activation in (
     ),
     normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
 ):
-    register(_activation)
+    register(replace(_activation, on_arrays=True))

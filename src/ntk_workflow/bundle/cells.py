@@ -11,6 +11,7 @@ from typing import Any
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_conditioning.networks.architectures import kind_of
+from ntk_conditioning.spectra.precision_grid import places
 from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow.bundle import BundleError
@@ -30,12 +31,9 @@ class Cells:
     of: Callable[[Mapping[str, Any]], bool] = lambda _: True
 
 
-def require_cells(payload: Path, plan: Plan, *, heavy: bool = False) -> None:
-    """Raise `BundleError` unless the tables have the cells that the recorded config asks for.
-
-    ``heavy`` are the tables whose cells need torch to be told.
-    """
-    for name, asked in _heavy(plan) if heavy else _asked(plan):
+def require_cells(payload: Path, plan: Plan) -> None:
+    """Raise `BundleError` unless the tables have the cells that the recorded config asks for."""
+    for name, asked in _asked(plan):
         path = plan.path("tables", f"{name}.parquet")
         kind = "conditioning" if name == "activation_study" else name.split("/")[0]
         known = dict.fromkeys((*TABLES[kind].keys, *asked.columns))
@@ -75,11 +73,6 @@ def _asked(plan: Plan) -> Iterator[tuple[str, Cells]]:
             yield from ((name, cells) for cells in make(plan))
     for experiment in plan.experiments:
         yield from ((f"{name}/{experiment}", cells) for name, cells in _trained(plan, experiment))
-
-
-def _heavy(plan: Plan) -> Iterator[tuple[str, Cells]]:
-    if "precision" in plan.tables:
-        yield from (("precision", cells) for cells in _precision(plan))
 
 
 def _spectra(plan: Plan) -> Iterator[Cells]:
@@ -233,19 +226,15 @@ def _linearity(plan: Plan) -> Iterator[Cells]:
 
 
 def _precision(plan: Plan) -> Iterator[Cells]:
-    from ntk_conditioning.spectra import precision  # torch is heavy, and few runs have this
-
     study = plan.config["precision_study"]
-    sizes = {key: study[key] for key in ("samples", "dim", "width", "depths", "seeds", "points")}
+    axes = {key: study[key] for key in ("depths", "seeds", "points")}
+    sizes = study["samples"], study["dim"]
 
     def cells() -> Iterator[Cell]:
-        for problem in precision.problems(**sizes):
-            width = study["width"] if problem.mlp else None
-            of = (problem.kernel, problem.activation, problem.depth, problem.seed, width)
-            methods = precision.RECIPES if problem.mlp else precision.INFINITE_RECIPES
-            linear = precision.LINEAR_RECIPES if problem.activation == "linear" else ()
-            for method in (*methods, *linear):
-                yield (*of, study["samples"], study["dim"], method, rounded(problem.delta))
+        for at in places(**axes):
+            width = study["width"] if at.finite else None
+            of = (at.kernel, at.activation, at.depth, at.seed, width, *sizes)
+            yield from ((*of, method, rounded(at.delta)) for method in at.methods)
 
     columns = ("kernel", "activation", "depth", "seed", "width", "n", "d", "method", "delta")
     yield Cells(columns, cells())
@@ -286,6 +275,7 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "architectures": _architectures,
     "orthogonality": _orthogonality,
     "linearity": _linearity,
+    "precision": _precision,
     "claim_experiments": _claim_experiments,
 }
 

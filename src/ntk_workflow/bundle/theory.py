@@ -1,6 +1,6 @@
 """Numbers of tables that theory gives of an activation and a place alone: laws of random samples.
 
-They are evaluated again, apart from other relations: activations need torch, which is heavy.
+They are evaluated again, apart from other relations, because that takes time.
 """
 
 from functools import cache

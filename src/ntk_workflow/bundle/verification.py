@@ -9,10 +9,9 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
-from ntk_workflow.bundle import BundleError, archive, bag, checks, record
+from ntk_workflow.bundle import BundleError, archive, bag, checks, record, theory
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
 from ntk_workflow.bundle.description import require_description
@@ -37,13 +36,9 @@ PROGRAMS = {
         *("fit_width_slopes", "measure_activations", "render_explorer", "select_learning_rates"),
     )
 }
-#: Of these, what is done in one process with the theory.
-NEED_TORCH = ("measure_activations",)
+#: Of these, what is done in one process with the theory: it needs the same duals.
+WITH_THEORY = ("measure_activations",)
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
-WITHOUT_TORCH = (
-    "torch is not installed here: constants of activations, laws of random samples and the cells "
-    "of the precision study are not evaluated again"
-)
 OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
 
 log = logging.getLogger(__name__)
@@ -61,12 +56,9 @@ def verify(folder: Path, *, render: bool) -> Plan:
     checks.require_results(payload, plan)
     tables = checks.require_tables(payload / "results")
     found = [*derivations(plan, with_rows=bool(plan.config["bundle"]["include_rows"]))]
-    constants = [each for each in found if each.program in NEED_TORCH]
+    constants = [each for each in found if each.program in WITH_THEORY]
     found = [each for each in found if each not in constants]
     beside = [partial(require_theory, payload, plan, constants)]
-    if not find_spec("torch"):
-        log.warning(WITHOUT_TORCH)
-        beside, constants = [], []
     with deriving(payload, found, PROGRAMS, beside) as finish:
         checks.require_described(payload)
         require_cells(payload, plan)
@@ -96,10 +88,7 @@ def verify(folder: Path, *, render: bool) -> Plan:
 
 def require_theory(payload: Path, plan: Plan, constants: Sequence[Derivation]) -> None:
     """Raise `BundleError` if a table is not as theory, activations and the config have it."""
-    from ntk_workflow.bundle import theory  # kernels are heavy
-
     theory.require_theory(payload, plan)
-    require_cells(payload, plan, heavy=True)
     for each in constants:
         if problems := problems_of(payload, each, PROGRAMS[each.program]):
             raise BundleError("; ".join(problems))

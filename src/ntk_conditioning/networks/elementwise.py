@@ -1,0 +1,45 @@
+"""NumPy arrays that answer the methods of tensors which the package's own activations call.
+
+One definition of an activation serves networks, on tensors, and kernels at infinite width, on
+these: to import torch takes seconds, and bundles are verified without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy import special
+
+#: Methods of tensors that are functions of NumPy or SciPy of the same meaning.
+_FUNCTIONS: dict[str, np.ufunc] = {
+    **{name: getattr(np, name) for name in ("exp", "expm1", "log1p", "sign", "square", "tanh")},
+    "erf": special.erf,
+    "sigmoid": special.expit,
+}
+
+
+class Elementwise(np.ndarray[Any, Any]):
+    """A view of an array: ``z.view(Elementwise).tanh()``.
+
+    >>> np.array([-1.0, 0.0, 2.0]).view(Elementwise).clamp(min=0)
+    Elementwise([0., 0., 2.])
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FUNCTIONS:
+            raise AttributeError(f"{type(self).__name__} has no {name}; tensors have more methods")
+        return lambda: _FUNCTIONS[name](self)
+
+    def clamp(self, min: float | None = None, max: float | None = None) -> Any:
+        """Return the values, or the ends for those beyond them."""
+        return np.clip(self, min, max)
+
+    def to(self, dtype: DTypeLike) -> Any:
+        """Return the values in another type."""
+        return self.astype(dtype)
+
+    def new_ones(self, shape: tuple[int, ...]) -> Any:
+        """Return ones in this type."""
+        return np.ones(shape, self.dtype)
