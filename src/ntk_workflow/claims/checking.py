@@ -1,5 +1,6 @@
 """Comparing a claim with the tables of a run."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -209,9 +210,8 @@ def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> _Measured:
             continue
         column = rows[key]
         values = column.to_numpy() if column.dtype != "category" else column.cat.codes.to_numpy()
-        numbers, found = pd.factorize(values, use_na_sentinel=False)
-        if len(found) > 1:
-            varying[key] = numbers
+        if not np.array_equal(values[1:], values[:-1]):
+            varying[key], _ = pd.factorize(values, use_na_sentinel=False)
     missing = np.full(len(rows), np.nan)
     seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else missing
     return _Measured(gap, target, seed, varying)
@@ -287,17 +287,28 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -> pd.DataFrame:
-    on = list(join.on)
+    on, told = list(join.on), _names(claim)
     try:
         if join.previous:
             ordered = rows.sort_values([*on, join.previous], kind="stable")
-            other = ordered.groupby(on, dropna=False).shift(1).add_prefix(f"{join.prefix}_")
+            names = [name for name in rows if f"{join.prefix}_{name}" in told]
+            before = ordered.groupby(on, dropna=False)[[*dict.fromkeys([join.previous, *names])]]
+            other = before.shift(1).add_prefix(f"{join.prefix}_")
             return ordered.join(other)[other[f"{join.prefix}_{join.previous}"].notna()]
-        other = _selected(claim, table, join.where).add_prefix(f"{join.prefix}_")
+        names = [name for name in table if name in on or f"{join.prefix}_{name}" in told]
+        other = _selected(claim, table, join.where)[names].add_prefix(f"{join.prefix}_")
         right = [f"{join.prefix}_{column}" for column in on]
         return rows.merge(other, left_on=on, right_on=right, how="inner", validate="m:1")
     except (KeyError, pd.errors.MergeError) as error:
         raise ClaimError(f"{claim.name}: join {join.prefix!r}: {one_line(error)}") from None
+
+
+def _names(claim: Claim) -> set[str]:
+    """Return the words of a claim's expressions, the names of the columns that it asks for."""
+    texts = [claim.quantity, claim.target, claim.paper_size or ""]
+    texts += [condition.where for condition in claim.conditions]
+    texts += [name for join in claim.joins for name in (*join.on, join.previous or "")]
+    return {*re.findall(r"\w+", " ".join(texts))}
 
 
 def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -59,6 +60,7 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+@cache
 def mathml(latex: str) -> Markup:
     """Return a formula in LaTeX as MathML, which browsers set without any program.
 
