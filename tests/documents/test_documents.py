@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ntk_workflow.figures.listing import target
-from tests import advice_example, architecture, fig3_page
+from tests import advice_example, along_page, architecture, fig3_page
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
@@ -109,7 +109,10 @@ def test_the_example_of_the_advice_is_what_it_says():
     assert advice_example.page() == text_of("docs/advice.md"), "run: python -m tests.advice_example"
 
 
-def test_figure_3_at_width_512_came_to_what_the_page_says():
+def test_the_tables_of_why_deeper_trains_are_those_of_the_stored_trainings():
+    assert along_page.page() == text_of("docs/why_deeper_trains.md"), (
+        "run: python -m tests.along_page"
+    )
     assert fig3_page.page() == text_of("docs/why_deeper_trains.md"), (
         "run: python -m tests.fig3_page"
     )
