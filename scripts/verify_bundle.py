@@ -41,11 +41,13 @@ def main(argv: Argv = None) -> None:
     with scratch_folder() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, scratch)
         with_pandas()  # their import takes a second, which a hostile archive is not worth
-        from ntk_workflow.bundle import bag, recomputation, verification
+        from ntk_workflow.bundle import bag, verification
 
         try:
             plan = verification.verify(folder, render=args.render)
             if args.recompute:
+                from ntk_workflow.bundle import recomputation
+
                 payload = folder / bag.PAYLOAD
                 rng = random.SystemRandom()  # no forger can foresee it
                 count = args.recompute

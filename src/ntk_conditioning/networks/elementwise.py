@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import special
 
-#: Methods of tensors that are functions of NumPy or SciPy of the same meaning.
-_FUNCTIONS: dict[str, np.ufunc] = {
-    **{name: getattr(np, name) for name in ("exp", "expm1", "log1p", "sign", "square", "tanh")},
-    "erf": special.erf,
-    "sigmoid": special.expit,
-}
+#: Methods of tensors that are functions of NumPy, and of SciPy by their names there.
+_NUMPY = ("exp", "expm1", "log1p", "sign", "square", "tanh")
+_SCIPY = {"erf": "erf", "sigmoid": "expit"}
 
 
 class Elementwise(np.ndarray[Any, Any]):
@@ -28,9 +24,13 @@ class Elementwise(np.ndarray[Any, Any]):
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _FUNCTIONS:
+        if name in _NUMPY:
+            return lambda: getattr(np, name)(self)
+        if name not in _SCIPY:
             raise AttributeError(f"{type(self).__name__} has no {name}; tensors have more methods")
-        return lambda: _FUNCTIONS[name](self)
+        from scipy import special  # each start of the workflow would wait for it
+
+        return lambda: getattr(special, _SCIPY[name])(self)
 
     def clamp(self, min: float | None = None, max: float | None = None) -> Any:
         """Return the values, or the ends for those beyond them."""

@@ -11,13 +11,11 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from ntk_workflow.bundle import BundleError, archive, bag, checks, record, theory
+from ntk_workflow.bundle import BundleError, archive, bag, checks, record
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
 from ntk_workflow.bundle.description import require_description
-from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recorded import recorded_plan
-from ntk_workflow.bundle.relations import require_relations
 from ntk_workflow.cli import Argv
 from ntk_workflow.plan import Plan
 
@@ -62,8 +60,11 @@ def verify(folder: Path, *, render: bool) -> Plan:
     with deriving(payload, found, PROGRAMS, beside) as finish:
         checks.require_described(payload)
         require_cells(payload, plan)
-        require_relations(payload, plan)
-        require_joins(payload, plan)
+        # kernels and pypdf take their time: they are read while others are at work
+        from ntk_workflow.bundle import content, joins, relations
+
+        relations.require_relations(payload, plan)
+        joins.require_joins(payload, plan)
         unknown = record.require_source(payload, plan)
         others = record.require_jobs(payload, plan, own_source=not unknown)
         record.require_version(payload, plan)
@@ -72,8 +73,6 @@ def verify(folder: Path, *, render: bool) -> Plan:
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         require_description(folder, payload, plan)
-        from ntk_workflow.bundle import content  # pypdf takes its time: it is read beside others
-
         figures = content.require_figures(payload, plan)
         derived = finish() + len(constants)
     count = len(archive.files_by_name(payload))
@@ -88,6 +87,8 @@ def verify(folder: Path, *, render: bool) -> Plan:
 
 def require_theory(payload: Path, plan: Plan, constants: Sequence[Derivation]) -> None:
     """Raise `BundleError` if a table is not as theory, activations and the config have it."""
+    from ntk_workflow.bundle import theory  # kernels are heavy
+
     theory.require_theory(payload, plan)
     for each in constants:
         if problems := problems_of(payload, each, PROGRAMS[each.program]):

@@ -162,7 +162,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         verdict,
         measured=float(values[worst]),
         expected=float(cases.target[worst]),
-        worst=_named(rows.iloc[cases.rows[worst]], cases.names),
+        worst=_named(rows, cases.rows[worst], cases.names),
         interval_low=float(cases.low[worst] + cases.target[worst]),
         interval_high=float(cases.high[worst] + cases.target[worst]),
         median=float(np.median(values)),
@@ -324,11 +324,11 @@ def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any
         raise ClaimError(f"{claim.name}: {error}") from None
 
 
-def _named(row: pd.Series, keys: Iterable[str]) -> str:
+def _named(rows: pd.DataFrame, number: int, keys: Iterable[str]) -> str:
     """Return a case in words: its values in the columns that tell the claim's cases apart."""
     names = []
     for key in keys:
-        value = row[key]
+        value = rows[key].iloc[number]
         if pd.isna(value) or value == "":
             continue
         text = f"{value:g}" if isinstance(value, float) else str(value)

@@ -125,7 +125,7 @@ def evaluate(text: str, rows: pd.DataFrame) -> NDArray[Any]:
 def _built(node: ast.expr) -> Expression:
     match node:
         case ast.Name(id=name):
-            return lambda rows: _column(rows, name)
+            return lambda rows: _values(_column(rows, name))
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _constant(node, lambda _: float(number))
         case ast.UnaryOp(op=sign, operand=operand) if type(sign) in UNARY:
@@ -195,6 +195,11 @@ def _column(rows: pd.DataFrame, name: str) -> Any:
     if name not in rows:
         raise ExpressionError(f"there is no column {name}")
     return rows[name]
+
+
+def _values(column: pd.Series) -> Any:
+    """Return a column, if it has numbers as an array, with which arithmetic is fast."""
+    return column.to_numpy() if isinstance(column.dtype, np.dtype) else column
 
 
 def _applied(function: Callable[..., Any], *arguments: Expression) -> Expression:
