@@ -1,0 +1,68 @@
+"""Write up to which kappa recipes are right into docs/numerics.md, as the demo measures it.
+
+PYTHONPATH=src python -m tests.precision_page
+"""
+
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+
+from ntk_conditioning.spectra.precision import Measurement, measure, problems
+from ntk_workflow.pages.rendering import markdown_table
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/numerics.md"
+START = "<!-- precision: written by python -m tests.precision_page -->\n"
+END = "<!-- end of precision -->\n"
+#: An error that counts as none.
+RIGHT = 0.01
+WORDS = {
+    "float64": "float64",
+    "extremes": "float64, the ends of the spectrum alone",
+    "float32": "float32 with the floor",
+    "float32_symmetric": "float32 without a floor",
+    "float32_general": "the same by a general solver, the published code of `liu2023relu`",
+    "factor": "factor, linear networks",
+    "deficits": "infinite width, cosine distances",
+    "cosine": "infinite width, the usual arccosines",
+    "cosine_float32": "the same in float32",
+}
+
+
+def in_markdown() -> str:
+    """Return how far each recipe is right, and what it reports where it is not."""
+    study = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["precision_study"]
+    found: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for problem in problems(**study):
+        for each in measure(problem):
+            found[each.method].append(each)
+    head = ["recipe", "right to 1 % up to kappa", "wrong from", "reported there"]
+    return markdown_table(head, [[WORDS[name], *_limits(found[name])] for name in WORDS])
+
+
+def _limits(found: list[Measurement]) -> list[str]:
+    wrong = min((m.kappa_reference for m in found if m.error > RIGHT), default=math.inf)
+    right = _shown(max(m.kappa_reference for m in found if m.kappa_reference < wrong))
+    beyond = [m for m in found if m.kappa_reference >= wrong]
+    if not beyond:
+        return [right, "–", "–"]
+    if any(m.estimate.resolved for m in beyond):
+        return [right, _shown(wrong), "wrong numbers, as if they were right"]
+    floor = min(m.estimate.floor_kappa for m in beyond)
+    return [right, _shown(wrong), f"no kappa, from the floor of {_shown(floor)} on"]
+
+
+def _shown(value: float) -> str:
+    return f"{value:.1e}".replace("e+0", "e").replace("e+", "e")
+
+
+def page() -> str:
+    """Return the page with the table as it is measured now."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+    return f"{head}{START}\n{in_markdown()}\n\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
