@@ -10,6 +10,7 @@ import advise_dataset
 from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.networks import activations
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/advice.md"
@@ -31,8 +32,7 @@ def example() -> str:
 
 def page() -> str:
     """Return docs/advice.md with the example as it is now."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    return f"{head}{START}\n{example()}\n{END}{rest.partition(END)[2]}"
+    return with_part(PAGE, START, END, example())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pandas as pd
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_workflow.pages.rendering import markdown_table, shown
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 ROWS, PAGE = ROOT / "resources/along_training", ROOT / "docs/why_deeper_trains.md"
@@ -62,8 +63,7 @@ def _in_order(rows: pd.DataFrame, column: str) -> str:
 
 def page() -> str:
     """Return the page with the table as it is now."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    return f"{head}{START}\n{in_markdown()}\n\n{END}{rest.partition(END)[2]}"
+    return with_part(PAGE, START, END, f"{in_markdown()}\n")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.claims import checking
 from ntk_workflow.claims.papers import Claim, ClaimError
 from ntk_workflow.config import read_yaml
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 FORMULAS = ROOT / "tests/claim_formulas.yaml"
@@ -662,9 +663,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{trial.paper} {trial.claim.name}: {state}")
     if not args.claims:
         LIST.write_text(listed(tried), encoding="utf-8")
-        head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-        _, _, tail = rest.partition(END)
-        PAGE.write_text(f"{head}{START}\n{summary(tried)}\n\n{END}{tail}", encoding="utf-8")
+        page = with_part(PAGE, START, END, f"{summary(tried)}\n")
+        PAGE.write_text(page, encoding="utf-8")
     return 0 if all(trial.caught or not trial.mutants for trial in tried) else 1
 
 

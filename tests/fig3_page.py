@@ -17,6 +17,7 @@ from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import markdown_table, shown
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 CURVES, PAGE = ROOT / "resources/fig3", ROOT / "docs/why_deeper_trains.md"
@@ -72,8 +73,7 @@ def in_markdown() -> str:
 
 def page() -> str:
     """Return the page with the tables as they are now."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    return f"{head}{START}\n{in_markdown()}\n{END}{rest.partition(END)[2]}"
+    return with_part(PAGE, START, END, in_markdown())
 
 
 if __name__ == "__main__":

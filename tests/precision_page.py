@@ -11,6 +11,7 @@ import yaml
 
 from ntk_conditioning.spectra.precision import Measurement, measure, problems
 from ntk_workflow.pages.rendering import markdown_table
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/numerics.md"
@@ -60,8 +61,7 @@ def _shown(value: float) -> str:
 
 def page() -> str:
     """Return the page with the table as it is measured now."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    return f"{head}{START}\n{in_markdown()}\n\n{END}{rest.partition(END)[2]}"
+    return with_part(PAGE, START, END, f"{in_markdown()}\n")
 
 
 if __name__ == "__main__":

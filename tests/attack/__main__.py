@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.attack import forgeries
+from tests.marked import with_part
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/security.md"
@@ -41,14 +42,6 @@ def raw_columns() -> str:
     return "\n".join(["| raw, for they are | columns |", "| --- | --- |", *rows]) + "\n"
 
 
-def written(page: str, part: str, text: str) -> str:
-    """Return the page with another text between the marks of a part."""
-    start = START.format(part)
-    head, found, rest = page.partition(start)
-    assert found, f"{PAGE.name} has no {start}"
-    return f"{head}{start}\n{text}\n{END}{rest.partition(END)[2]}"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parts = {"inputs": "tests.attack.inputs", "forgeries": "tests.attack.forgeries"}
@@ -63,10 +56,8 @@ def main() -> int:
         lines, code = output(parts[part], *(["--bundle", args.bundle] * (part == "forgeries")))
         status |= code
         tables[part] = in_markdown(lines)
-    page = PAGE.read_text(encoding="utf-8")
     for part, table in tables.items():
-        page = written(page, part, table)
-    PAGE.write_text(page, encoding="utf-8")
+        PAGE.write_text(with_part(PAGE, START.format(part), END, table), encoding="utf-8")
     return status
 
 
