@@ -135,13 +135,15 @@ class Activation:
         return self._apply(self.derivative, z)
 
     def _apply(self, function: Function, z: Array) -> Array:
-        given: Any = z.view(Elementwise)
-        if not self.on_arrays:
+        found: Any
+        if self.on_arrays:
+            with np.errstate(all="ignore"):  # what is not finite is told below
+                found = function(z.view(Elementwise))  # type: ignore[arg-type]
+        else:
             import torch  # heavy, and only activations of the user's own need it here
 
-            given = torch.from_numpy(np.ascontiguousarray(z))
-        with np.errstate(all="ignore"):  # what is not finite is told below
-            found = function(given)
+            with torch.no_grad():  # they may have parameters
+                found = function(torch.from_numpy(np.ascontiguousarray(z)))
         if found.shape != z.shape or str(found.dtype).removeprefix("torch.") != "float64":
             raise ActivationError(
                 f"{self.name}: maps float64 of shape {z.shape} to {found.dtype} of shape "

@@ -143,6 +143,13 @@ def test_functions_that_do_not_compute_are_named(broken, message):
         _ = sigma.gain, activations.normalized(sigma)
 
 
+def test_functions_may_have_parameters_of_torch():
+    prelu = torch.nn.PReLU(init=0.5).double()
+    sigma = activations.Activation("prelu", prelu, lambda z: prelu(z.sign()).abs(), kinks=(0.0,))
+    assert sigma.values(np.array([-2.0, 3.0])).tolist() == [-1.0, 3.0]
+    assert sigma.gain == pytest.approx(math.sqrt(2 / 1.25), rel=1e-12)
+
+
 PLUGIN = """
 from ntk_conditioning.networks.activations import Activation, register
 register(Activation("cube", function=lambda z: z**3, derivative=lambda z: 3 * z**2))
