@@ -21,7 +21,7 @@ from PIL import Image
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
-from ntk_workflow.bundle import BundleError, archive, bag, checks, jobs, rerender
+from ntk_workflow.bundle import BundleError, archive, bag, checks, description, jobs, rerender
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
 
@@ -90,7 +90,7 @@ def bundle(*options, files=(), workflow="datasets.yaml", own=(), dataset="drawn"
         bag.require_whole(folder)
         checks.require_provenance(folder / "data", JOBS)
         checks.require_tables(folder / "data/results")
-        checks.require_described(folder / "data")
+        description.require_described(folder / "data")
     with zipfile.ZipFile(BUNDLE) as opened:
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 

@@ -8,8 +8,9 @@ import pytest
 import render_explorer
 
 from ntk_workflow.explorer import page
+from ntk_workflow.explorer.charts import WRITTEN
 from ntk_workflow.explorer.pairs import pairs
-from tests import explorer_pairs
+from tests import explorer_charts, explorer_pairs
 
 
 def content(path):
@@ -44,6 +45,12 @@ def test_the_stored_numbers_are_those_of_the_theory():
         assert stored[name].to_numpy() == pytest.approx(values, rel=1e-6, abs=1e-6), (
             "run: PYTHONPATH=src python -m tests.explorer_pairs"
         )
+
+
+def test_the_stored_charts_are_those_that_are_described():
+    assert WRITTEN.read_text(encoding="utf-8") == explorer_charts.described(), (
+        "run: PYTHONPATH=src python -m tests.explorer_charts"
+    )
 
 
 def test_a_library_is_taken_from_a_page_only_if_it_is_the_same(tmp_path, monkeypatch):

@@ -2,21 +2,19 @@
 
 import json
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow.parquet as pq
-from rocrate.rocrate import ROCrate
-from rocrate.utils import is_url
 
 from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.bundle import BundleError, crate
+from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.plan import Plan
 
-_MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
+#: What a damaged file of JSON may raise when it is looked into.
+MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
 
 
 def require_tables(folder: Path) -> int:
@@ -86,7 +84,7 @@ def require_provenance(folder: Path, jobs: str) -> int:
         files = json.loads((folder / jobs).read_text(encoding="utf-8"))["files"]
         expected = {name: facts["sha256"] for name, facts in files.items() if "sha256" in facts}
         sizes = {name: facts["bytes"] for name, facts in files.items() if "bytes" in facts}
-    except _MALFORMED:
+    except MALFORMED:
         raise BundleError(f"{jobs}: damaged, it tells of no jobs") from None
     present = files_by_name(folder)
     for name, path in present.items():
@@ -101,31 +99,3 @@ def require_provenance(folder: Path, jobs: str) -> int:
         if source != name and source in expected and sha256(path) != expected[source]:
             raise BundleError(f"{name}: changed, it is not the {source} that a job has read")
     return len(present.keys() & expected.keys())
-
-
-def require_described(folder: Path) -> None:
-    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
-
-    The files of a folder that is described as a whole are described with it.
-    """
-    path = folder / crate.NAME
-    if not path.is_file():
-        raise BundleError(f"{crate.NAME}: missing, this is no RO-Crate")
-    try:
-        read = ROCrate(json.loads(path.read_text(encoding="utf-8")))
-        profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
-    except _MALFORMED as error:
-        raise BundleError(f"{crate.NAME}: no readable RO-Crate ({one_line(error)})") from None
-    if missing := sorted(crate.PROFILES.keys() - profiles):
-        raise BundleError(f"{crate.NAME}: does not conform to {missing[0]}")
-    described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
-    for name, entity in sorted(described.items()):
-        path, outside = folder / name, ".." in Path(name).parts or Path(name).is_absolute()
-        if outside or not path.exists():
-            raise BundleError(f"{name}: missing, though the RO-Crate describes it")
-        if path.is_file() and entity.get("sha256") != sha256(path):
-            raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")
-    folders = tuple(name for name in described if name.endswith("/"))
-    for name in files_by_name(folder):
-        if name not in described and not name.startswith(folders) and name != crate.NAME:
-            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")

@@ -4,15 +4,48 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import bagit
+from rocrate.rocrate import ROCrate
+from rocrate.utils import is_url
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_workflow.bundle import BundleError, crate, jobs
+from ntk_conditioning.files import sha256
+from ntk_workflow.bundle import BundleError, checks, crate, jobs
+from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.config import read_yaml
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.plan import Plan
 from ntk_workflow.provenance.versions import PROJECT
+
+
+def require_described(folder: Path) -> None:
+    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
+
+    The files of a folder that is described as a whole are described with it.
+    """
+    path = folder / crate.NAME
+    if not path.is_file():
+        raise BundleError(f"{crate.NAME}: missing, this is no RO-Crate")
+    try:
+        read = ROCrate(json.loads(path.read_text(encoding="utf-8")))
+        profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
+    except checks.MALFORMED as error:
+        raise BundleError(f"{crate.NAME}: no readable RO-Crate ({one_line(error)})") from None
+    if missing := sorted(crate.PROFILES.keys() - profiles):
+        raise BundleError(f"{crate.NAME}: does not conform to {missing[0]}")
+    described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
+    for name, entity in sorted(described.items()):
+        path, outside = folder / name, ".." in Path(name).parts or Path(name).is_absolute()
+        if outside or not path.exists():
+            raise BundleError(f"{name}: missing, though the RO-Crate describes it")
+        if path.is_file() and entity.get("sha256") != sha256(path):
+            raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")
+    folders = tuple(name for name in described if name.endswith("/"))
+    for name in files_by_name(folder):
+        if name not in described and not name.startswith(folders) and name != crate.NAME:
+            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
 
 
 def require_description(folder: Path, payload: Path, plan: Plan) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from ntk_workflow.bundle import BundleError, archive, bag, checks, record
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import Derivation, Program, derivations, deriving, problems_of
-from ntk_workflow.bundle.description import require_description
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.cli import Argv
 from ntk_workflow.plan import Plan
@@ -58,11 +57,11 @@ def verify(folder: Path, *, render: bool) -> Plan:
     found = [each for each in found if each not in constants]
     beside = [partial(require_theory, payload, plan, constants)]
     with deriving(payload, found, PROGRAMS, beside) as finish:
-        checks.require_described(payload)
-        require_cells(payload, plan)
-        # kernels and pypdf take their time: they are read while others are at work
-        from ntk_workflow.bundle import content, joins, relations
+        # kernels, rocrate and pypdf take their time: they are read while others are at work
+        from ntk_workflow.bundle import content, description, joins, relations
 
+        description.require_described(payload)
+        require_cells(payload, plan)
         relations.require_relations(payload, plan)
         joins.require_joins(payload, plan)
         unknown = record.require_source(payload, plan)
@@ -72,7 +71,7 @@ def verify(folder: Path, *, render: bool) -> Plan:
             log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
-        require_description(folder, payload, plan)
+        description.require_description(folder, payload, plan)
         figures = content.require_figures(payload, plan)
         derived = finish() + len(constants)
     count = len(archive.files_by_name(payload))

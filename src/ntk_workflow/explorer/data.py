@@ -173,8 +173,8 @@ def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     def text(value: Any) -> str:
         return f"{value:g}" if isinstance(value, float) else str(value)
 
-    keys = ["|".join(map(text, values)) for values in zip(*(rows[n] for n in names), strict=True)]
-    return rows.assign(key=keys)
+    columns = (rows[name].to_numpy(object) for name in names)
+    return rows.assign(key=["|".join(map(text, values)) for values in zip(*columns, strict=True)])
 
 
 def plain(value: Any) -> Any:
@@ -188,4 +188,4 @@ def plain(value: Any) -> Any:
 
 def columns(rows: pd.DataFrame) -> dict[str, list[Any]]:
     """Return rows by column, as the page holds them."""
-    return {str(name): [plain(value) for value in rows[name]] for name in rows.columns}
+    return {str(name): [*map(plain, rows[name].to_numpy(object))] for name in rows.columns}

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer import data
-from ntk_workflow.explorer.charts import CHARTS
+from ntk_workflow.explorer.charts import charts
 from ntk_workflow.explorer.data import Tables
 from ntk_workflow.explorer.pairs import pairs
 from ntk_workflow.pages.rendering import in_script, render
@@ -54,7 +54,7 @@ def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -
     if "angle" not in frames["depth"]:
         frames["depth"] = frames["depth"].assign(angle=None, angle_low=None, angle_high=None)
     held = {name: data.columns(rows) for name, rows in frames.items() if not rows.empty}
-    specs = {name: make() for name, make in CHARTS.items() if NEEDED[name] in held}
+    specs = {name: spec for name, spec in charts().items() if NEEDED[name] in held}
     for name, spec in specs.items():
         _fix_scales(spec, held[NEEDED[name]])
     content = {"data": held, "specs": specs, "claims": data.claims(tables, papers)}
