@@ -32,9 +32,14 @@ def depth_axis(ax: Axes, depths: Iterable[int]) -> None:
 
 
 def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
-    """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn."""
+    """Write plain numbers along a logarithmic axis, as many as it takes; call it with all drawn.
+
+    An axis that has very small or large numbers keeps its powers of ten.
+    """
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = axis.get_view_interval()
+    if low < 1e-4 or high >= 1e6:  # from where on "g" writes some as 1e+06
+        return
     few, many = (8, 300) if which == "y" else (4, 60)  # numbers side by side need more room
     steps = [1.0, 2.0, 5.0] if high / low < many else [1.0]
     if high / low < few:

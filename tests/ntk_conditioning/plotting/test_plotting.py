@@ -45,15 +45,22 @@ def test_depths_are_whole_numbers(ax):
     assert ax.get_xlabel() == plotting.DEPTH
 
 
-def test_a_log_axis_has_plain_numbers(ax):
-    ax.plot([0, 1], [0.4, 30])
+def numbers_along(ax, *ends):
+    ax.plot([0, 1], ends)
     ax.set_yscale("log")
     plotting.plain_log(ax, "y")
     ax.figure.draw_without_rendering()
     low, high = ax.get_ylim()
     labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
-    texts = [label.get_text() for tick, label in labels if low <= tick <= high]
-    assert texts == ["0.5", "1", "2", "5", "10", "20"]
+    return [label.get_text() for tick, label in labels if low <= tick <= high]
+
+
+def test_a_log_axis_has_plain_numbers(ax):
+    assert numbers_along(ax, 0.4, 30) == ["0.5", "1", "2", "5", "10", "20"]
+
+
+def test_a_log_axis_of_large_numbers_has_powers_of_ten(ax):
+    assert all("10^" in text for text in numbers_along(ax, 30, 3e7))
 
 
 def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
