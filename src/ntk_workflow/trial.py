@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -199,6 +200,9 @@ def _child(task: str, given: dict[str, Any], path: str) -> None:
         if task != "trainable":
             _limit_memory()
         answer["value"] = _TASKS[task](**given)
+        if left := [each for each in threading.enumerate() if each is not threading.main_thread()]:
+            # the plan would wait for it, or it might end the plan
+            raise UserError(f"{given['file']}: leaves a thread running, {left[0].name}; remove it")
     except UserError as error:
         answer["problem"] = str(error)[:500]
     except BaseException as error:

@@ -23,7 +23,8 @@ FILES = {
     "print('hello')": "OutputError: it prints 'hello'; remove that",
     "x = bytearray(b'1') * 10**10": "MemoryError: ",
     "x = 1": "registers no activation; call register(Activation(...))",
-    f"{SWISH.read_text()}\nfrom threading import Timer\nTimer(99, print).start()": "",
+    f"{SWISH.read_text()}\nimport threading\nthreading.Timer(99, print).start()": "leaves a thread",
+    SWISH.read_text(): "",
 }
 
 

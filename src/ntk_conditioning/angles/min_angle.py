@@ -61,6 +61,10 @@ class NonFiniteGradientError(UserError):
     """The gradient at a sample, or its square, leaves float64's range: there is no angle to it."""
 
 
+class UnresolvedGradientError(UserError):
+    """Rounding decides the gradients: those of a sample differ with the samples beside it."""
+
+
 @torch.no_grad()
 def min_angle(
     mlp: MLP,
@@ -84,6 +88,8 @@ def min_angle(
         ZeroGradientError: if the gradient at a row is zero.
         NonFiniteGradientError: if it overflows or its square underflows, or the row has entries
             that are not finite.
+        UnresolvedGradientError: if the network is so deep, and its activation such, that rounding
+            grows until it decides the gradients.
     """
     check_inputs(mlp, x)
     duplicates = find_duplicates(x.numpy(force=True))
@@ -252,6 +258,7 @@ class _Search:
             return
         pairs, cosine = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
+        self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
         pairs = self._beside_crowds(pairs[cosine >= self._floor - self._single])
         if not len(pairs):
             return
@@ -260,6 +267,20 @@ class _Search:
         for part in _parts(pairs[exact >= self._floor - self._double]):
             if len(left := self._undecided(part)):
                 self._measure(left)
+
+    def _require_resolved(self, pair: Tensor, cosine: float) -> None:
+        """Raise `UnresolvedGradientError` if a pair alone has another cosine than in its tile.
+
+        Layers that stretch angles stretch what differs by rounding, too.
+        """
+        alone = float(self._exact_cosines(pair.unsqueeze(0)))
+        if abs(alone - cosine) > self._single + self._double:
+            i, j = pair.tolist()
+            raise UnresolvedGradientError(
+                f"the gradients at the distinct samples {i} and {j} have a cosine of {cosine:.6g} "
+                f"or {alone:.6g}, as rounding has it, which grows over {self._gradients.mlp.depth} "
+                "layers; give fewer layers, or an activation that is less steep"
+            )
 
     def _beside_crowds(self, pairs: Tensor) -> Tensor:
         """Return the pairs that remain when those in crowds are excluded that are not the one."""

@@ -35,7 +35,7 @@ from ntk_conditioning.angles.row_crowds import RowCrowd
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
 Indices = NDArray[np.intp]
 Real = Array | float
@@ -161,9 +161,7 @@ def min_angle(
     sigma = activations.get(activation)
     norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
     layer = Layer(distinct if norm is None else [[norm]], depth=depth, activation=sigma)
-    layer.require(
-        layer.error <= RESOLVED, f"cosines of the kernel have errors up to {layer.error:.2g}"
-    )
+    layer.require_cosines(RESOLVED)
     if norm is None:
         closest = _lowest_pair(layer, tile or TILE)
         at = closest.i, closest.j
@@ -301,7 +299,11 @@ class Layer:
 
         It is given the rows and columns of a tile of pairs, and the cosine distances of their
         embeddings, w, and of their model gradients, e.
+
+        Raises:
+            UnresolvedKernelError: if its cosines are not known to `TOLERATED`.
         """
+        self.require_cosines(TOLERATED)
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         result = np.empty((n, total - offset))
         tiles = upper_tiles(n, TILE)
@@ -394,6 +396,11 @@ class Layer:
             e = self._propagate(part, part, w, angle_of(w))[1]
             largest = max(largest, float(np.diagonal(e).max()))
         return largest
+
+    def require_cosines(self, tolerated: float) -> None:
+        """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""
+        problem = f"cosines of the kernel have errors up to {self.error:.2g}"
+        self.require(self.error <= tolerated, problem)
 
     def require(self, condition: bool | np.bool_, problem: str) -> None:
         """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""

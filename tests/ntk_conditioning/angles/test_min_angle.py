@@ -15,6 +15,7 @@ from ntk_conditioning.angles import min_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.min_angle import (
     NonFiniteGradientError,
+    UnresolvedGradientError,
     _UnitGradients,
     cosines,
     min_angle,
@@ -396,3 +397,9 @@ def test_gradients_whose_squares_lose_digits_are_refused():
     x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
     with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):
         min_angle(network(6, depth=2, width=8), x)
+
+
+def test_gradients_that_rounding_decides_are_refused():
+    """Each layer of an erf network stretches what differs by rounding."""
+    with pytest.raises(UnresolvedGradientError, match="grows over 400 layers; give fewer"):
+        min_angle(network(5, depth=400, width=64, activation="erf", seed=3), inputs(30, 5))

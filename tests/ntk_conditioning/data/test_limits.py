@@ -13,11 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning.data import archives
-from ntk_conditioning.data.archives import FormatError
+from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.cifar import FOLDER, read_cifar10
 from ntk_conditioning.data.readers.idx import read_idx
 from ntk_conditioning.data.readers.svhn import read_svhn
-from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
+from ntk_conditioning.data.readers.tables import (
+    MOST_COLUMNS,
+    read_csv,
+    read_npz,
+    read_parquet,
+    table_shape,
+)
 from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.files import sha256
 from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
@@ -113,6 +119,15 @@ def test_two_members_of_one_name_are_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"y.npy", b"x.npy"))
     with pytest.raises(FormatError, match=r"mine.npz .*: two members have the same name"):
         read_npz(path)
+
+
+def test_a_table_of_too_many_columns_is_refused_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("pyarrow.csv.read_csv", None)
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{k}" for k in range(MOST_COLUMNS + 1)) + "\n")
+    for read in (read_csv, table_shape):
+        with pytest.raises(ContentError, match=r"wide.csv has 30,001 columns, .* \(.npz\)"):
+            read(path, labels=None)
 
 
 def test_names_of_many_columns_are_not_compared_with_each_other(tmp_path, monkeypatch):

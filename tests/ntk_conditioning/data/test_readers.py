@@ -184,6 +184,11 @@ def test_faults_of_a_csv_are_named(tmp_path, text, error, problem):
         read_csv(csv_file(tmp_path, text), labels=None)
 
 
+def test_a_text_label_that_is_missing_is_no_class(tmp_path):
+    with pytest.raises(ContentError, match=r"mine.csv: .*'y' has 1 missing values, .* in line 3"):
+        read_csv(csv_file(tmp_path, "a,y\n1,cat\n2,\n3,dog\n"), labels="y")
+
+
 def test_faults_of_a_parquet_are_named(tmp_path):
     for columns, error, problem in (
         ({"a": [1, 2], "y": [None, 1]}, ContentError, "'y' has 1 missing values, the .* in row 0"),

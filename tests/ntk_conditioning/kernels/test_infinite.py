@@ -406,6 +406,7 @@ ALL, ONE = slice(None), slice(1, 2)  # rows
         (infinite.min_angle, "tanh", {5e3: ALL}),
         (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
         (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
+        (infinite.ntk, "tanh", {1e5: ALL}),
     ],
 )
 def test_what_is_not_resolved_or_beyond_the_range_is_refused(function, name, scales):

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _Names = Sequence[str] | None
 _Place = Callable[[int], str]  # how an error calls a row
 IF_PRESENT = "y, if there is one"  # the labels of `read_npz` when nothing is said
+#: Columns of a Parquet or CSV file: pyarrow takes 16 kB for each, however short.
+MOST_COLUMNS = 30_000
 # What pandas writes for a row index, in Parquet and in CSV.
 _INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
 
@@ -62,6 +64,7 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
     try:
         # Not read_table: that would take columns from folder names such as `year=2020` as well.
         with pyarrow.parquet.ParquetFile(x, page_checksum_verification=True) as file:
+            _require_columns(x, file.metadata.num_columns)
             values = file.metadata.num_rows * file.metadata.num_columns
             require_unpackable(x, 8 * values, packed=x.stat().st_size)
             table = file.read()
@@ -81,6 +84,7 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     import pyarrow.csv
 
     data = unpacked(x)
+    _require_columns(x, _columns_of(data))
     try:
         table = pyarrow.csv.read_csv(pyarrow.BufferReader(data))
         names = table.column_names  # decoded only here
@@ -95,6 +99,19 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
         if problem := _not_a_csv(data):
             raise FormatError(f"{x} cannot be read as CSV: {problem}") from None
         raise
+
+
+def _columns_of(data: bytearray) -> int:
+    """Return how many columns a CSV file's first line has at most: its names may have commas."""
+    return 1 + data[: data.find(b"\n") + 1 or None].count(b",")
+
+
+def _require_columns(path: Path, count: int) -> None:
+    if count > MOST_COLUMNS:
+        raise ContentError(
+            f"{path} has {count:,} columns, more than the {MOST_COLUMNS:,} that tables may have; "
+            "save the samples as an array in a NumPy archive (.npz)"
+        )
 
 
 def _not_a_csv(data: bytearray) -> str:
@@ -147,8 +164,10 @@ def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tupl
     if is_parquet:
         known = pyarrow.parquet.read_metadata(x)
         rows, columns = known.num_rows, known.num_columns
+        _require_columns(x, columns)
     else:
         content = unpacked(x)
+        _require_columns(x, _columns_of(content))
         names = arrow_csv.open_csv(pyarrow.BufferReader(content)).schema.names
         first = arrow_csv.ConvertOptions(include_columns=names[:1])
         rows = arrow_csv.read_csv(pyarrow.BufferReader(content), convert_options=first).num_rows
@@ -209,14 +228,17 @@ def _array(
             f"{path}: column {name!r} is {column.type}, not numeric; encode it as numbers, or "
             "list the numeric columns under options, features"
         )
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+    missing = np.asarray(column.is_null().to_numpy())
+    if is_text:  # pyarrow reads nothing as an empty text, in CSV
+        labels = np.array(column.to_pylist(), dtype=object)
+        missing |= labels == ""
+    if missing.any():
         raise ContentError(
-            f"{path}: column {name!r} has {column.null_count} missing values, the first in "
-            f"{place(row)}; fill them or remove the rows"
+            f"{path}: column {name!r} has {missing.sum()} missing values, the first in "
+            f"{place(int(missing.argmax()))}; fill them or remove the rows"
         )
     if is_text:
-        return np.array(column.to_pylist(), dtype=np.str_)
+        return np.asarray(labels, dtype=np.str_)
     plain = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
     return np.asarray(plain.to_numpy())
 
