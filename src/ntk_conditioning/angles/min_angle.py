@@ -64,6 +64,13 @@ class NonFiniteGradientError(UserError):
 class UnresolvedGradientError(UserError):
     """Rounding decides the gradients: those of a sample differ with the samples beside it."""
 
+    def __init__(self, what: str, mlp: MLP) -> None:
+        digits = "" if mlp.dtype == torch.float64 else "float64, "
+        super().__init__(
+            f"{what}, as rounding has it, which grows over {mlp.depth} layers; give fewer layers, "
+            f"{digits}or an activation that is less steep"
+        )
+
 
 @torch.no_grad()
 def min_angle(
@@ -115,6 +122,8 @@ def min_angle(
             search.screen(panels[i], panels[j])
         search.refine()
     angle, *pair = search.best
+    if math.isinf(angle):
+        raise UnresolvedGradientError("each pair's cosine is below another's", gradients.mlp)
     i, j = first[pair].tolist()
     return MinAngle(angle, i, j, duplicates.pairs, search.refined)
 
@@ -278,8 +287,8 @@ class _Search:
             i, j = pair.tolist()
             raise UnresolvedGradientError(
                 f"the gradients at the distinct samples {i} and {j} have a cosine of {cosine:.6g} "
-                f"or {alone:.6g}, as rounding has it, which grows over {self._gradients.mlp.depth} "
-                "layers; give fewer layers, or an activation that is less steep"
+                f"or {alone:.6g}",
+                self._gradients.mlp,
             )
 
     def _beside_crowds(self, pairs: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.networks.activations import TOLERATED, Activation, Array, gaussian_rule
 
 # Interpolants, of quantities between 0 and 2, are refined until their last coefficients are below.
 TOLERANCE = 1e-14
@@ -67,6 +67,9 @@ class QuadratureDual:
     and D = (N(0) - N(θ)) / θ^p with p = 1 if σ has kinks or is steep, else p = 2: so h keeps its
     digits at small angles. A to D are smooth, because the angle is the variable and not its cosine,
     and are interpolated between Chebyshev points of all their arguments.
+
+    The relative errors of ``variances`` and ``slopes`` count as errors of w' and h, which are not a
+    number where those of their roots exceed `TOLERATED`.
     """
 
     def __init__(self, activation: Activation, q: Array) -> None:
@@ -78,9 +81,14 @@ class QuadratureDual:
         if self._high - self._low < ONE_NORM:
             self._high = self._low
             self._s = np.full_like(self._s, self._low)
-        self._plane = _Plane(activation, math.exp(self._high))
-        self._tabulate()
-        self.error, self.relative_error = self._measured_errors()
+        moments = _moment_error(activation, np.exp([self._low, self._high]))
+        self.error = self.relative_error = moments
+        self._tabulated = moments / 2 <= TOLERATED  # tables of steeper functions take a minute
+        if self._tabulated:
+            self._plane = _Plane(activation, math.exp(self._high))
+            self._tabulate()
+            between = self._measured_errors()
+            self.error, self.relative_error = (max(moments, error) for error in between)
         if self.error > WARN_ABOVE:
             away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
             cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
@@ -97,6 +105,8 @@ class QuadratureDual:
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
+        if not self._tabulated:
+            return np.full_like(w, np.nan), np.full_like(w, np.nan)
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
 
@@ -182,10 +192,7 @@ class QuadratureDual:
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 
     def _measured_errors(self) -> tuple[float, float]:
-        """Return the largest absolute and relative error of w' and h between the table's points.
-
-        The relative errors of ``variances`` and ``slopes`` count as both.
-        """
+        """Return the largest absolute and relative error of w' and h between the table's points."""
         s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
         at = _Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
@@ -196,9 +203,7 @@ class QuadratureDual:
             w = 2 * np.sin(theta / 2) ** 2
             distances = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
             pairs += zip(distances, self._plane.cosine_distances(at, angle), strict=True)
-        error, relative = largest_errors(pairs)
-        moments = _moment_error(self._activation, np.exp([self._low, self._high]))
-        return max(moments, error), max(moments, relative)
+        return largest_errors(pairs)
 
 
 class _Features:

@@ -21,8 +21,15 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ntk_conditioning.angles.pairs import spans
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.kernels.infinite import EPS, EQUAL_NORMS, ROUNDING, Layer, SamplesError
+from ntk_conditioning.duals.closed_forms import pair_cosine_distances
+from ntk_conditioning.kernels.infinite import (
+    EPS,
+    EQUAL_NORMS,
+    ROUNDING,
+    Layer,
+    SamplesError,
+    resolved_dual,
+)
 from ntk_conditioning.networks.activations import Activation, Array
 
 # Pairs that go through a layer together: a few arrays of them fit the second-level cache.
@@ -91,7 +98,7 @@ def along_depth(
     Raises:
         SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is
             negative.
-        ZeroRowError, UnknownActivationError: as `infinite.Layer`.
+        ZeroRowError, UnknownActivationError, UnresolvedKernelError: as `infinite.Layer`.
 
     >>> [layer] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
     >>> (layer.nngp.pairs * np.pi).round(12)
@@ -114,7 +121,8 @@ def along_depth(
     e = w.copy()
     error = ntk_error = ROUNDING
     q = q_of_layer = float(norms.mean() ** 2)
-    layer = dual(start.activation, np.array([q]))
+    sigma, network = start.activation, f"{start.activation.name} along depth"
+    layer = resolved_dual(sigma, np.array([q]), network=network, x=start.x)
     share = 1.0  # of the last layer in the diagonal of the NTK
     deepest = max(wanted, default=-1)
     for depth in range(deepest + 1):
@@ -125,7 +133,8 @@ def along_depth(
         if depth == deepest:
             return
         if abs(q - q_of_layer) > EQUAL_NORMS * q:
-            layer, q_of_layer = dual(start.activation, np.array([q])), q
+            layer = resolved_dual(sigma, np.array([q]), network=network, x=start.x)
+            q_of_layer = q
         below = float(layer.slopes[0]) * q / float(layer.variances[0])
         q = float(layer.variances[0])
         share = share / (share + below)

@@ -9,7 +9,9 @@ entry by entry, where the rows of A and D are the alphas and deltas of the sampl
 is the last term alone, A_L A_L^T.
 """
 
+import math
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from ntk_conditioning import threads
 from ntk_conditioning.angles.gradient_angle import pair_angle
-from ntk_conditioning.angles.min_angle import min_angle
+from ntk_conditioning.angles.min_angle import UnresolvedGradientError, cosines, min_angle
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
 from ntk_conditioning.networks.mlp import (
@@ -55,7 +57,9 @@ def ntk(
     of the kernel's size or `LEAST_MEMORY`: if it does not hold the gradients of all samples, some
     are computed more than once.
 
-    Raises `ShapeError` if the inputs do not fit the network.
+    Raises:
+        ShapeError: if the inputs do not fit the network.
+        UnresolvedGradientError: if rounding grows over the layers until it decides an entry.
 
     >>> from ntk_conditioning.networks import activations
     >>> model = MLP((torch.ones(1, 2),), activations.get("linear"))
@@ -123,7 +127,28 @@ def _kernel(
     with gradient_tiles.full_precision():
         for i, j in pairs:
             _fill(k, rows[i], columns[j], shape, at_once, upper=x2 is None)
+        if n and n2:
+            ends = (factors(mlp, end) for end in (x[:1], x[-1:], others[:1], others[-1:]))
+            _require_resolved(k, tuple(ends), mlp)
     return k
+
+
+def _require_resolved(k: Tensor, ends: tuple[GradientFactors, ...], mlp: MLP) -> None:
+    """Raise `UnresolvedGradientError` if a corner is another one from gradients computed alone.
+
+    Those are of the first and the last row, and of the first and the last column. Layers that
+    stretch what differs stretch what differs by rounding, too.
+    """
+    tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
+    pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)
+    corners = k[[0, 0, -1, -1], [0, -1, 0, -1]].tolist()
+    for corner, (a, b) in zip(corners, product(ends[:2], ends[2:]), strict=True):
+        alone = float(cosines(a, b, pair))
+        if abs(corner - alone) > tolerated * math.prod(
+            float(each.squared_norms().sqrt()) for each in (a, b)
+        ):
+            what = f"an entry of the kernel is {corner:.6g} or {alone:.6g}"
+            raise UnresolvedGradientError(what, mlp)
 
 
 def _fill(

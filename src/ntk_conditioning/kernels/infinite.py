@@ -185,6 +185,31 @@ def min_angle(
     return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
 
 
+def resolved_dual(activation: Activation, q: Array, *, network: str, x: Array) -> Dual:
+    """Return the next layer of a network of samples ``x``, for embeddings of squared norms ``q``.
+
+    Raises `UnresolvedKernelError` as `require_cosines`, so that no further layer is tabulated.
+    """
+    with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
+        layer = dual(activation, q)
+    require_cosines(layer.error, network=network, x=x)
+    return layer
+
+
+def require_cosines(error: float, *, network: str, x: Array, tolerated: float = TOLERATED) -> None:
+    """Raise `UnresolvedKernelError` if a network's cosines are wrong by more than is tolerated."""
+    if not error <= tolerated:
+        problem = f"cosines of the kernel have errors up to {error:.2g}"
+        raise _unresolved(problem, network=network, x=x)
+
+
+def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
+    return UnresolvedKernelError(
+        f"{network}: {problem}, for samples as large as {np.abs(x).max():.3g}; "
+        "scale the data to norms nearer 1"
+    )
+
+
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
     """Return the one norm that matters for angles, or None if they depend on each row's."""
     if depth == 0 or activation.homogeneous:
@@ -244,8 +269,8 @@ class Layer:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
-        UnresolvedKernelError: if squares of samples leave the range of float64; so do the kernels
-            when they are computed.
+        UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
+            known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
     """
 
     def __init__(
@@ -273,13 +298,14 @@ class Layer:
         diagonal = q  # the diagonal of Θ
         self._layers: list[tuple[Dual, Array, Array]] = []
         for _ in range(depth):
-            with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
-                layer = dual(sigma, q)
+            layer = resolved_dual(sigma, q, network=self._name, x=self.x)
+            with np.errstate(all="ignore"):
                 q, below = layer.variances, diagonal * layer.slopes
                 diagonal = q + below
                 self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self.require_cosines(TOLERATED)
         self._rises: dict[int, float] = {}
 
     @cached_property
@@ -299,11 +325,7 @@ class Layer:
 
         It is given the rows and columns of a tile of pairs, and the cosine distances of their
         embeddings, w, and of their model gradients, e.
-
-        Raises:
-            UnresolvedKernelError: if its cosines are not known to `TOLERATED`.
         """
-        self.require_cosines(TOLERATED)
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         result = np.empty((n, total - offset))
         tiles = upper_tiles(n, TILE)
@@ -399,16 +421,12 @@ class Layer:
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""
-        problem = f"cosines of the kernel have errors up to {self.error:.2g}"
-        self.require(self.error <= tolerated, problem)
+        require_cosines(self.error, network=self._name, x=self.x, tolerated=tolerated)
 
     def require(self, condition: bool | np.bool_, problem: str) -> None:
         """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
         if not condition:
-            raise UnresolvedKernelError(
-                f"{self._name}: {problem}, for samples as large as {np.abs(self.x).max():.3g}; "
-                "scale the data to norms nearer 1"
-            )
+            raise _unresolved(problem, network=self._name, x=self.x)
 
     def _distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return w and e, with input angles from differences if they are close to 0 or π."""

@@ -47,9 +47,14 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from ntk_conditioning.angles.pairs import require_directions, spans, upper_tiles
-from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
+from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite import (
+    SamplesError,
+    UnresolvedKernelError,
+    require_cosines,
+    resolved_dual,
+)
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array, gaussian_mean, gaussian_nodes
@@ -216,10 +221,10 @@ class _Network:
         n, colours, self._height, self._width = images.shape
         self._pooled, self._taps, self._depths = pooled, taps, depths
         self._pixels = images.reshape(n, colours, -1).transpose(0, 2, 1)
-        largest = np.abs(images).max()
+        self._images, self._name = images, f"{sigma.name} at depth {max(depths, default=0)}"
         self.out_of_range = (
-            f"{sigma.name} at depth {max(depths, default=0)}: the kernel leaves float64's range, "
-            f"for pixels as large as {largest:.3g}; scale the images"
+            f"{self._name}: the kernel leaves float64's range, "
+            f"for pixels as large as {np.abs(images).max():.3g}; scale the images"
         )
         with np.errstate(over="ignore"):
             q = np.einsum("npc,npc->np", self._pixels, self._pixels)
@@ -232,6 +237,8 @@ class _Network:
             hidden = self._hidden(q, sigma)
             self._layers.append(hidden)
             q = hidden.outputs**2
+        error = math.fsum(hidden.dual.error for hidden in self._layers)
+        require_cosines(error, network=self._name, x=images)
 
     def _hidden(self, q: Array, sigma: Activation) -> _Hidden:
         grid = q.reshape(-1, self._height, self._width)
@@ -242,8 +249,8 @@ class _Network:
             raise UnresolvedKernelError(self.out_of_range)
         zero = variances == 0
         positive = np.where(zero, variances[~zero].min(), variances)  # stand-ins count nowhere
-        with np.errstate(all="ignore"):  # what is not finite is refused with the kernel
-            layer = dual(sigma, positive.ravel() if self._pooled else positive.T.ravel())
+        q_of_patches = positive.ravel() if self._pooled else positive.T.ravel()
+        layer = resolved_dual(sigma, q_of_patches, network=self._name, x=self._images)
         after, slopes = (
             each.reshape(q.shape) if self._pooled else each.reshape(q.shape[::-1]).T
             for each in (layer.variances, layer.slopes)

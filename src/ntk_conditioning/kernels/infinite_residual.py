@@ -35,9 +35,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
+from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite import Layer
+from ntk_conditioning.kernels.infinite import Layer, require_cosines, resolved_dual
 from ntk_conditioning.networks.activations import Activation, Array
 
 
@@ -129,15 +129,19 @@ class Network:
         self._input = _Sum(np.einsum("nd,nd->n", self._start.x, self._start.x), bias)
         q = diagonal = self._input.total
         self._blocks: list[tuple[Dual, _Sum, _Sum]] = []
+        sigma, samples = self._start.activation, self._start.x
+        network = f"{sigma.name} at depth {depth}"
         for _ in range(depth):
+            layer = resolved_dual(sigma, q, network=network, x=samples)
             with np.errstate(all="ignore"):
-                layer = dual(self._start.activation, q)
                 added = branch * layer.variances, branch * bias
                 covariance = _Sum(kept * q, *added)
                 below = branch * layer.slopes * diagonal
                 tangent = _Sum(kept * diagonal, *added, below)
             self._blocks.append((layer, covariance, tangent))
             q, diagonal = covariance.total, tangent.total
+        error = math.fsum(layer.error for layer, _, _ in self._blocks)
+        require_cosines(error, network=network, x=samples)
         self._output = _Sum(q, kept * bias), _Sum(diagonal, kept * q, kept * bias)
 
     @cached_property

@@ -16,6 +16,7 @@ from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.min_angle import (
     NonFiniteGradientError,
     UnresolvedGradientError,
+    _Search,
     _UnitGradients,
     cosines,
     min_angle,
@@ -399,7 +400,11 @@ def test_gradients_whose_squares_lose_digits_are_refused():
         min_angle(network(6, depth=2, width=8), x)
 
 
-def test_gradients_that_rounding_decides_are_refused():
+def test_gradients_that_rounding_decides_are_refused(monkeypatch):
     """Each layer of an erf network stretches what differs by rounding."""
+    mlp, x = network(5, depth=400, width=64, activation="erf", seed=3), inputs(30, 5)
     with pytest.raises(UnresolvedGradientError, match="grows over 400 layers; give fewer"):
-        min_angle(network(5, depth=400, width=64, activation="erf", seed=3), inputs(30, 5))
+        min_angle(mlp, x)
+    monkeypatch.setattr(_Search, "_require_resolved", lambda *_: None)
+    with pytest.raises(UnresolvedGradientError, match=r"^each pair's cosine is below another's"):
+        min_angle(mlp, x)

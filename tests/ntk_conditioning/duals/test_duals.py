@@ -177,7 +177,7 @@ def test_errors_are_small_for_the_packages_activations(name, q):
 def test_duals_that_are_not_right_say_so(q):
     """Of tanh as a step: moments that the nodes miss, and quadrature that is not a number."""
     layer = dual(activations.get("tanh"), np.array([q]))
-    slope = layer.slopes[0] * math.sqrt(q) * math.sqrt(math.pi / 2) * 3 / 4
+    slope = layer.slopes[0] * math.sqrt(q) * math.sqrt(2 * math.pi) * 3 / 4
     assert abs(slope / activations.get("tanh").gain ** 2 - 1) <= layer.error + 1e-4
     assert layer.error > 1e-9
     assert layer.relative_error > 1e-9

@@ -74,3 +74,9 @@ def test_the_excess_keeps_digits_that_kappa_loses_unless_rounding_makes_the_kern
 def test_samples_that_do_not_fit_are_refused(x, depth, problem):
     with pytest.raises(infinite.SamplesError, match=problem):
         list(along_depth(x, depths=[depth], activation="relu"))
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
+def test_layers_that_are_too_steep_to_integrate_are_refused():
+    with pytest.raises(infinite.UnresolvedKernelError, match=r"^tanh .* scale the data"):
+        list(along_depth(1e5 * np.eye(2), depths=[1], activation="tanh"))

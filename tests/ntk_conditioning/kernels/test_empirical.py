@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
+from ntk_conditioning.angles.min_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
@@ -87,6 +88,15 @@ def test_no_samples_have_an_empty_kernel():
     assert empirical.ntk(mlp, x[:0], x).shape == (0, 4)
     assert empirical.ntk(mlp, x, x[:0]).shape == (4, 0)
     assert empirical.ntk(mlp, x[:0]).shape == (0, 0)
+
+
+def test_a_kernel_that_rounding_decides_is_refused():
+    """Each layer stretches what differs by rounding: in float32 300 of tanh, in float64 not."""
+    mlp, x = network(5, depth=300, width=64, activation="tanh"), inputs(30, 5)
+    assert empirical.ntk(mlp, x).isfinite().all()
+    for columns in ((), (x[:7].float(),)):
+        with pytest.raises(UnresolvedGradientError, match=r"over 300 layers; .*, float64, or"):
+            empirical.ntk(mlp.to(torch.float32), x.float(), *columns)
 
 
 PEAK = """if True:

@@ -191,8 +191,10 @@ ONES = np.ones((2, 1, 3, 3))
         (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
         (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),
         (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
+        (ONES * 1e6, {"activation": "tanh"}, UnresolvedKernelError, "tanh at depth 1: .*; scale"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 def test_what_cannot_be_computed_is_refused(x, options, error, message):
     with pytest.raises(error, match=message):
         kernels(x, **{"depths": [1], "activation": "relu"} | options)

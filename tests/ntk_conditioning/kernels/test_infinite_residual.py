@@ -142,8 +142,10 @@ def test_finite_networks_approach_them_like_one_over_the_root_of_the_width(
         ([[1.0]], {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
         ([[1.0]], {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
         ([[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
+        ([[1e5]], {"activation": "tanh"}, UnresolvedKernelError, "tanh at depth 1: .*; scale"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 def test_what_cannot_be_computed_is_refused(x, options, error, message):
     with pytest.raises(error, match=message):
         ntk(x, **{"depth": 1, "activation": "relu"} | options)
