@@ -175,7 +175,8 @@ def fixed_points(setting: Setting) -> Measurements:
         at, mu = layer.fixed_point, layer.mu_tilde
         yield row("mu_tilde", mu)
         yield row("fixed_point", at)
-        yield row("fixed_point_slope", layer.slope(at), at=at)
+        # rounded, as a key must be the same on every processor
+        yield row("fixed_point_slope", layer.slope(at), at=round(at, 9))
         rho = np.linspace(1e-6, 1 - 1e-6, 4001)
         above = layer(rho) > rho
         crossings = np.count_nonzero(above[1:] != above[:-1])
