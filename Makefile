@@ -11,7 +11,8 @@
 # make test                    the test suite, but for Slurm and the browser:
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
-# make attack                  hostile inputs, forged bundles, kills, an hour; writes docs/security.md
+# make attack BUNDLE=run.zip   hostile inputs, forgeries of a bundle, by default the demo's, and kills: an
+#                              hour; writes docs/security.md
 # make lint                    formatting, types, order of imports, workflow lint
 # make docs                    the documentation as a site that works offline: site/index.html
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations

@@ -390,7 +390,7 @@ class Measured:
 
 
 def measured(claim: Claim, frames: Tables) -> Measured:
-    finding, rows = checking.check(claim, frames), checking._rows(claim, frames)
+    finding, rows = checking.check(claim, frames), checking.rows_of(claim, frames)
     value, target = (
         checking._evaluated(claim, rows, each) if len(rows) else np.empty(0)
         for each in (claim.quantity, claim.target)
@@ -473,7 +473,7 @@ def trials(frames: Tables, names: Collection[str]) -> list[Trial]:
     """Return the claims that a run tests, with the mutants of their own expressions."""
     found = []
     for paper, claim in read_claims():
-        before, rows = measured(claim, frames), checking._rows(claim, frames)
+        before, rows = measured(claim, frames), checking.rows_of(claim, frames)
         if before.verdict[0] == checking.NOT_TESTED or (names and claim.name not in names):
             continue
         columns = [each for each in rows if each.endswith("statement")]

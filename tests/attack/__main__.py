@@ -51,8 +51,11 @@ def main() -> int:
     )
     parser.add_argument("--bundle", default="results/demo/bundle/demo.zip", help="to be forged")
     args = parser.parse_args()
+    wanted = args.parts or [*parts]
+    if "forgeries" in wanted and not Path(ROOT, args.bundle).is_file():
+        parser.error(f"{args.bundle}: no bundle to forge; make it by make demo bundle")
     status, tables = 0, {"raw": raw_columns()}
-    for part in args.parts or parts:
+    for part in wanted:
         lines, code = output(parts[part], *(["--bundle", args.bundle] * (part == "forgeries")))
         status |= code
         tables[part] = in_markdown(lines)
