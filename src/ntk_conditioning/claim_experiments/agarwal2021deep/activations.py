@@ -141,7 +141,7 @@ def lengths(setting: Setting) -> Measurements:
         ("length_map_slope_at_one", 1 - above, 0.8428, None),
         ("bias_at_half", low, 0.00086, None),
         ("bias_at_two", high, 0.0029, None),
-        ("rate_below", below, 0.0798, 0.0800),
+        ("rate_below", below, 0.0798, None),
         ("rate_above", above, 0.1572, None),
         ("separation_needed", max(low / below, high / above), 0.0185, None),
         # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ

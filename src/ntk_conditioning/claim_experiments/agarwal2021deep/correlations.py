@@ -131,7 +131,8 @@ def normalized_maps(setting: Setting) -> Measurements:
     """Measure μ, and what one layer takes from ρ and from -ρ over what Lemmas 21 and 26 promise.
 
     It takes 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), whose series in Lemma 26's proof has ρ^i for ρ^(i-1).
-    And Lemma 22: correlations after any number of layers over their bound.
+    And Lemma 22: correlations after any number of layers over their bound; and after a layer less,
+    as the features of Section 3.1 are printed.
     """
     for name in NORMALIZED:
         layer, row = CorrelationMap(name), partial(Measurement, activation=name)
@@ -152,11 +153,12 @@ def normalized_maps(setting: Setting) -> Measurements:
             printed = (a1 + rho * (value * layer.slope_at_one - a1)) / layer.slope_at_one
             yield row("slope_series", value, printed, at=rho)
         starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
-        path = np.abs(_path(layer, starts)[1:]).max(axis=2)
+        path = np.abs(_path(layer, starts)).max(axis=2)
         for delta, each in zip(SEPARATIONS, path.T, strict=True):
-            bound = correlation_bound(np.arange(1, len(each) + 1), delta, mu)
-            worst = np.max((each / bound)[bound > SETTLED])
-            yield row("lemma_22_over_bound", worst, at=delta)
+            bound = correlation_bound(np.arange(1, len(each)), delta, mu)
+            for statement, after in (("lemma_22", each[1:]), ("layer_less", each[:-1])):
+                worst = np.max((after / bound)[bound > SETTLED])
+                yield row(f"{statement}_over_bound", worst, at=delta)
 
 
 def convexity(setting: Setting) -> Measurements:

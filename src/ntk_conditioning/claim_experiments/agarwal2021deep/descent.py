@@ -16,13 +16,15 @@ from torch import Tensor
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, on_sphere
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.theory.agarwal2021deep import first_depth
 
 D = 16
 WIDTH, DEPTH = 512, 4
-SIZES, FEW, MANY = (16, 64), (4, 16), (8, 16, 32, 64)
+SIZES, FEW, SCALED, MANY = (16, 64), (4, 16), (6, 12), (8, 16, 32, 64)
 ACTIVATION = "normalized_relu"
 STEPS, MANY_STEPS = 20, 1000
 RESOLVED = 1e-24  # losses below are rounding, relative to the first
@@ -68,6 +70,35 @@ def top_layer(setting: Setting) -> Measurements:
             yield row("top_layer_scaled_step", decays["scaled"][-1], n=n)
         for name, values in decays.items():
             yield row(f"top_layer_{name}_step_exponent", exponent(SIZES, values))
+
+
+def depth_of_samples(setting: Setting) -> Measurements:
+    """Measure Theorem 44 at the depth L_1(n, δ) of the samples at hand: the rate of top layers.
+
+    And κ of the infinite-width NTK at their L_2(n, δ), at which Corollary 48 has it constant. The
+    width, poly(n, 1/δ), is 4 n² here, with which entries of K - K̄ fall as 1/n.
+    """
+    mu = CorrelationMap("erf").mu
+    for seed in setting.seeds:
+        rates = []
+        for n in SCALED:
+            x = on_sphere(generator(seed, "data"), n, D)
+            delta = 1 - np.abs(x @ x.T - np.eye(n)).max()
+            depth, width = first_depth(n, delta, mu), 4 * n**2
+            init = generator(seed, "init")
+            mlp = init_mlp(D, depth=depth, width=width, activation="erf", generator=init)
+            phi = embeddings(mlp, torch.from_numpy(x)).numpy()
+            y, high = init.standard_normal(n), np.linalg.eigvalsh(phi @ phi.T)[-1]
+            losses = _losses(phi, y, mlp.weights[-1][0].numpy(), n / (2 * high))
+            rates.append(_least_decay(losses))
+            row = partial(Measurement, activation="erf", n=n, d=D, seed=seed)
+            yield row("top_layer_rate", rates[-1], depth=depth, width=width, at=delta)
+            if seed == setting.seeds[0]:
+                deep = first_depth(n, delta, mu, ntk=True)
+                low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=deep, activation="erf"))
+                yield row("ntk_kappa_at_depth", high / low, depth=deep, at=delta)
+        power = exponent(SCALED, rates)
+        yield Measurement("top_layer_rate_exponent", power, activation="erf", d=D, seed=seed)
 
 
 def all_layers(setting: Setting) -> Measurements:

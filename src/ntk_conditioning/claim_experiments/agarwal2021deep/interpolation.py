@@ -124,6 +124,14 @@ def excess_risk(setting: Setting) -> Measurements:
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
+def noise_square(setting: Setting) -> Measurements:
+    """Measure |ε|² of y_i = -1 where v*·Φ(x_i) = 1 = |v*|, which Eq. (26) is to bound."""
+    for n in SIZES:
+        features, best, y = np.ones((n, 1)), np.ones(1), np.full(n, -1.0)
+        square, bound = np.sum((y - features @ best) ** 2), n * (1 + best @ best)
+        yield Measurement("noise_square", square, bound, 2 * bound, n=n)
+
+
 def _excess_risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Risks]:
     """Return the risks of interpolating ``n`` samples at a depth, for each seed."""
     rngs = [generator(seed, "data") for seed in seeds]

@@ -189,26 +189,28 @@ def near_norm_one(setting: Setting) -> Measurements:
 
 
 def many_layers(setting: Setting) -> Measurements:
-    """Measure Theorem 42: correlations from layer L̂ = log(…)/α_σ on over their bound B_{μ/2}.
+    """Measure Theorem 42: correlations beyond layer L̂ = log(…)/α_σ over their bound B_{μ/2}.
 
-    Also how far squared norms are from 1 after L̂ layers, over the μ/4 that the proof wants. ``at``
-    is δ.
+    Also how far squared norms are from 1 from L̂ on, over the μ/4 that the proof wants; and from
+    the α_σ log(…) that Theorem 12 prints. ``at`` is δ.
     """
     for name in ODD:
         alpha, layer = contraction(name), CorrelationMap(name)
         mu = layer.mu
-        first = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu) / alpha
+        logs = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu)
+        first = logs / alpha
         for delta in DELTAS:
             last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
             rho, norms = _propagated(name, layer, 1 - delta, last)
             layers = np.arange(last + 1)[:, None]
             bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
-            compared = (layers >= first) & (bound > ROUNDING)
+            compared = (layers > first) & (bound > ROUNDING)
             worst = np.where(compared, np.abs(rho) / bound, 0).max()
             yield Measurement("theorem_42_over_bound", worst, activation=name, at=delta)
             if delta == DELTAS[0]:
-                far = np.where(layers >= first, np.abs(norms - 1).max(axis=2), 0).max()
-                yield Measurement("theorem_42_norms", far / (mu / 4), activation=name)
+                for statement, start in (("theorem_42", first), ("theorem_12", alpha * logs)):
+                    far = np.where(layers >= start, np.abs(norms - 1).max(axis=2), 0).max()
+                    yield Measurement(f"{statement}_norms", far / (mu / 4), activation=name)
 
 
 def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.numerics import on_sphere
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2023relu as theory
@@ -85,10 +85,7 @@ def gradient_expansion(setting: Setting) -> Measurements:
     theta^(0), as the next line has it.
     """
     for depth, theta in itertools.product(setting.depths, (1e-3, 1e-5, 1e-7)):
-        phi = float(theory.gradient_angle(theta, depth))
-        # cos theta - cos phi without cancellation
-        difference = 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2)
-        coefficient = difference / (theta * math.cos(theta))
+        coefficient = _cosine_fall(theta, float(theory.gradient_angle(theta, depth)))
         row = partial(Measurement, depth=depth, at=theta)
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
         second = (depth / (2 * math.pi) - coefficient) / theta
@@ -97,6 +94,30 @@ def gradient_expansion(setting: Setting) -> Measurements:
         step = factors * ((depth + layers - 1) / 3 + (factors - 1) / 2)
         line = factors * (2 * depth - layers - 2) / 3
         yield row("gradient_cosine_second", second, *(np.mean([step, line], axis=1) / math.pi**2))
+
+
+def joint_limits(setting: Setting) -> Measurements:
+    """Measure how the remainders of Corollary 4.3 and Theorem 4.5 grow with L at θ = L^(-3/2).
+
+    Both allow angles of o(1/L). Of Corollary 4.3 the remainder is taken over θ², of Theorem 4.5
+    over θ cos θ: each falls if it is what it is printed as, o(θ²) and o(θ).
+    """
+    embedding, gradient = [], []
+    for depth in DEEP:
+        theta = depth**-1.5
+        angle, phi = (
+            float(each(theta, depth)) for each in (theory.embedding_angle, theory.gradient_angle)
+        )
+        embedding.append((angle - theta) / theta**2 + depth / (3 * math.pi))
+        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, phi))
+    yield Measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
+    yield Measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
+
+
+def _cosine_fall(theta: float, phi: float) -> float:
+    """Return (1 - cos φ / cos θ)/θ, without cancellation."""
+    difference = 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2)
+    return difference / (theta * math.cos(theta))
 
 
 def infinite_depth(setting: Setting) -> Measurements:
