@@ -10,7 +10,7 @@ is the last term alone, A_L A_L^T.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -128,12 +128,16 @@ def _kernel(
         for i, j in pairs:
             _fill(k, rows[i], columns[j], shape, at_once, upper=x2 is None)
         if n and n2:
-            ends = (factors(mlp, end) for end in (x[:1], x[-1:], others[:1], others[-1:]))
-            _require_resolved(k, tuple(ends), mlp)
+            ends = beyond = [factors(mlp, end) for end in (x[:1], x[-1:])]
+            if x2 is not None:
+                beyond = [factors(mlp, end) for end in (x2[:1], x2[-1:])]
+            _require_resolved(k, ends, beyond, mlp)
     return k
 
 
-def _require_resolved(k: Tensor, ends: tuple[GradientFactors, ...], mlp: MLP) -> None:
+def _require_resolved(
+    k: Tensor, rows: Sequence[GradientFactors], columns: Sequence[GradientFactors], mlp: MLP
+) -> None:
     """Raise `UnresolvedGradientError` if a corner is another one from gradients computed alone.
 
     Those are of the first and the last row, and of the first and the last column. Layers that
@@ -142,7 +146,7 @@ def _require_resolved(k: Tensor, ends: tuple[GradientFactors, ...], mlp: MLP) ->
     tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
     pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)
     corners = k[[0, 0, -1, -1], [0, -1, 0, -1]].tolist()
-    for corner, (a, b) in zip(corners, product(ends[:2], ends[2:]), strict=True):
+    for corner, (a, b) in zip(corners, product(rows, columns), strict=True):
         alone = float(cosines(a, b, pair))
         if abs(corner - alone) > tolerated * math.prod(
             float(each.squared_norms().sqrt()) for each in (a, b)
