@@ -81,7 +81,7 @@ class Training(ABC):
             gradient of the epoch's last batch before its step.
         diverged: for every member the first evaluated epoch by which it had diverged, or -1. A
             member diverges if its loss, over all samples or over those of any step, is not finite
-            or exceeds `GROWTH` times its initial loss, or if its outputs become the same for all
+            or exceeds the limit of `GROWTH`, or if its outputs become the same for all
             samples. With running statistics or in mixed precision only the losses of steps count,
             and what is not finite. It is not trained any more.
     """

@@ -82,12 +82,12 @@ class TrainingSettings(KernelSettings):
         "rates to try", type=positive_number, many=True, default=()
     )
     relative_rates: tuple[float, ...] = option(
-        "rates in units of the smallest in --kernel", type=positive_number, many=True, default=()
+        "rates in units of the smallest critical one", type=positive_number, many=True, default=()
     )
     dtype: Literal["float32", "float64"] = option("precision", default="float32")
     tf32: bool = option("let a GPU round products to TF32", default=False)
     test_share: float = option(
-        "share of the samples that every seed holds out, without --test", type=share, default=0.0
+        "share of the samples that every seed holds out for tests", type=share, default=0.0
     )
     momentum: float = option("share of the last step in the next", type=share, default=0.0)
     weight_decay: float = option(
