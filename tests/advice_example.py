@@ -14,7 +14,7 @@ from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/advice.md"
-START = "<!-- advice: written by python -m tests.advice_example -->\n"
+START = "<!-- advice: written by PYTHONPATH=src:scripts python -m tests.advice_example -->\n"
 END = "<!-- end of advice -->\n"
 
 

@@ -14,7 +14,7 @@ from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 ROWS, PAGE = ROOT / "resources/along_training", ROOT / "docs/why_deeper_trains.md"
-START = "<!-- along training: written by python -m tests.along_page -->\n"
+START = "<!-- along training: written by PYTHONPATH=src:scripts python -m tests.along_page -->\n"
 END = "<!-- end of along training -->\n"
 GROUP = ["width", "rate", "activation", "seed"]
 

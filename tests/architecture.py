@@ -32,8 +32,8 @@ RULES = """
 ## Rules
 
 From data to pages: an arrow leads to a rule that reads what the first one makes. These are the
-demo's rules, as `snakemake --rulegraph mermaid-js` has them; `download_file` comes before
-`prepare_dataset` for datasets that have files of their own, and `bundle` puts all into one file.
+demo's rules, as `snakemake --rulegraph mermaid-js` has them; `download_file` comes first where a
+dataset is downloaded, and `bundle` puts all into one file.
 """
 
 

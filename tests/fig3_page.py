@@ -21,7 +21,7 @@ from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 CURVES, PAGE = ROOT / "resources/fig3", ROOT / "docs/why_deeper_trains.md"
-START = "<!-- figure 3: written by python -m tests.fig3_page -->\n"
+START = "<!-- figure 3: written by PYTHONPATH=src:scripts python -m tests.fig3_page -->\n"
 END = "<!-- end of figure 3 -->\n"
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
 

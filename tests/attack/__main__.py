@@ -39,7 +39,7 @@ def raw_columns() -> str:
     for place, why in forgeries.RAW.items():
         places.setdefault(why, []).append(f"`{place}`")
     rows = [f"| {why} | {', '.join(found)} |" for why, found in places.items()]
-    return "\n".join(["| raw, for they are | columns |", "| --- | --- |", *rows]) + "\n"
+    return "\n".join(["| raw, because they are | columns |", "| --- | --- |", *rows]) + "\n"
 
 
 def main() -> int:

@@ -121,8 +121,8 @@ def _first(advice: Advice) -> Iterator[str]:
         yield f"{words}: {_change(plain, by_name[advice.preparation])}."
         if _gain(plain, norm) < WORTH and of.norms[2] > ALIKE * of.norms[0]:
             yield (
-                "It is not the norms that matter here; but normalised activations are normalised "
-                "for samples of norm 1."
+                "It is not the norms that matter here; but normalised activations assume "
+                "samples of norm 1."
             )
     elif of.norms[2] > ALIKE * of.norms[0]:
         yield f"{words}: {_change(plain, norm)}."
