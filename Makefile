@@ -1,14 +1,14 @@
 # make demo                    draw every figure, from data that need no download
-# make first-look              one figure on one dataset, within a minute
+# make first-look              Figures 1 and 2 of liu2023relu on digits, within a minute
 # make report                  the demo and one HTML file with its figures, tables, config and timings
 # make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
-# make estimate TARGETS=...    what remains would take, by default of the whole run
+# make estimate TARGETS=...    what remains would take, by default of the whole run; PROFILE=slurm: on a cluster
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file; SIGN=~/.ssh/id_ed25519 also signs it
 # make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures, RECOMPUTE=20 also runs 20
 #                              of its jobs again, SIGNERS=file says who may have signed it
-# make test                    the test suite, but for Slurm and the browser:
+# make test                    the test suite, without Slurm and the browser
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
 # make attack BUNDLE=run.zip   hostile inputs, forgeries of a bundle, by default the demo's, and kills: an
@@ -23,7 +23,7 @@
 #
 # Each makes .venv first if it is missing, docs its own .venv-docs, and verify and compare a small
 # .venv-verify where there is no .venv. Python 3.11 or newer and make are all that is needed.
-# Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  PROFILE=slurm  VERBOSE=1
+# Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  VERBOSE=1
 
 PYTHON ?= python3
 CORES ?= all

@@ -28,7 +28,7 @@ TO_JOBS = ("cancel", "end_time", "preempt", "memory", "restart_node")
 TO_RUNS = ("cancel_everything", "interrupt")
 KINDS = TO_JOBS + TO_RUNS
 
-#: A job is tried four times, and its first try lacks memory; one is left in reserve.
+#: A job is tried eight times, and its first try lacks memory; five are left in reserve.
 HITS = 2
 
 EXPERIMENT = {"datasets": ["digits"], "width": 160, "seeds": [1], "samples": "all"}

@@ -2,7 +2,7 @@
 #
 # Needs: results/{run}/datasets/{dataset}/: the draws of its samples and their datasheets.
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}.parquet
-#        results/{run}/activation_study/{dataset}/{activation}.parquet
+#        results/{run}/activation_study/{dataset}.parquet
 #
 # A cell, one depth and seed, is kept in results/{run}/checkpoints as soon as it is done, where a
 # later job finds it again if nothing that it depends on has changed: a row that was killed, or has
