@@ -14,7 +14,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.advice.advise import Advice, advise
 from ntk_conditioning.advice.drawing import draw
 from ntk_conditioning.advice.words import in_words, number
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import scratch_folder, write_text
@@ -24,6 +23,7 @@ from ntk_conditioning.tables.advice import ADVICE
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 from ntk_workflow.pages.rendering import render
+from ntk_workflow.samples import load_samples
 
 ACTIVATIONS = (
     *("relu", "leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus", "normrelu"),
@@ -65,7 +65,7 @@ def samples(path: Path, labels: str | None) -> tuple[NDArray[np.float64], NDArra
     if path.suffix == ".npz":
         if labels:
             raise UserError("a prepared dataset has its labels; leave --labels out")
-        data = load_prepared(path, hint=cli.HOW_TO_PREPARE)
+        data = load_samples(path)
         return data.x, data.y
     read = read_parquet if path.suffix == ".parquet" else read_csv
     raw = read(path, labels=labels)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.blocks import draw_blocks
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
 
@@ -31,7 +31,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     load_activation_files(args)
-    x = load_prepared(args.data, hint=cli.HOW_TO_PREPARE).x
+    x = load_samples(args.data).x
     rng = generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
     log.info("device cpu, float64, infinite width, %d samples", len(block))

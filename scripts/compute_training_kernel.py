@@ -24,7 +24,7 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_workflow.cli import Argv, logger, run_main, seed
+from ntk_workflow.cli import Argv, count_from_zero, logger, run_main
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.settings import from_mapping
@@ -41,7 +41,9 @@ MOST_SAMPLES = 1024
 @run_main
 def main(argv: Argv = None) -> None:
     parser = training_parser(__doc__, Family, KernelSettings)
-    parser.add_argument("--depths", type=seed, nargs="+", required=True, help="hidden layers")
+    parser.add_argument(
+        "--depths", type=count_from_zero, nargs="+", required=True, help="hidden layers"
+    )
     args = parser.parse_args(argv)
     family, settings = from_mapping(Family, vars(args)), from_mapping(KernelSettings, vars(args))
     load_activations(args)

@@ -12,11 +12,11 @@ import numpy as np
 
 from ntk_conditioning import tables
 from ntk_conditioning.data import datasheets
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import require_file
 from ntk_conditioning.tables.datasets import DATASETS
 from ntk_workflow import cli
+from ntk_workflow.samples import HOW_TO_PREPARE, load_samples
 
 KNOWN = ("n", "d", "seed", "classes", "dtype", "scaling", "min", "max", "sha256")
 log = cli.logger(__file__)
@@ -35,7 +35,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     sheet = read_datasheet(args.datasheet)
-    data = load_prepared(args.data, hint=cli.HOW_TO_PREPARE)
+    data = load_samples(args.data)
     n, d = data.x.shape
     if (n, d) != (sheet["n"], sheet["d"]):
         raise UserError(
@@ -60,7 +60,7 @@ def read_datasheet(path: Path) -> dict[str, Any]:
         sheet = json.loads(path.read_text(encoding="utf-8"))
         return {key: sheet[key] for key in KNOWN}
     except (ValueError, LookupError, TypeError):
-        raise UserError(f"{path} is no datasheet; {cli.HOW_TO_PREPARE}") from None
+        raise UserError(f"{path} is no datasheet; {HOW_TO_PREPARE}") from None
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ HINT = ", or name a mirror that has it: --config mirror=DIR"
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(prog="download_file.py", description=__doc__)
     add = parser.add_argument
-    number, policy = cli.positive_integer, downloads.RetryPolicy()
     add("--name", required=True, help="catalogue name, e.g. mnist/images.gz")
     add("--output", required=True, type=Path, metavar="FILE", help="where to put the file")
     accepted = "accepted checksums, the official file's first"
@@ -28,18 +27,11 @@ def main(argv: cli.Argv = None) -> None:
     add("--bytes", type=int, default=0, metavar="N", help="size of the official file, if known")
     add("--mirror", default="", metavar="BASE", help="folder or address that holds NAME")
     add("--urls", nargs="*", default=[], metavar="URL", help="addresses of the file itself")
-    attempts = "attempts in a row without progress before a source is given up (%(default)s)"
-    add("--attempts", type=number, default=policy.attempts, metavar="N", help=attempts)
-    silence = "how long a server may be silent (%(default)g)"
-    add("--timeout", type=number, default=policy.timeout, metavar="SECONDS", help=silence)
     add("--receipt", type=Path, metavar="JSON", help="where to record that the file is in place")
     args = parser.parse_args(argv)
 
-    policy = downloads.RetryPolicy(attempts=args.attempts, timeout=args.timeout)
     options = {"mirror": args.mirror, "urls": args.urls, "size": max(args.bytes, 0)}
-    fetched = downloads.fetch(
-        args.output, name=args.name, sha256=args.sha256, **options, policy=policy, hint=HINT
-    )
+    fetched = downloads.fetch(args.output, name=args.name, sha256=args.sha256, **options, hint=HINT)
     if fetched.source is None:
         log.info("%s: %s is in place with the right sha256, nothing to do", args.name, args.output)
     else:

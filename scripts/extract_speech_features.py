@@ -20,6 +20,7 @@ from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.frames import FRAMES
 from ntk_workflow import cli
+from ntk_workflow.named_values import named_values
 from ntk_workflow.progress import progress
 
 log = cli.logger(__file__)
@@ -40,7 +41,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
     args = parser.parse_args(argv)
 
-    values, known = cli.named_values(args.settings, option="--settings"), vars(FeatureSettings())
+    values, known = named_values(args.settings, option="--settings"), vars(FeatureSettings())
     if unknown := sorted(values.keys() - known.keys()):
         raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
     settings = FeatureSettings(**values)

@@ -1,4 +1,4 @@
-"""Fit the exponents with which orthogonality and linearity come with the width."""
+"""Fit power laws of orthogonality and linearity in the width."""
 
 from pathlib import Path
 

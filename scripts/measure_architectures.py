@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.angles.pairs import require_directions
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
@@ -22,11 +20,12 @@ from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import HOW_TO_PREPARE, Argv, logger, positive_integer, run_main, seed
+from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.cli_networks import Architecture, architectures_arguments, load_architectures
 from ntk_workflow.provenance.digests import path_digest
 from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.samples import load_samples
 from ntk_workflow.trainings.networks import initial_network, takes_images
 
 log = logger(__file__)
@@ -47,7 +46,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     activations, networks = load_activations(args), load_architectures(args)
     image = tuple(args.image) if args.image else None
-    data = load_prepared(args.data, hint=HOW_TO_PREPARE).x
+    data = load_samples(args.data).x
     x = drawn_samples(data, args.dataset, samples=args.samples, seed=args.sample_seed)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
 
@@ -91,7 +90,6 @@ def drawn_samples(
 ) -> NDArray[np.float64]:
     """Return so many samples of norm 1."""
     rows = draw(name, len(data), samples, generator=seed_stream(seed))
-    require_directions(data[rows])
     return np.asarray(data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True))
 
 

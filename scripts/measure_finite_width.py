@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.kernels.sampled import sampled_ntks
@@ -18,17 +17,10 @@ from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
 from ntk_conditioning.tables.finite_width import FINITE_WIDTH
 from ntk_conditioning.theory.finite_width import spread
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import (
-    HOW_TO_PREPARE,
-    Argv,
-    limit_threads,
-    logger,
-    positive_integer,
-    run_main,
-    seed,
-)
+from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.samples import load_samples
 
 log = logger(__file__)
 
@@ -46,9 +38,8 @@ def main(argv: Argv = None) -> None:
     add("--networks", type=positive_integer, required=True, help="networks of each kind and seed")
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the networks")
     args = parser.parse_args(argv)
-    limit_threads(args.threads)
     sigmas = load_activations(args)
-    data = load_prepared(args.data, hint=HOW_TO_PREPARE).x
+    data = load_samples(args.data).x
     rows = draw(args.dataset, len(data), max(args.samples), generator=seed_stream(args.sample_seed))
     drawn = data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True)
     log.info("device cpu, float64, up to %d samples of %d features", *drawn.shape)

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
 
@@ -34,7 +34,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     load_activation_files(args)
-    x = load_prepared(args.data, hint=cli.HOW_TO_PREPARE).x
+    x = load_samples(args.data).x
     log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
     rows: list[dict[str, Any]] = []

@@ -15,12 +15,16 @@ LABELS = ("kernel", "activation", "depth", "seed", "delta")
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
     parser, positive = cli.Parser(description=__doc__), cli.positive_integer
-    parser.add_argument("--samples", type=positive, default=16, help="samples per kernel")
-    parser.add_argument("--dim", type=positive, default=32, help="input dimension")
-    parser.add_argument("--width", type=positive, default=32, help="hidden units per layer")
-    parser.add_argument("--depths", type=int, nargs="+", default=[0, 1, 3], help="hidden layers")
-    parser.add_argument("--seeds", type=cli.seed, nargs="+", default=[1, 32, 111], help="seeds")
-    parser.add_argument("--points", type=positive, default=25, help="distances of the close pair")
+    parser.add_argument("--samples", type=positive, required=True, help="samples per kernel")
+    parser.add_argument("--dim", type=positive, required=True, help="input dimension")
+    parser.add_argument("--width", type=positive, required=True, help="hidden units per layer")
+    parser.add_argument(
+        "--depths", type=cli.count_from_zero, nargs="+", required=True, help="hidden layers"
+    )
+    parser.add_argument("--seeds", type=cli.seed, nargs="+", required=True, help="seeds")
+    parser.add_argument(
+        "--points", type=positive, required=True, help="distances of the close pair"
+    )
     cli.threads_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)

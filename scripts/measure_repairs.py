@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -16,6 +15,7 @@ from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
 
@@ -38,7 +38,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     load_activation_files(args)
-    data = load_prepared(args.data, hint=cli.HOW_TO_PREPARE)
+    data = load_samples(args.data)
     if data.y is None:
         raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
     if max(args.directions) >= min(args.samples, data.x.shape[1]):

@@ -10,7 +10,8 @@ from pathlib import Path
 import yaml
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Argv, Parser, logger, named_values, run_main
+from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.named_values import named_values
 from ntk_workflow.provenance import versions
 from ntk_workflow.provenance.places import published
 

@@ -22,7 +22,8 @@ from papermill.engines import Engine, papermill_engines
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import FullDiskError, atomic, require_file, room_for
-from ntk_workflow.cli import Parser, logger, named_values, positive_number, run_main, with_pandas
+from ntk_workflow.cli import Parser, logger, positive_number, run_main, with_pandas
+from ntk_workflow.named_values import named_values
 
 INLINE = "module://matplotlib_inline.backend_inline"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -116,7 +117,7 @@ def execute(
 class ForkEngine(Engine):  # type: ignore[misc]
     """Papermill's engine: a fork of this process runs the cells, at no cost of a new process.
 
-    It may die, for lack of memory, say, and this process tells of it.
+    If the fork dies, for lack of memory say, this process reports it.
     """
 
     @classmethod

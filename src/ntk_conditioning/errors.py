@@ -4,8 +4,8 @@
 class UserError(ValueError):
     """A mistake in what the user gave: the data, an entry, an option or a file's place.
 
-    The message is one line that says what is wrong, where, and what would be right. Programs
-    print it and exit with code 2.
+    The message is one line that says what is wrong, where, and how to fix it. Programs print
+    it and exit with code 2.
     """
 
 

@@ -23,9 +23,6 @@ from ntk_workflow.surroundings import require_utf8
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 Main = Callable[[Argv], int | None]
 
-#: The remedy for a file that is no prepared dataset.
-HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
-
 
 class UsageError(UserError):
     """The command line is not one that the program takes."""
@@ -167,7 +164,7 @@ positive_integer = _number(int, "is not above zero", lambda n: n > 0)
 positive_number = _number(float, "is not a number above zero", lambda x: 0 < x < math.inf)
 not_negative = _number(float, "is not a number from 0 on", lambda x: 0 <= x < math.inf)
 share = _number(float, "is not a number from 0 to below 1", lambda x: 0 <= x < 1)
-seed = _number(int, "is negative", lambda n: n >= 0)
+count_from_zero = seed = _number(int, "is negative", lambda n: n >= 0)
 
 
 def positive_integer_or_all(text: str) -> int | Literal["all"]:
@@ -194,16 +191,6 @@ def named_path(text: str) -> tuple[str, Path]:
     if not (name and equals and path):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
     return name, Path(path)
-
-
-def named_values(words: Sequence[str], *, option: str) -> dict[str, Any]:
-    """Return the values of NAME=VALUE words, each read as YAML."""
-    from ntk_workflow.figures.parameters import from_words
-
-    try:
-        return from_words(words)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
 
 
 def limit_threads(threads: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ntk_conditioning.networks.architectures import MODELS
-from ntk_workflow.cli import UsageError, positive_integer, seed
+from ntk_workflow.cli import UsageError, count_from_zero, positive_integer
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.own import OwnModel
@@ -61,7 +61,7 @@ def load_architectures(args: argparse.Namespace) -> dict[str, Architecture]:
     found = {}
     for name, *numbers in args.network:
         try:
-            width, *depths = positive_integer(numbers[0]), *map(seed, numbers[1:])
+            width, *depths = positive_integer(numbers[0]), *map(count_from_zero, numbers[1:])
         except (argparse.ArgumentTypeError, IndexError):
             raise UsageError(f"--network {name}: give its width and its depths") from None
         own = None

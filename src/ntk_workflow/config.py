@@ -53,7 +53,7 @@ _Validator = jsonschema.validators.extend(
     validators={"pattern": _pattern},
     type_checker=_Draft.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_number}),
 )
-#: Mistakes that are told at once.
+#: Mistakes that are listed at most.
 MOST_LINES = 20
 
 #: What a file may have at most: hand-written ones are far below, and hostile ones far above.
@@ -171,7 +171,7 @@ def _problem(problem: str, at: Any) -> yaml.YAMLError:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message: on one line, and not all of it if it is long.
+    """Return a value for a message: on one line, cut short if it is long.
 
     >>> shown("a\\n" * 1000)
     "'a\\\\na\\\\na\\\\na\\\\na\\\\na\\\\na..."
@@ -223,7 +223,7 @@ def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[
     # Each key that is missing is an error of its own, whose line names them all.
     lines = list(dict.fromkeys(line for error in errors for line in _explain(error, origin)))
     more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} mistakes more"]
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more mistakes"]
 
 
 _LIMITS = {

@@ -6,7 +6,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from ntk_conditioning.kernels import EMPIRICAL
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
 from ntk_workflow import resources, study_resources, training_resources
@@ -109,7 +108,7 @@ class JobSizes:
             case "describe_dataset":
                 return resources.description(n=n, d=d)
             case "compute_spectrum":
-                return resources.spectrum(w.activation, row, getattr(w, "kernel", EMPIRICAL))
+                return resources.spectrum(w.activation, row, w.kernel)
             case "compute_infinite_spectrum":
                 return resources.infinite_spectrum(w.activation, row)
             case "compute_min_angle":

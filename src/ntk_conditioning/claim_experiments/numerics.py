@@ -32,8 +32,9 @@ def on_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-def second_slopes(slopes: Callable[[Array], Array], z: Array, step: float = 1e-4) -> Array:
+def second_slopes(slopes: Callable[[Array], Array], z: Array) -> Array:
     """Return σ''(z) as difference quotients of σ'."""
+    step = 1e-4
     return (slopes(z + step) - slopes(z - step)) / (2 * step)
 
 

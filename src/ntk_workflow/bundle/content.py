@@ -17,7 +17,7 @@ from pypdf.errors import PyPdfError
 
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
-from ntk_workflow.figures.parameters import from_words
+from ntk_workflow.named_values import from_words
 from ntk_workflow.plan import Plan
 
 INJECTED = "injected-parameters"

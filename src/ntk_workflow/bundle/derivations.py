@@ -5,7 +5,6 @@ determines, the raw numbers of cells, is compared with nothing here.
 """
 
 import filecmp
-import inspect
 import logging
 import multiprocessing
 import re
@@ -138,8 +137,6 @@ def deriving(
     found: Sequence[Derivation],
     programs: Mapping[str, Program],
     checks: Sequence[Callable[[], None]] = (),
-    *,
-    workers: int = 2,
 ) -> Iterator[Callable[[], int]]:
     """Make files of a bundle again, beside what is done within this; other ``checks``, too.
 
@@ -151,10 +148,11 @@ def deriving(
     with scratch_folder() as scratch:  # here: what is ended does not clear up
         before = {*multiprocessing.active_children()}
         context = multiprocessing.get_context("fork")  # which has all imports
-        pool = ProcessPoolExecutor(workers, context, limit_threads, (1,))
+        pool = ProcessPoolExecutor(2, context, limit_threads, (1,))
 
         def asked(each: Derivation) -> Future[list[str]]:
-            return pool.submit(_problems_of, payload, each, programs, scratch)
+            program = programs[each.program]
+            return pool.submit(problems_of, payload, each, program, folder=scratch)
 
         try:
             with quiet():  # what takes longest begins first, side by side
@@ -188,12 +186,6 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _problems_of(
-    payload: Path, of: Derivation, programs: Mapping[str, Program], scratch: Path
-) -> list[str]:
-    return problems_of(payload, of, programs[of.program], folder=scratch)
-
-
 def problems_of(
     payload: Path, of: Derivation, program: Program, *, folder: Path | None = None
 ) -> list[str]:
@@ -211,7 +203,7 @@ def problems_of(
         for option, name in of.outputs.items():
             words += [option, str(again[name])]
         try:
-            inspect.unwrap(program)(words)  # its errors are to be raised, not printed
+            program(words)
         except FullDiskError:
             raise
         except Exception as error:  # a hostile table may break a program anywhere

@@ -50,7 +50,7 @@ CHAOTIC = frozenset(
 _SENSITIVE = frozenset({"spectra", "phase", "training_kernels", "architectures", "repairs"})
 #: Columns whose error bound is another column's, and the noise of angles of parallel rows, degrees.
 _BOUNDS, _FLOORS = {"lambda_2": "lambda_max_error"}, {"min_angle": 1e-5}
-MOST_LINES = 20  #: differences that are told at once
+MOST_LINES = 20  #: differences that are listed at most
 #: Tables that one job makes whole.
 _WHOLE = ("activations", "precision", "phase_laws", "claim_experiments")
 

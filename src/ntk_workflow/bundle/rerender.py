@@ -20,7 +20,8 @@ from ntk_conditioning.files import scratch_folder
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.cli import logger
 from ntk_workflow.config import read_yaml
-from ntk_workflow.figures.parameters import parameters, tables_of, to_words
+from ntk_workflow.figures.parameters import parameters, tables_of
+from ntk_workflow.named_values import to_words
 from ntk_workflow.provenance.digests import source_digest
 
 ROOT = Path(__file__).resolve().parents[3]

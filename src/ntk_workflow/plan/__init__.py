@@ -31,6 +31,7 @@ from ntk_workflow.config import (
 )
 from ntk_workflow.figures import parameters
 from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.figures import Figures
 from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import TABLES, ConfigError
@@ -41,7 +42,7 @@ from ntk_workflow.trial import Trial
 if TYPE_CHECKING:
     from ntk_conditioning.networks.own import OwnModel
 
-#: Where files are found, which is nobody else's business and changes no result.
+#: Keys that only say where files are: not recorded, and no result depends on them.
 PLACES = ("data_dir", "mirror")
 
 #: The workflow's source, as it is bundled. Links stay outside: a bag has none.
@@ -51,7 +52,7 @@ SOURCE = (
     *("rules", "schemas", "scripts", "src"),
 )
 
-__all__ = ["ConfigError", "Plan"]
+__all__ = ["ConfigError", "Plan", "parameters"]
 
 
 class Plan(Rows, Trainings, Figures):
@@ -146,7 +147,7 @@ class Plan(Rows, Trainings, Figures):
     def given_config(self, w: Any) -> list[str]:
         """Return the config without what only says where files are, as KEY=VALUE."""
         keys = sorted(set(self.given) - set(PLACES))
-        return parameters.to_words({key: self.given[key] for key in keys})
+        return to_words({key: self.given[key] for key in keys})
 
     def all_code(self, w: Any) -> str:
         """Return the digest of all that computes: programs, notebooks, the user's own files."""

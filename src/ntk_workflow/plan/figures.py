@@ -7,6 +7,7 @@ from typing import Any
 from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import did_you_mean, source_of
 from ntk_workflow.figures import listing, parameters
+from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
 
 #: The tables that the explorer shows.
@@ -74,7 +75,7 @@ class Figures(Run):
         spec, tables = self.figures[w.figure], self._tables_of(w.figure)
         tables = {name: [*map(self.placed, paths)] for name, paths in tables.items()}
         values = parameters.parameters(spec, self.config, tables=tables, pdf=pdf, png=png)
-        return parameters.to_words(values)
+        return to_words(values)
 
     def caption(self, w: Any) -> str:
         """Return the file of a figure's caption."""

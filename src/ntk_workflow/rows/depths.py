@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Parser, UsageError, logger, seed
+from ntk_workflow.cli import Parser, UsageError, count_from_zero, logger, seed
 from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.samples import load_samples
 
 log = logger(__file__)
 
@@ -26,7 +26,7 @@ def depth_parser(
     add = parser.add_argument
     help = "prepared dataset (.npz), one for all seeds or one for each"
     add("--data", type=Path, nargs="+", required=True, help=help)
-    add("--depths", type=seed, nargs="+", required=True, help="numbers of hidden layers")
+    add("--depths", type=count_from_zero, nargs="+", required=True, help="numbers of hidden layers")
     add("--seeds", type=seed_type, nargs="+", required=True, help="seeds to compute")
     parser.set_defaults(device="cpu", dtype="float64", width=None)
     return parser
@@ -54,7 +54,7 @@ def write_depths(
         for depth in args.depths
     ]
     labels = {name: vars(args)[name] for name in ("kernel", "dataset", "width")}
-    samples = lru_cache(maxsize=1)(lambda path: load_prepared(path).x)
+    samples = lru_cache(maxsize=1)(lambda path: load_samples(path).x)
 
     def labelled(cell: Cell) -> Iterator[Mapping[str, Any]]:
         for row in compute(cell, samples(cell.data)):

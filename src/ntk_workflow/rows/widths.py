@@ -10,17 +10,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_two_classes, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables import Table
 from ntk_conditioning.transition.descent import Descent, descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Parser, logger, positive_integer, positive_number, seed
+from ntk_workflow.cli import (
+    Parser,
+    count_from_zero,
+    logger,
+    positive_integer,
+    positive_number,
+    seed,
+)
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.samples import load_samples
 
 log = logger(__file__)
 
@@ -52,7 +59,7 @@ def study_parser(description: str | None) -> Parser:
     add("--dense", action="store_true", help="a DenseNet: each layer takes all layers before it")
     add("--widths", type=positive_integer, nargs="+", required=True, help="values of m")
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
-    add("--steps", type=seed, default=100, help="steps of gradient descent")
+    add("--steps", type=count_from_zero, default=100, help="steps of gradient descent")
     help = "step of gradient descent, in units of 1 / lambda_max of the NTK before it"
     add("--step-size", type=positive_number, default=0.5, help=help)
     device_argument(parser)
@@ -74,7 +81,7 @@ def write_widths(
     """Write a row, width by width; ``compute`` returns the rows of a network."""
     load_activations(args)
     device = torch_device(args)
-    data, stream = load_prepared(args.data), seed_stream(args.sample_seed)
+    data, stream = load_samples(args.data), seed_stream(args.sample_seed)
     wanted = {"classes": args.classes, "generator": stream}
     chosen, labels = draw_two_classes(args.dataset, data.y, args.samples, **wanted)
     samples, y = torch.from_numpy(data.x[chosen]), torch.from_numpy(labels).to(device)

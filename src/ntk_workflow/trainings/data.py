@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
+from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.seeds import generator
-from ntk_workflow.cli import HOW_TO_PREPARE, UsageError
+from ntk_workflow.cli import UsageError
+from ntk_workflow.samples import load_samples
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 
@@ -88,7 +89,7 @@ def _labelled(
     homogeneous activations that only divides outputs and gradients, which a loss other than the
     square one feels.
     """
-    data = load_prepared(path, like=like, hint=HOW_TO_PREPARE)
+    data = load_samples(path, like=like)
     if data.y is None:
         raise UsageError(f"{path} has no labels{remedy}")
     if settings.input_scale == "fan_in":

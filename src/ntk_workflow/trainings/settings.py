@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
 from ntk_workflow import cli
-from ntk_workflow.cli import not_negative, positive_number, seed, share
+from ntk_workflow.cli import count_from_zero, not_negative, positive_number, seed, share
 from ntk_workflow.cli import positive_integer as count
 from ntk_workflow.cli import positive_integer_or_all as count_or_all
 from ntk_workflow.cli_activations import activation_files_argument
@@ -34,7 +34,9 @@ class Family:
 class Point(Family):
     """The networks of a training."""
 
-    depth: int = option("hidden layers; of a resnet all layers, of vit blocks", type=seed)
+    depth: int = option(
+        "hidden layers; of a resnet all layers, of vit blocks", type=count_from_zero
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

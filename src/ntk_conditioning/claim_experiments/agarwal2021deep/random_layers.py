@@ -72,11 +72,11 @@ def _factor(means: Array) -> float:
     return float((means[last] / means[first]) ** (1 / (last - first)))
 
 
-def _limit(name: str, scale: float, start: float = START, layers: int = LAYERS) -> Array:
+def _limit(name: str, scale: float, start: float = START) -> Array:
     """Return the correlations after 0, 1, … layers of infinite width."""
     layer = dual(activations.get(name), np.array([scale**2]))
     path = [np.array(1 - start)]
-    for _ in range(layers):
+    for _ in range(LAYERS):
         path.append(pair_cosine_distances(layer, path[-1])[0])
     return 1 - np.array(path)
 
@@ -152,7 +152,7 @@ def _paths(
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation."""
     sigma, networks = activations.get(name), max(4, UNITS // width)
     path = [np.full((len(rngs), networks), start)]
-    for _ in range(layers):
+    for _ in range(LAYERS):
         rho = path[-1]
         u, v = np.stack([rng.standard_normal((2, networks, width)) for rng in rngs], axis=1)
         v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
