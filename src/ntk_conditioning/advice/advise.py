@@ -64,8 +64,7 @@ class FiniteWidth:
     """Random networks of one activation, depth and width beside infinite width, on a small block.
 
     ``excess`` is the geometric mean of their kappas over that of infinite width. ``trusted`` is the
-    width at which it is `TRUSTED`, by the power law through the widths that were drawn, None where
-    there is none.
+    width from which on it is within a factor of `TRUSTED`, None where none was found.
     """
 
     activation: str
@@ -257,12 +256,24 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[Fin
 
 
 def _trusted(excesses: Sequence[tuple[int, float]]) -> int | None:
-    """Return the width at which ln excess, a power of the width, is down to what is trusted."""
-    if len(excesses) < 2 or min(excess for _, excess in excesses) <= 1:
+    """Return the width from which on the excess of kappa is trusted, in both directions.
+
+    Where ln excess falls it does so as a power of the width; never is a width given that is below
+    those that were drawn.
+
+    >>> _trusted([(128, 1.003), (512, 1.009)]), _trusted([(128, 1.5), (512, 0.95)])
+    (128, 512)
+    >>> _trusted([(128, 2.0), (512, 1.5)]), _trusted([(128, 1.5), (512, 2.0)])
+    (2398, None)
+    """
+    if len(excesses) < 2:
         return None
-    (narrow, more), (wide, less) = excesses
-    power = math.log(math.log(more) / math.log(less)) / math.log(wide / narrow)
-    if power <= 0:
-        return None
-    at = wide * (math.log(less) / math.log(TRUSTED)) ** (1 / power)
-    return math.ceil(at) if at < WIDEST else None
+    limit = math.log(TRUSTED)
+    (narrow, more), (wide, less) = ((width, math.log(excess)) for width, excess in excesses)
+    if max(abs(more), abs(less)) <= limit:
+        return narrow
+    if more > less > 0:
+        power = math.log(more / less) / math.log(wide / narrow)
+        at = max(narrow, wide * (less / limit) ** (1 / power))
+        return math.ceil(at) if at < WIDEST else None
+    return wide if abs(less) <= limit else None

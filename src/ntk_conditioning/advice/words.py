@@ -124,8 +124,13 @@ def _first(advice: Advice) -> Iterator[str]:
                 "It is not the norms that matter here; but normalised activations assume "
                 "samples of norm 1."
             )
-    elif of.norms[2] > ALIKE * of.norms[0]:
+    elif of.norms[2] > ALIKE * of.norms[0] and _gain(plain, norm) >= WORTH:
         yield f"{words}: {_change(plain, norm)}."
+    elif of.norms[2] > ALIKE * of.norms[0]:
+        yield (
+            f"To divide each sample by its norm changes little: {_change(plain, norm)}. But "
+            "normalised activations assume samples of norm 1, and so does what follows."
+        )
     else:
         yield "Leave samples as they are: they have one norm already."
     if advice.preparation == "unit_norm":
@@ -139,7 +144,9 @@ def _first(advice: Advice) -> Iterator[str]:
 
 
 def _gain(plain: Repaired, repaired: Repaired) -> float:
-    """Return what a repair divides kappa by; one that resolves it gains without bound."""
+    """Return what a repair divides steps by, or kappa; one that resolves it gains without bound."""
+    if plain.steps_hundredth and repaired.steps_hundredth:
+        return plain.steps_hundredth / repaired.steps_hundredth
     if repaired.kappa is None:
         return 0.0
     return plain.kappa / repaired.kappa if plain.kappa else math.inf
@@ -217,9 +224,9 @@ def _width(advice: Advice) -> Iterator[str]:
     for each in advice.networks:
         by_name.setdefault(each.activation, []).append(each)
     yield (
-        f"Random networks of width {wide}, of which a few were drawn on "
-        f"{count(advice.small_block, 'sample')}, are worse than networks of infinite width, the "
-        "more the deeper they are."
+        f"A few random networks of width {wide} were drawn on "
+        f"{count(advice.small_block, 'sample')}. Of narrow and deep networks kappa is usually "
+        "larger than at infinite width."
     )
     for name, networks in by_name.items():
         drawn = [each for each in networks if each.width == wide]

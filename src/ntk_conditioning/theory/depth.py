@@ -28,7 +28,7 @@ from ntk_conditioning.theory.random_inputs import Ends, spectrum
 Phase = Literal["ordered", "critical", "chaotic"]
 
 #: A cosine distance at which samples are close, and a step of cosines about a right angle.
-CLOSE, STEP = 1e-8, 1e-4
+CLOSE, STEP = 1e-8, 1e-3
 
 
 def close_gain(activation: Activation, depth: int) -> float | None:
@@ -58,13 +58,14 @@ def close_gain(activation: Activation, depth: int) -> float | None:
 def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
     """Return the ends for n samples that are uniform on the sphere, n and d large alike.
 
-    K = f(0) 1 1ᵀ + f'(0) X Xᵀ + (1 - f(0) - f'(0)) I up to a vanishing norm (El Karoui 2010,
-    Theorem 2.1), for the kernel f = 1 - ``distances``: `random_inputs.uniform` without the degrees
-    from 2 on, whose harmonics are by far more than n.
+    K = (f(0) + f''(0) / 2d) 1 1ᵀ + f'(0) X Xᵀ + (1 - f(0) - f'(0)) I up to a vanishing norm (El
+    Karoui 2010, Theorem 2.1), for the kernel f = 1 - ``distances``: `random_inputs.uniform`
+    without the degrees from 2 on, whose harmonics are by far more than n.
     """
     at = distances(np.array([1 - STEP, 1.0, 1 + STEP]))
     mean, slope = 1 - float(at[1]), float(at[2] - at[0]) / (2 * STEP)
-    return spectrum([slope], [d], n, rest=1 - mean - slope, spikes=[mean])
+    bend = float(2 * at[1] - at[0] - at[2]) / STEP**2
+    return spectrum([slope], [d], n, rest=1 - mean - slope, spikes=[mean + bend / (2 * d)])
 
 
 def phase(activation: Activation) -> Phase:
