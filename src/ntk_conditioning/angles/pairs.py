@@ -93,6 +93,8 @@ def require_directions(x: NDArray[np.floating]) -> None:
 
 def spans(n: int, size: int, *, start: int = 0) -> Iterator[slice]:
     """Yield the slices of ``size`` that cover the range from ``start`` to ``n``."""
+    if size < 1:
+        raise UserError(f"tile={size}: give a whole number above zero")
     return (slice(top, min(top + size, n)) for top in range(start, n, size))
 
 

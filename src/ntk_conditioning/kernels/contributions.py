@@ -87,6 +87,19 @@ class Gradients:
         for name, factors in self.factors.items():
             factors.add(total, there.factors[name], full=full)
 
+    def combined(self, name: str, shares: Tensor) -> Tensor:
+        """Return a parameter's part (n, n) of the kernel of the outputs, summed with ``shares``."""
+        if name in self.matrices:
+            values = self.matrices[name].values
+            g = torch.einsum("nkp,k->np", values, shares.to(values.dtype))
+            return g @ g.T
+        factors = self.factors[name]
+        d = torch.einsum("nkgso,k->ngso", factors.d, shares.to(factors.d.dtype)).unsqueeze(1)
+        part = Factors(factors.a, d)
+        total = d.new_zeros(len(d), len(d))
+        part.add(total, part, full=False)
+        return total
+
     def pair_bytes(self, *, full: bool) -> int:
         """Return what the products of a pair of samples take beside the kernel, at most."""
         k = self.outputs**2 if full else 1

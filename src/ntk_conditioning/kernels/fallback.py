@@ -15,10 +15,12 @@ from ntk_conditioning.kernels.subjects import Subject, as_matrix
 class Differentiation:
     """Gradients (n, k, p) of the combinations ``cotangents`` (k, c) of outputs, by parameter."""
 
-    def __init__(self, subject: Subject, names: Sequence[str], cotangents: Tensor) -> None:
+    def __init__(
+        self, subject: Subject, names: Sequence[str], cotangents: Tensor, *, vectorised: bool
+    ) -> None:
         self._subject, self._cotangents = subject, cotangents
         self._parameters = {name: subject.parameters[name] for name in names}
-        self._is_vectorised = True
+        self._is_vectorised = vectorised
 
     def gradients(self, inputs: Sequence[Tensor]) -> Mapping[str, Tensor]:
         """Return the gradients at every sample; those of all samples at once where torch can."""
@@ -40,7 +42,7 @@ class Differentiation:
 
         detached = {name: p.detach() for name, p in self._parameters.items()}
         each = vmap(jacrev(combined), in_dims=(None, *[0] * len(inputs)))
-        with warnings.catch_warnings():
+        with torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
             jacobians = each(detached, *inputs)
         return {name: j.detach().flatten(2) for name, j in jacobians.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,9 +12,9 @@ from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix, P
 from ntk_conditioning.kernels.fallback import Differentiation
 from ntk_conditioning.kernels.gathering import pull_back
 from ntk_conditioning.kernels.layers import RULES
-from ntk_conditioning.kernels.probes import Plan
+from ntk_conditioning.kernels.probes import TOLERANCE, Plan
 from ntk_conditioning.kernels.subjects import Subject
-from ntk_conditioning.kernels.traces import Trace
+from ntk_conditioning.kernels.traces import CallsChangedError, Trace
 
 #: Samples that the module sees at once, at most.
 MOST_SAMPLES = 64
@@ -29,6 +30,7 @@ class GradientPanels:
         self, subject: Subject, plan: Plan, combinations: Tensor, n: int, *, full: bool
     ) -> None:
         self._subject, self._plan, self._combinations = subject, plan, combinations
+        self._n, self._full = n, full
         self.dtype = torch.promote_types(plan.dtype, torch.float32)
         self._products = {
             name: product
@@ -85,7 +87,9 @@ class GradientPanels:
         """Return what makes the gradients by a group of parameters of a span of samples."""
         slow = None
         if names[0] in self._plan.reasons:
-            slow = Differentiation(self._subject, names, self._combinations)
+            slow = Differentiation(
+                self._subject, names, self._combinations, vectorised=self._plan.vectorised
+            )
 
         def compute(span: slice) -> Gradients:
             n = span.stop - span.start
@@ -102,6 +106,55 @@ class GradientPanels:
             return gradients
 
         return compute
+
+    def confirmed(self, pair: Sequence[Tensor], memory: int) -> GradientPanels:
+        """Return what makes the gradients in ways that are right for two samples."""
+        panels, plan = self, self._plan
+        for _ in range(3):  # watched, by torch.func, one by one
+            wrong = panels._wrong(pair, self.groups(memory // len(pair[0])))
+            if not wrong:
+                break
+            if {*wrong} & {*plan.reasons}:
+                plan = replace(plan, vectorised=False)
+            plan = plan.unwatched(wrong, "as it is used, what is watched does not give them")
+            panels = GradientPanels(
+                self._subject, plan, self._combinations, self._n, full=self._full
+            )
+        return panels
+
+    def _wrong(self, pair: Sequence[Tensor], groups: Sequence[Sequence[str]]) -> list[str]:
+        """Return the parameters whose part of the kernel of two samples is not that of autograd.
+
+        A further combination of outputs is taken, in which all of theirs count.
+        """
+        shares = torch.linspace(1, 2, self._k, dtype=self._combinations.dtype).to(
+            self._combinations.device
+        )
+        with torch.enable_grad():
+            total = (self._subject.outputs(pair) @ (shares @ self._combinations)).unbind()
+        parts: dict[str, tuple[Tensor, Tensor]] = {}
+        for names in groups:
+            parameters = [self._subject.parameters[name] for name in names]
+            found = self.of(names, pair, len(pair[0]))(slice(0, len(pair[0])))
+            plain = [
+                torch.autograd.grad(
+                    value, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+                )
+                for value in total
+            ]
+            for number, name in enumerate(names):
+                g = torch.stack([gradients[number].flatten() for gradients in plain])
+                parts[name] = (g @ g.T).to(self.dtype), found.combined(name, shares)
+        sizes = {name: float(right.nan_to_num().abs().max()) for name, (right, _) in parts.items()}
+        rounding = 1e3 * torch.finfo(self._plan.dtype).eps * max(sizes.values())
+        tolerance = TOLERANCE.get(self._plan.dtype, 1e-1)
+        return [
+            name
+            for name, (right, found) in parts.items()
+            if not torch.allclose(
+                right, found, rtol=0, atol=rounding + tolerance * sizes[name], equal_nan=True
+            )
+        ]
 
     def _empty(self, names: Sequence[str], n: int) -> Gradients:
         matrices, factors, k = {}, {}, self._k
@@ -122,7 +175,7 @@ class GradientPanels:
     def _trace(self, names: Sequence[str], samples: Sequence[Tensor], into: Gradients) -> None:
         """Set the gradients of a few samples."""
         parameters = {name: self._subject.parameters[name] for name in names}
-        trace = Trace(parameters, self._plan.calls, RULES)
+        trace = Trace(parameters, self._plan.calls, RULES, len(samples[0]))
         made = self._subject.outputs(samples, within=trace)
         trace.finish()
         for number, combination in enumerate(self._combinations):
@@ -159,6 +212,8 @@ class GradientPanels:
                     pull_back(use, record.delta, parameters, add)
                     continue
                 a, d = use.as_factors(record.delta)
+                if a.shape != into.factors[name].a.shape:  # which would be spread
+                    raise CallsChangedError
                 into.factors[name].a.copy_(a)
                 into.factors[name].d[:, number] = d
                 missing.remove(name)

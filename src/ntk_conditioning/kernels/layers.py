@@ -140,14 +140,13 @@ def _einsum(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     alone = [of_x.index(t) for t in of_x if t not in kept + common]
     x = x.permute([*(of_x.index(t) for t in kept + common), *alone])
-    x = (x.flatten(len(kept) + len(common)).sum(-1) if alone else x).flatten(len(kept))
+    x = x.flatten(len(kept) + len(common)).sum(-1) if alone else x
+    x = x.flatten(len(kept)) if common else x.unsqueeze(-1)
     sizes = [weight.shape[of_w.index(t)] for t in new]
     order = [of_w.index(t) for t in new + common]
-    matrix = trace.rearranged(
-        weight, lambda w: w.permute(order).flatten(len(new)).reshape(math.prod(sizes), -1)
-    )
+    matrix = trace.rearranged(weight, lambda w: w.permute(order).reshape(math.prod(sizes), -1))
     turned = Axis(kept.index(made[axis.dim]), axis.before, axis.after)
-    out = _affine(trace, turned, x if common else x.unsqueeze(-1), matrix, None)
+    out = _affine(trace, turned, x, matrix, None)
     if out is NotImplemented:
         return out
     out = out.reshape(*out.shape[:-1], *sizes)

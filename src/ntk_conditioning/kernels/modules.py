@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from math import isqrt
-from typing import Literal
+from operator import index
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,13 +22,16 @@ from tqdm import tqdm
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
 from ntk_conditioning.kernels.gradient_panels import GradientPanels
-from ntk_conditioning.kernels.probes import probe, without_rules
+from ntk_conditioning.kernels.probes import Plan, pair_of, probe, require_alone, without_rules
 from ntk_conditioning.kernels.subjects import (
     Inputs,
+    InputsError,
     OutputsError,
     ParametersError,
     Selection,
+    Subject,
     as_inputs,
+    first_outputs,
     subject,
     unchanged,
 )
@@ -90,6 +94,7 @@ def ntk(
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]])).tolist()
     [[6.0, 3.0], [3.0, 2.0]]
     """
+    tile, memory = _positive("tile", tile), _positive("memory", memory)
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     chosen = subject(model, parameters)
@@ -101,27 +106,47 @@ def ntk(
         unchanged(model, chosen.device),
         gradient_tiles.full_precision(),
     ):
+        pair = [t.to(chosen.device) for t in pair_of(here if len(here[0]) > 1 else there)]
         with torch.enable_grad():
-            plan = probe(chosen, [t[:2].to(chosen.device) for t in here])
+            plan = probe(chosen, pair)
+        if x2 is not None:
+            _require_alike(chosen, plan.outputs, here, there)
         combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
         full, n, n2 = outputs == "full", len(here[0]), len(there[0])
-        panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
-        k = plan.outputs if full else 1
-        total = torch.zeros(n * k, n2 * k, dtype=panels.dtype, device=chosen.device)
+        k, dtype = plan.outputs if full else 1, torch.promote_types(plan.dtype, torch.float32)
+        total = torch.zeros(n * k, n2 * k, dtype=dtype, device=chosen.device)
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
         others = None if x2 is None else there
-        try:
-            _kernel(panels, here, others, total, memory, tile, shown, full=full)
-        except CallsChangedError:
-            plan = without_rules(plan, chosen)
+
+        def fill(plan: Plan) -> None:
             panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
+            panels = panels.confirmed(pair, memory // 4)
+            first = [t[: panels.batch(int(memory * PASS))].to(chosen.device) for t in here]
+            require_alone(*(chosen.outputs([t[:m] for t in first]) for m in (2, None)))
             _kernel(panels, here, others, total.zero_(), memory, tile, shown, full=full)
+
+        try:
+            fill(plan)
+        except CallsChangedError:
+            fill(without_rules(plan, chosen))
         if outputs == "mean_of_kernels":
             total /= plan.outputs
         if x2 is None:
             _mirror(total)
         return total
+
+
+def _require_alike(
+    subject: Subject, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
+) -> None:
+    """Raise `InputsError` or `OutputsError` unless the module takes ``x2`` as it takes ``x``."""
+    if [t.dtype for t in x] != [t.dtype for t in x2]:
+        types, types2 = (" and ".join(str(t.dtype) for t in each) for each in (x, x2))
+        raise InputsError(f"x is {types} and x2 is {types2}: give both the same types")
+    found = first_outputs(subject, [t[:1].to(subject.device) for t in x2]).shape[1]
+    if found != outputs:
+        raise OutputsError(f"the module has {outputs} outputs for x and {found} for x2")
 
 
 def _of_mlp(
@@ -145,18 +170,34 @@ def _of_mlp(
     return empirical.ntk(mlp, here.to(home), others, tile=tile, memory=memory)
 
 
+def _whole(value: Any) -> int | None:
+    """Return a whole number of any type as an int, None for everything else."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    number = _whole(value)
+    if value is not None and (number is None or number < 1):
+        raise InputsError(f"{name}={value!r} is no whole number above zero")
+    return number
+
+
 def _combinations(outputs: Outputs, c: int) -> Tensor:
     """Return the combinations (k, c) of outputs that are differentiated."""
     if outputs == "sum":
         return torch.ones(1, c)
     if outputs in ("mean_of_kernels", "full"):
         return torch.eye(c)
-    if not isinstance(outputs, int) or not 0 <= outputs < c:
+    number = _whole(outputs)
+    if number is None or not 0 <= number < c:
         raise OutputsError(
             f"outputs={outputs!r} of a module of {c}: give 'sum', 'mean_of_kernels', 'full' or "
-            f"an index below {c}"
+            f"an index below {c}, from 0 on"
         )
-    return torch.eye(c)[outputs : outputs + 1]
+    return torch.eye(c)[[number]]
 
 
 def _kernel(

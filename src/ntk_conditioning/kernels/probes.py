@@ -8,7 +8,7 @@ not is differentiated automatically, which is slow, and the log says so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -34,6 +34,10 @@ from ntk_conditioning.kernels.traces import (
     tensors,
 )
 
+#: Samples of which the second of the probe is chosen.
+MOST_COMPARED = 256
+REMEDY = "replace it by a layer that treats each sample alone"
+
 #: A function that was called, and the first tensor that it returned.
 Heard = tuple[Any, Tensor | None]
 
@@ -49,7 +53,8 @@ class Plan:
     """What a probe found.
 
     ``calls`` in their order, the ``uses`` of each watched parameter, the ``reasons`` why others
-    are not watched, the bytes of all results of a sample, the number and type of outputs.
+    are not watched, the bytes of all results of a sample, the number and type of outputs; and
+    whether `torch.func` is right for what is not watched.
     """
 
     calls: Sequence[Call]
@@ -58,6 +63,14 @@ class Plan:
     sample_bytes: int
     outputs: int
     dtype: torch.dtype
+    vectorised: bool = True
+
+    def unwatched(self, names: Iterable[str], reason: str) -> Plan:
+        """Return the plan by which also the parameters ``names`` are not watched, and say so."""
+        reasons = {name: reason for name in self.uses if name in {*names}}
+        _tell(reasons)
+        uses = {name: uses for name, uses in self.uses.items() if name not in reasons}
+        return replace(self, uses=uses, reasons={**self.reasons, **reasons})
 
 
 class _Listening(Watching):
@@ -82,46 +95,69 @@ def _check_dropout(name: str, args: Any, kwargs: Any) -> None:
         raise TrainingModeError(f"the module calls {name} while not in evaluation; pass training=")
 
 
-def probe(subject: Subject, inputs: Sequence[Tensor]) -> Plan:
-    """Return how the module treats samples like these.
+def pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the first finite sample and, of some others, the one that differs most from it."""
+    n = min(len(inputs[0]), MOST_COMPARED)
+    finite = torch.ones(n, dtype=torch.bool)
+    for t in inputs:
+        finite &= t[:n].reshape(n, -1).isfinite().all(dim=1).cpu()
+    first = int(finite.long().argmax())
+    differing = torch.zeros(n, dtype=torch.long)
+    for t in inputs:
+        differing += (t[:n] != t[first]).reshape(n, -1).sum(dim=1).cpu()
+    second = int(torch.where(finite, differing, -1).argmax())
+    return [t[[first, second]] for t in inputs]
+
+
+def probe(subject: Subject, pair: Sequence[Tensor]) -> Plan:
+    """Return how the module treats samples like these two.
 
     Raises `MixedSamplesError`, `InputsError`, `OutputsError` and `TrainingModeError`.
     """
-    pair = [_first(t, 2) for t in inputs]
-    other = [torch.cat([_perturbed(t[:1]), t[1:]]) for t in pair]
+    other = [torch.cat([_instead(t[:1], t[1:]), t[1:]]) for t in pair]
+    mirrored = [torch.cat([t[:1], _instead(t[1:], t[:1])]) for t in pair]
     three = [torch.cat([t, t[1:]]) for t in other]
     outputs = first_outputs(subject, pair)  # which fills the caches that the module may have
     runs, made = zip(*(_listen(subject, inputs) for inputs in (pair, other, three)), strict=True)
     if not _is_same(outputs, made[0]):
         raise TrainingModeError("the module gives other outputs each time; call model.eval()")
-    if not _is_same(made[0][1], made[1][1], *made[:2]):
-        raise MixedSamplesError(
-            f"{_mixing_module(subject, pair, other)} mixes samples: a change of one changes what "
-            "it gives for another; replace it by a layer that treats each sample alone"
-        )
+    for kept, changed, found in (1, other, made[1]), (0, mirrored, subject.outputs(mirrored)):
+        if not _is_same(outputs[kept], found[kept], outputs, found):
+            raise MixedSamplesError(
+                f"{_mixing_module(subject, pair, changed, kept)} mixes samples: a change of one "
+                f"changes what it gives for another; {REMEDY}"
+            )
+    require_alone(made[1], made[2])
     plan = Plan((), {}, {}, _bytes(runs[0]), outputs.shape[1], outputs.dtype)
     try:
         calls = [_call(*results) for results in zip_longest(*runs, fillvalue=(None, None))]
         uses, reasons = _verified(subject, pair, outputs, calls)
     except CallsChangedError:
         return without_rules(plan, subject)
-    return _told(replace(plan, calls=calls, uses=uses, reasons=reasons))
+    _tell(reasons)
+    return replace(plan, calls=calls, uses=uses, reasons=reasons)
+
+
+def require_alone(few: Tensor, many: Tensor) -> None:
+    """Raise `MixedSamplesError` unless samples have the same outputs among ``many``."""
+    if not _is_same(few, many[: len(few)], many):
+        raise MixedSamplesError(
+            f"the module mixes samples: {len(few)} of them have other outputs among {len(many)}; "
+            f"{REMEDY}"
+        )
 
 
 def without_rules(plan: Plan, subject: Subject) -> Plan:
     """Return the plan for a module whose calls are not the same for all samples."""
     reasons = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
-    return _told(replace(plan, calls=(), uses={}, reasons=reasons))
+    _tell(reasons)
+    return replace(plan, calls=(), uses={}, reasons=reasons)
 
 
-def _first(t: Tensor, n: int) -> Tensor:
-    return t[torch.arange(n, device=t.device) % len(t)]
-
-
-def _perturbed(t: Tensor) -> Tensor:
-    """Return a sample that differs from the one given, and is as valid an input."""
+def _instead(t: Tensor, of_another: Tensor) -> Tensor:
+    """Return a sample that differs from ``t`` if it can, and is as valid an input."""
     if not t.is_floating_point():
-        return t.flip(-1) if t.ndim > 1 else t.clone()
+        return t.flip(-1) if t.ndim > 1 and torch.equal(t, of_another) else of_another
     waves = torch.sin(torch.arange(t.numel(), device=t.device) + 1.0).view(t.shape)
     return 0.5 * t + (waves * (0.1 + t.abs().mean())).to(t.dtype)
 
@@ -133,8 +169,15 @@ def _listen(subject: Subject, inputs: Sequence[Tensor]) -> tuple[list[Heard], Te
 
 
 def _bytes(run: Sequence[Heard]) -> int:
-    storages = {t.data_ptr(): t.nbytes for _, t in run if t is not None}
+    storages = {_storage(t): t.nbytes for _, t in run if t is not None}
     return 1 + sum(storages.values()) // 2
+
+
+def _storage(t: Tensor) -> int:
+    try:
+        return t.data_ptr()
+    except RuntimeError:  # of what torch.func makes of a tensor
+        return id(t)
 
 
 def _call(*results: Heard) -> Call:
@@ -143,8 +186,10 @@ def _call(*results: Heard) -> Call:
     if len(set(functions)) > 1:
         raise CallsChangedError
     pair, other, three = made
-    if pair is None or three is None or pair.shape == three.shape:
+    if pair is None or three is None:
         return Call(functions[0], None)
+    if pair.shape == three.shape:
+        return Call(functions[0], None, tuple(pair.shape))
     if pair.ndim != three.ndim:
         raise CallsChangedError
     sizes = zip(pair.shape, three.shape, strict=True)
@@ -154,13 +199,18 @@ def _call(*results: Heard) -> Call:
     dim = changed[0]
     rest = pair.shape[dim] // 2
     orders = [Axis(dim, b, rest // b) for b in range(1, rest + 1) if rest % b == 0]
-    axis = next((a for a in orders if rest == 1 or _only_first(a, pair, other)), orders[0])
-    return Call(functions[0], axis)
+    fitting = [a for a in orders if _only_first(a, pair, other, torch.equal)] or [
+        a for a in orders if _only_first(a, pair, other, _is_same)
+    ]
+    axis = (fitting or orders)[0]
+    return Call(functions[0], axis, tuple(pair.shape), len(orders) == 1 or len(fitting) == 1)
 
 
-def _only_first(axis: Axis, pair: Tensor, other: Tensor) -> bool:
+def _only_first(
+    axis: Axis, pair: Tensor, other: Tensor, same: Callable[[Tensor, Tensor], bool]
+) -> bool:
     """Return whether only the first sample differs if the samples lie so."""
-    return torch.equal(axis.by_sample(pair)[1], axis.by_sample(other)[1])
+    return same(axis.by_sample(pair)[1], axis.by_sample(other)[1])
 
 
 def _is_same(a: Tensor, b: Tensor, *among: Tensor) -> bool:
@@ -168,13 +218,17 @@ def _is_same(a: Tensor, b: Tensor, *among: Tensor) -> bool:
 
     A product with other rows may sum in another order, and its terms may cancel out.
     """
-    eps = torch.finfo(a.dtype).eps if a.is_floating_point() else 0
+    if not a.is_floating_point() or not a.numel():
+        return torch.equal(a, b)
+    eps = torch.finfo(a.dtype).eps
     sizes = [float(t.detach().abs().nan_to_num(0, 0, 0).max()) for t in (a, b, *among)]
     return torch.allclose(a, b, rtol=0, atol=1e4 * eps * max(sizes), equal_nan=True)
 
 
-def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Tensor]) -> str:
-    """Return the first module whose result for the second sample depends on the first."""
+def _mixing_module(
+    subject: Subject, pair: Sequence[Tensor], other: Sequence[Tensor], kept: int
+) -> str:
+    """Return the first module whose result for the sample ``kept`` depends on the other one."""
     found: list[list[tuple[str, Tensor]]] = [[], []]
     for results, inputs in zip(found, (pair, other), strict=True):
 
@@ -192,7 +246,7 @@ def _mixing_module(subject: Subject, pair: Sequence[Tensor], other: Sequence[Ten
             for handle in handles:
                 handle.remove()
     for (name, a), (_, b) in zip(*found, strict=True):
-        if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_same(a[1], b[1], a, b):
+        if a.ndim and a.shape == b.shape and len(a) == 2 and not _is_same(a[kept], b[kept], a, b):
             return name or f"the {type(subject.model).__name__}"
     return f"the {type(subject.model).__name__}"
 
@@ -211,7 +265,7 @@ def _verified(
         )
         for value in total
     ]
-    trace = Trace(subject.parameters, calls, RULES)
+    trace = Trace(subject.parameters, calls, RULES, len(pair[0]))
     watched = subject.outputs(pair, within=trace)
     trace.finish()
     trace.backward((watched @ weights).sum(), again=False)
@@ -233,8 +287,7 @@ def _verified(
     return {name: uses[name] for name in names if name not in reasons}, reasons
 
 
-def _told(plan: Plan) -> Plan:
-    for reason in dict.fromkeys(plan.reasons.values()):
-        names = [name for name, other in plan.reasons.items() if other == reason]
+def _tell(reasons: Mapping[str, str]) -> None:
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, other in reasons.items() if other == reason]
         _log.warning("gradients by %s are slow, by torch.func: %s", ", ".join(names), reason)
-    return plan

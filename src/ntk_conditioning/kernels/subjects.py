@@ -83,14 +83,20 @@ def subject(model: nn.Module, selection: Selection | None) -> Subject:
 
     Raises `ParametersError` if there are none and `TrainingModeError`.
     """
-    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not isinstance(model, nn.Module):
+        raise ModuleError(f"the model is a {type(model).__name__}: give a torch.nn.Module")
+    named = model.named_parameters(remove_duplicate=False)  # a shared one by each of its names
+    trainable = {name: p for name, p in named if p.requires_grad}
     if not trainable:
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"
         )
     for name, module in model.named_modules():
         _check_mode(name or type(model).__name__, module)
-    return Subject(model, select(trainable, selection))
+    chosen: dict[int, str] = {}
+    for name, p in select(trainable, selection).items():
+        chosen.setdefault(id(p), name)
+    return Subject(model, {name: trainable[name] for name in chosen.values()})
 
 
 def _check_mode(name: str, module: nn.Module) -> None:
@@ -120,8 +126,10 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
             raise ParametersError("parameters= selects no trainable parameter")
         return chosen
     patterns = [selection] if isinstance(selection, str) else [*selection]
+    if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ParametersError("parameters= takes names or patterns, at least one, or a test")
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in trainable):
+        if not any(_is_named(name, pattern.removeprefix("!")) for name in trainable):
             close = difflib.get_close_matches(pattern, trainable, n=1, cutoff=0.4)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(trainable)}"
             raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
@@ -130,12 +138,16 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
     chosen = {
         name: p
         for name, p in trainable.items()
-        if any(fnmatchcase(name, pattern) for pattern in wanted)
-        and not any(fnmatchcase(name, pattern) for pattern in unwanted)
+        if any(_is_named(name, pattern) for pattern in wanted)
+        and not any(_is_named(name, pattern) for pattern in unwanted)
     }
     if not chosen:
         raise ParametersError(f"{patterns} leave no trainable parameter")
     return chosen
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)  # a name may have brackets
 
 
 def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) -> list[Tensor]:
@@ -143,9 +155,12 @@ def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) 
 
     Raises `InputsError`.
     """
-    tensors = [x] if isinstance(x, Tensor) else [*x]
+    tensors = [x] if isinstance(x, Tensor) else [*x] if isinstance(x, tuple | list) else []
     if not tensors or not all(isinstance(t, Tensor) and t.ndim for t in tensors):
-        raise InputsError("x is no tensor with samples, nor a tuple of such")
+        raise InputsError(
+            f"the samples are a {type(x).__name__}: give a tensor with samples first, as "
+            "torch.from_numpy makes it, or a tuple of the module's inputs"
+        )
     if len({len(t) for t in tensors}) > 1 or not len(tensors[0]):
         sizes = ", ".join(str(len(t)) for t in tensors)
         raise InputsError(f"the inputs have {sizes} samples; each needs the same, at least one")
@@ -165,12 +180,19 @@ def as_matrix(made: Any, n: int) -> Tensor:
         raise OutputsError(
             f"the module returns a {type(made).__name__}: wrap it in one that returns a tensor"
         )
+    if n == 1 and made.ndim == 0:  # of a module that ends with squeeze()
+        made = made.unsqueeze(0)
     if made.ndim not in (1, 2) or len(made) != n:
         raise OutputsError(
             f"the outputs of {n} samples have shape {tuple(made.shape)}, not (n,) or (n, c): "
-            "flatten them behind the samples"
+            "flatten them behind the samples, and give squeeze() its dimension"
         )
-    return made.unsqueeze(1) if made.ndim == 1 else made
+    if not made.is_floating_point() or not made[:1].numel():
+        raise OutputsError(
+            f"the outputs are {made.dtype} of shape {tuple(made.shape)}: a kernel is of real ones"
+        )
+    matrix: Tensor = made.unsqueeze(1) if made.ndim == 1 else made
+    return matrix
 
 
 def first_outputs(subject: Subject, inputs: Sequence[Tensor]) -> Tensor:
@@ -202,11 +224,14 @@ def _embeds_nothing(model: nn.Module) -> bool:
 def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Restore buffers and the state of the random generators at the end, come what may."""
     kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
+    named = [(module, dict(module._buffers)) for module in model.modules()]
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         try:
             yield
         finally:
+            for module, buffers in named:
+                module._buffers.update(buffers)
             with torch.no_grad():
                 for buffer, version, before in kept:
                     if buffer._version != version:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,12 +40,14 @@ class CallsChangedError(RuntimeError):
 class Derived:
     """A tensor made from parameters, ``roots``, without samples.
 
-    With a ``scale``, it has the entries of its only root in some order, times this number.
+    With a ``scale``, it has the entries of its only root in some order, times this number, as long
+    as its ``version`` is this one: nothing has changed it in place.
     """
 
     tensor: Tensor
     roots: frozenset[str]
     scale: float | None
+    version: int
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,26 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of the probe: the function, and where the samples lie in what it returned."""
+    """A call of the probe: the function, and where the samples lie in what it returned.
+
+    ``shape`` is that of the first tensor, without the size of the samples' dimension; None if
+    there was none. ``certain`` is False if the samples might lie in another order.
+    """
 
     function: Callable[..., Any]
     axis: Axis | None
+    shape: tuple[int, ...] | None = None
+    certain: bool = True
+
+    def matches(self, made: Any, n: int) -> bool:
+        """Return whether the call returned for ``n`` samples what it did for those of the probe."""
+        first = next(tensors(made), None)
+        if self.shape is None or first is None:
+            return self.shape is None and first is None
+        shape = [*self.shape]
+        if self.axis is not None:
+            shape[self.axis.dim] = n * self.axis.before * self.axis.after
+        return shape == [*first.shape]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +151,7 @@ class Watching(TorchFunctionMode, ABC):
 
 
 class Trace(Watching):
-    """Watches how ``parameters`` meet samples; ``calls`` are those of the probe.
+    """Watches how ``parameters`` meet ``n`` samples; ``calls`` are those of the probe.
 
     What no rule covers is treated as a constant, and the reason is in ``refused`` by parameter.
     """
@@ -143,12 +161,13 @@ class Trace(Watching):
         parameters: Mapping[str, Tensor],
         calls: Sequence[Call],
         rules: Mapping[Any, Rule],
+        n: int,
     ) -> None:
         super().__init__()
         self._derived = {
-            id(p): Derived(p, frozenset([name]), 1.0) for name, p in parameters.items()
+            id(p): Derived(p, frozenset([name]), 1.0, p._version) for name, p in parameters.items()
         }
-        self._calls, self._rules, self._count = calls, rules, 0
+        self._calls, self._rules, self._n, self._count = calls, rules, n, 0
         device = next(iter(parameters.values())).device if parameters else None
         self._anchor = torch.zeros((), device=device, requires_grad=True)
         self.records: list[Record] = []
@@ -170,27 +189,36 @@ class Trace(Watching):
         number, self._count = self._count, self._count + 1
         if number >= len(self._calls) or self._calls[number].function != func:
             raise CallsChangedError
+        made = self._made(self._calls[number], args, kwargs)
+        if not self._calls[number].matches(made, self._n):
+            raise CallsChangedError
+        return made
+
+    def _made(self, call: Call, args: Any, kwargs: Any) -> Any:
+        func = call.function
         weights = [d for t in tensors((args, kwargs)) if (d := self.derived(t))]
-        axis = self._calls[number].axis
-        rule = self._rules.get(func)
-        if axis is None:
+        if call.axis is None:
             made = func(*args, **kwargs)
             if weights:
-                self._derive(made, weights, func, args)
+                self._derive(made, weights, func, args, kwargs)
             return made
-        if rule is not None:
-            made = rule(self, axis, func, args, kwargs)
+        if call.certain and (rule := self._rules.get(func)) is not None:
+            made = rule(self, call.axis, func, args, kwargs)
             if made is not NotImplemented:
                 return made
         if weights:
             name = getattr(func, "__name__", str(func))
-            self.refuse(weights, f"there is no rule for this use in {name}")
+            what = "there is no rule for this use" if call.certain else "samples may lie anyhow"
+            self.refuse(weights, f"{what} in {name}")
         args, kwargs = replace_tensors((args, kwargs), self.constant)
         return func(*args, **kwargs)
 
     def derived(self, value: Any) -> Derived | None:
         """Return what is known of a tensor that comes from parameters alone."""
-        return self._derived.get(id(value)) if isinstance(value, Tensor) else None
+        known = self._derived.get(id(value)) if isinstance(value, Tensor) else None
+        if known is not None and known.version != value._version:
+            return replace(known, scale=None, version=value._version)
+        return known
 
     def constant(self, value: Any) -> Any:
         """Return a tensor that comes from parameters without its history, others as they are."""
@@ -226,15 +254,20 @@ class Trace(Watching):
         """Return ``weight`` with its entries in another order, still known to be derived."""
         known, made = self.derived(weight), how(weight)
         if known is not None and made is not weight:
-            self._derived[id(made)] = Derived(made, known.roots, known.scale)
+            self._derived[id(made)] = replace(known, tensor=made, version=made._version)
         return made
 
-    def _derive(self, made: Any, weights: Sequence[Derived], func: Any, args: Any) -> None:
+    def _derive(
+        self, made: Any, weights: Sequence[Derived], func: Any, args: Any, kwargs: Any
+    ) -> None:
         roots = frozenset().union(*(weight.roots for weight in weights))
-        scale = _scale(func, args, weights[0]) if len(weights) == 1 else None
+        scale = _scale(func, args, kwargs, weights[0]) if len(weights) == 1 else None
         for t in tensors(made):
-            if t.requires_grad and id(t) not in self._derived:
-                self._derived[id(t)] = Derived(t, roots, scale)
+            known = self._derived.get(id(t))
+            if known is None and t.requires_grad:
+                self._derived[id(t)] = Derived(t, roots, scale, t._version)
+            elif known is not None and known.version != t._version:  # changed in place
+                self._derived[id(t)] = Derived(t, roots | known.roots, None, t._version)
 
 
 def summing(
@@ -273,11 +306,11 @@ class _Watch(torch.autograd.Function):
         return deltas[0], None, None, None
 
 
-def _scale(func: Any, args: Any, weight: Derived) -> float | None:
+def _scale(func: Any, args: Any, kwargs: Any, weight: Derived) -> float | None:
     if weight.scale is None or func in _REARRANGING:
         return weight.scale
     numbers = [float(a) for a in args if isinstance(a, int | float)]
-    if len(args) == 2 and args[0] is weight.tensor and numbers:
+    if len(args) == 2 and args[0] is weight.tensor and numbers and not kwargs:
         if func in _SCALING:
             return weight.scale * numbers[0]
         if func in _DIVIDING:

@@ -247,6 +247,10 @@ def get(name: str | Activation) -> Activation:
     """
     if isinstance(name, Activation):
         return name
+    if not isinstance(name, str):
+        raise UnknownActivationError(
+            f"the activation is a {type(name).__name__}: give a name, as 'relu', or an Activation"
+        )
     if not is_known(name):
         known = [*names(), *(NORMALIZED + each for each in names())]
         close = difflib.get_close_matches(name, known, n=1)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning import threads
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import MLP, GradientFactors
 
 #: Rows and columns of a tile, by device. On a CPU the tile stays in the caches from one layer to
@@ -152,6 +153,8 @@ def tiles(
     [(0, 0, 3), (0, 3, 4), (2, 2, 4)]
     """
     height, width = shape
+    if min(shape) < 1:
+        raise UserError(f"tile={min(shape)}: give a whole number above zero")
     first, left = rows.start or 0, columns.start or 0
     for top in range(first, rows.stop, height):
         r = slice(top, min(top + height, rows.stop))

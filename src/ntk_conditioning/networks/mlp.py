@@ -110,6 +110,8 @@ def init_mlp(
     every device, and the same first layers whatever the depth, see `draw_weights`.
     """
     sigma = activations.get(activation)
+    if d < 1 or width < 1 or depth < 0:
+        raise ShapeError(f"no network has {d} inputs, depth {depth} and width {width}")
     weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
     return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), sigma)
 

@@ -68,7 +68,7 @@ def extreme_conditioning(
     (30, True)
     """
     if not isinstance(k, np.ndarray) and k.device.type == "cpu":
-        k = k.numpy()
+        k = k.numpy(force=True)
     if isinstance(k, np.ndarray):
         check_kernel(k)
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)

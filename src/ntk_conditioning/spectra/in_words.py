@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
-from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
+from ntk_conditioning.spectra.conditioning import Conditioning, KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class ConditioningInWords(Conditioning):
 def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     """Return the conditioning of a kernel ``k`` (n, n), a tensor or an array, that prints in words.
 
+    What else NumPy makes an array of is taken, too: lists of lists, data frames.
+
     Of a small kernel the whole spectrum is solved for, of a large one the extreme eigenvalues; the
     kernel is left as it is.
 
@@ -51,8 +54,22 @@ def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     True
     """
     solved: Any
-    if len(k) >= MemoryBudget(available=0).full_spectrum_below:
+    k = _as_kernel(k)
+    if k.ndim == 2 and len(k) >= MemoryBudget(available=0).full_spectrum_below:
         solved = extreme_conditioning(k)
     else:
         solved = conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
     return ConditioningInWords(**{f.name: getattr(solved, f.name) for f in fields(solved)})
+
+
+def _as_kernel(k: Any) -> NDArray[Any] | Tensor:
+    torch = sys.modules.get("torch")  # without which there are no tensors
+    if torch is None or not isinstance(k, torch.Tensor):
+        return np.asarray(k)
+    if k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
+        raise KernelError(
+            f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
+            "float64 (or float32)"
+        )
+    tensor: Tensor = k
+    return tensor

@@ -195,6 +195,108 @@ def test_a_module_whose_calls_depend_on_its_samples_is_differentiated(caplog):
     assert "depends on its samples" in caplog.text
 
 
+def masked(w):
+    w *= (torch.arange(w.numel()) % 3 > 0).view(w.shape)
+    return w
+
+
+IN_PLACE = {
+    "masked": masked,
+    "scaled": lambda w: w.mul_(3),
+    "clamped": lambda w: w.clamp_(min=0),
+    "of a view": lambda w: (w.T.div_(2), w.view(-1)[::2].mul_(3))[0].T,
+    "floored": lambda w: torch.div(w, 0.1, rounding_mode="floor"),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE.values(), ids=IN_PLACE)
+def test_a_copy_of_a_weight_may_be_changed_in_place(change):
+    model = OfFunction(
+        lambda m, x: (x @ change(m.w.clone()).T).relu() @ m.v.T,
+        w=torch.randn(16, 5),
+        v=torch.randn(2, 16),
+    )
+    assert_is_product_of_jacobians(model, (torch.randn(7, 5),))
+
+
+@pytest.mark.parametrize("places", [1, 2, 7])
+def test_other_samples_may_have_another_number_of_positions(places):
+    model = OfFunction(
+        lambda m, x: m.o(m.b(m.a(x).relu()).tanh().mean(1)),
+        a=nn.Linear(3, 30),
+        b=nn.Linear(30, 30),
+        o=nn.Linear(30, 1),
+    )
+    x, x2 = torch.randn(3, 4, 3), torch.randn(2, places, 3)
+    j, j2 = (jacobian(model, (t,)).sum(1) for t in (x, x2))
+    expected = j @ j2.T
+    assert (ntk(model, x, x2) - expected).abs().max() <= REL * expected.abs().max()
+
+
+class Elsewhere(nn.Module):
+    """A layer whose weight is used from a list, where torch.func does not replace it."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(2, 4, 4))
+        self.all = [self.w]
+
+    def forward(self, x):
+        return functional.bilinear(x, x, self.all[0])
+
+
+def test_what_torch_func_differentiates_wrongly_is_differentiated_alone():
+    solved = OfFunction(lambda m, x: torch.linalg.solve(m.w, x.T).T, w=torch.eye(4) + 0.1)
+    distances = OfFunction(lambda m, x: torch.cdist(x, m.centres), centres=torch.randn(3, 4))
+    for model in (solved, distances, Elsewhere()):
+        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
+
+
+@pytest.mark.parametrize("equal", [2, 6])
+def test_tokens_may_be_the_same_in_the_first_samples(equal):
+    """In a network with positions first, which folds them and samples into one dimension."""
+
+    def forward(m, tokens):
+        h = m.embedding(tokens.T)
+        return m.out((h + m.attention(h, h, h)[0]).tanh().mean(0))
+
+    model = OfFunction(
+        forward,
+        embedding=nn.Embedding(10, 8),
+        attention=nn.MultiheadAttention(8, 2),
+        out=nn.Linear(8, 1),
+    )
+    tokens = torch.randint(0, 10, (6, 4))
+    tokens[:equal] = 3
+    assert_is_product_of_jacobians(model, (tokens,), memories=[None])
+
+
+def test_rows_of_a_weight_may_be_products_without_a_sum():
+    for equation, shape in (("bi,jk->bijk", (3, 2)), ("bi,->bi", ())):
+        model = OfFunction(
+            lambda m, x, e=equation: torch.einsum(e, x, m.w).flatten(1), w=torch.randn(shape)
+        )
+        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
+
+
+def test_samples_may_be_mapped_and_outputs_squeezed():
+    mapped = OfFunction(lambda m, x: torch.vmap(lambda z: m.o(z).tanh())(x), o=nn.Linear(4, 1))
+    squeezed = OfFunction(lambda m, x: m.o(x).squeeze(), o=nn.Linear(4, 1))
+    for model in (mapped, squeezed):
+        x = torch.randn(65, 4)
+        j = jacobian(model, (x,)).sum(1)
+        assert (ntk(model, x) - j @ j.T).abs().max() <= REL * (j @ j.T).max()
+
+
+def test_a_shared_weight_has_all_of_its_names():
+    model = OfFunction(lambda m, x: m.b(m.a(x).tanh()), a=nn.Linear(4, 4), b=nn.Linear(4, 4))
+    model.b.weight = model.a.weight
+    x = torch.randn(5, 4)
+    assert torch.equal(
+        ntk(model, x, parameters="b.*"), ntk(model, x, parameters=["a.weight", "b.bias"])
+    )
+
+
 def test_outputs_whose_sum_is_constant_are_no_reason_to_be_slow(caplog):
     model, x = nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3)
     assert_is_product_of_jacobians(model, (x,), outputs=["full", "mean_of_kernels"])

@@ -12,6 +12,7 @@ from ntk_conditioning import ntk
 from ntk_conditioning.kernels.subjects import (
     InputsError,
     MixedSamplesError,
+    ModuleError,
     OutputsError,
     ParametersError,
     TrainingModeError,
@@ -38,6 +39,18 @@ IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
 MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
 DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
 NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
+OTHERS = OfFunction(
+    lambda m, t: m.layer(m.embedding(t) - m.embedding(t).mean(0)),
+    embedding=nn.Embedding(10, 3),
+    layer=linear(),
+)
+#: By the last sample, by the largest entry of all, by the number of samples, if it is large.
+MIXING = [
+    lambda m, x: m.layer(x - x[-1:]),
+    lambda m, x: m.layer(x / x.abs().max()),
+    lambda m, x: m.layer(x) / len(x),
+    lambda m, x: m.layer(x) * (1 + (len(x) > 3)),
+]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +62,15 @@ NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linea
         (DROPPING, X, {}, TrainingModeError, "dropout"),
         (NOISY, X, {}, TrainingModeError, "each time"),
         (nn.Sequential(linear(), CentredByBatch()), X, {}, MixedSamplesError, "^1 mixes samples"),
+        (OTHERS, torch.tensor([3, 1, 4, 1, 5, 9]), {}, MixedSamplesError, "mixes samples"),
+        *((OfFunction(f, layer=linear()), X, {}, MixedSamplesError, "mixes") for f in MIXING),
+        (None, X, {}, ModuleError, "NoneType"),
+        (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
+        (linear(), X, {"x2": X.double()}, InputsError, "x2 is torch.float64"),
+        (linear(), X, {"x2": X[:, :2]}, InputsError, "shape"),
+        (linear(), X, {"tile": -3}, InputsError, "tile=-3"),
+        (linear(), X, {"parameters": []}, ParametersError, "at least one"),
+        (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
         (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
         (linear(), X.double(), {}, InputsError, r"float64.*x.to\(torch.float32\)"),
         (linear(), X[:, :2], {}, InputsError, "shape"),
