@@ -33,7 +33,7 @@ from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, spans, upper_tiles
 from ntk_conditioning.angles.row_crowds import RowCrowd
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
@@ -484,7 +484,14 @@ def _error(layer: Dual, distance: float) -> float:
 
 
 def _samples(x: ArrayLike) -> Array:
-    rows = np.asarray(x, dtype=np.float64)
+    try:
+        given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
+        given = given.astype(np.float64) if given.dtype.kind == "O" else given
+    except (TypeError, ValueError) as error:  # rows of other lengths, say
+        raise SamplesError(f"the samples are no array of numbers: {one_line(error)}") from None
+    if given.dtype.kind not in "biuf":
+        raise SamplesError(f"the samples are of type {given.dtype}; give real numbers")
+    rows = given.astype(np.float64, copy=False)
     if rows.ndim != 2 or rows.size == 0:
         raise SamplesError(f"samples of shape {rows.shape}; give one sample per row")
     if not np.isfinite(rows).all():

@@ -99,7 +99,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     >>> deficient.kappa is None, deficient.numerical_rank, round(deficient.kappa_nonzero, 6)
     (True, 1, 1.0)
     """
-    check_kernel(k)
+    entry_error = max(entry_error, check_kernel(k))
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     few = n < ONE_THREAD_BELOW
     with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
@@ -235,10 +235,11 @@ def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
     return n * entry_error * lambda_max if entry_error > EPS else 0.0
 
 
-def check_kernel(k: NDArray[Any]) -> None:
-    """Raise `KernelError` if ``k`` is not a finite, symmetric matrix of floats.
+def check_kernel(k: NDArray[Any]) -> float:
+    """Return by how much triangles differ, relative to the largest entry; 0 if that is rounding.
 
-    By tiles: a kernel may be as large as the memory allows.
+    By tiles: a kernel may be as large as the memory allows. Raises `KernelError` if ``k`` is not a
+    finite, symmetric matrix of floats.
     """
     _check_matrix(k)
     if k.shape != (len(k), len(k)):
@@ -256,6 +257,7 @@ def check_kernel(k: NDArray[Any]) -> None:
             f"the kernel's triangles differ by {asymmetry / largest:.1e} of the largest entry, "
             f"which is more than {k.dtype} rounding; compute one triangle and mirror it"
         )
+    return asymmetry / largest if asymmetry > np.finfo(k.dtype).eps * largest else 0.0
 
 
 def _check_matrix(a: NDArray[Any]) -> None:

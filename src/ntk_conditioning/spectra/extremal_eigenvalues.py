@@ -70,7 +70,7 @@ def extreme_conditioning(
     if not isinstance(k, np.ndarray) and k.device.type == "cpu":
         k = k.numpy(force=True)
     if isinstance(k, np.ndarray):
-        check_kernel(k)
+        entry_error = max(entry_error, check_kernel(k))
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision

@@ -382,11 +382,13 @@ def test_tiny_angles_have_errors_of_their_size():
         (np.ones(3), None, 1, SamplesError, r"shape \(3,\)"),
         (np.ones((0, 3)), None, 1, SamplesError, r"shape \(0, 3\)"),
         ([[1.0, math.nan]], None, 1, SamplesError, "not a number"),
+        (np.ones((2, 3)) * 1j, None, 1, SamplesError, "complex128"),
+        ([[1.0], [1.0, 2.0]], None, 1, SamplesError, "no array of numbers"),
         (np.ones((2, 3)), np.ones((2, 4)), 1, SamplesError, "3 features and x2 4"),
         (np.ones((2, 3)), None, -1, SamplesError, "-1 is negative"),
         ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], None, 1, ZeroRowError, "row 1"),
     ],
-    ids=["vector", "empty", "nan", "features", "depth", "zero"],
+    ids=["vector", "empty", "nan", "complex", "ragged", "features", "depth", "zero"],
 )
 def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
     with pytest.raises(error, match=message):

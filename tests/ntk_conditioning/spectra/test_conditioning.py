@@ -96,6 +96,13 @@ def test_what_is_no_kernel_is_refused_in_one_line(k, problem):
         assert "\n" not in str(caught.value)
 
 
+def test_triangles_that_differ_count_as_errors_of_the_entries():
+    k = np.array([[1.0, 1 - 1e-13], [1 - 2e-13, 1.0]])
+    for each in (k, k.T.copy()):
+        for solve in (conditioning, extreme_conditioning):
+            assert solve(each).kappa is None  # 1e13 or 2e13, after which triangle is read
+
+
 def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
     k = np.eye(1500)
     k[1400, 10] = 1e-6
