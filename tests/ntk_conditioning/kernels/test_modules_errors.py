@@ -99,14 +99,16 @@ def test_mistakes_are_told_in_a_line(model, x, options, error, words):
 
 
 class Counting(nn.Module):
-    """A layer that counts its calls in a buffer, changes its input and draws random numbers."""
+    """A layer that counts its calls in buffers, changes its input and draws random numbers."""
 
     def __init__(self):
         super().__init__()
         self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("again", torch.zeros(()))
 
     def forward(self, x):
         self.calls += 1
+        self.again = self.again + 1
         torch.rand(3)
         return x.mul_(2.0)
 
