@@ -288,6 +288,16 @@ def test_samples_may_be_mapped_and_outputs_squeezed():
         assert (ntk(model, x) - j @ j.T).abs().max() <= REL * (j @ j.T).max()
 
 
+def test_a_deep_network_that_stretches_rounding_mixes_no_samples():
+    model = nn.Sequential(*(part for _ in range(150) for part in (nn.Linear(64, 64), nn.Tanh())))
+    for layer in model[::2]:
+        nn.init.normal_(layer.weight, std=1.7 / 8)
+    x, few = torch.randn(80, 64), 3
+    outputs = model(x)
+    assert not torch.allclose(outputs[:few], model(x[:few]), rtol=0, atol=1e-11)
+    assert ntk(model, x, parameters="298.*").isfinite().all()
+
+
 def test_a_shared_weight_has_all_of_its_names():
     model = OfFunction(lambda m, x: m.b(m.a(x).tanh()), a=nn.Linear(4, 4), b=nn.Linear(4, 4))
     model.b.weight = model.a.weight
