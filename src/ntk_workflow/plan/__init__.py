@@ -29,7 +29,6 @@ from ntk_workflow.config import (
     source_of,
     with_defaults,
 )
-from ntk_workflow.figures import parameters
 from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.figures import Figures
@@ -52,7 +51,7 @@ SOURCE = (
     *("rules", "schemas", "scripts", "src"),
 )
 
-__all__ = ["ConfigError", "Plan", "parameters"]
+__all__ = ["ConfigError", "Plan"]
 
 
 class Plan(Rows, Trainings, Figures):

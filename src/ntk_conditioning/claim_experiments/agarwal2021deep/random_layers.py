@@ -152,7 +152,7 @@ def _paths(
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation."""
     sigma, networks = activations.get(name), max(4, UNITS // width)
     path = [np.full((len(rngs), networks), start)]
-    for _ in range(LAYERS):
+    for _ in range(layers):
         rho = path[-1]
         u, v = np.stack([rng.standard_normal((2, networks, width)) for rng in rngs], axis=1)
         v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
