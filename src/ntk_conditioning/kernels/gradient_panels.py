@@ -111,7 +111,7 @@ class GradientPanels:
         """Return what makes the gradients in ways that are right for two samples."""
         panels, plan = self, self._plan
         for _ in range(3):  # watched, by torch.func, one by one
-            wrong = panels._wrong(pair, self.groups(memory // len(pair[0])))
+            wrong = panels._wrong(pair, panels.groups(memory // len(pair[0])))
             if not wrong:
                 break
             if {*wrong} & {*plan.reasons}:

@@ -20,6 +20,7 @@ from ntk_conditioning.kernels.gathering import gather
 from ntk_conditioning.kernels.layers import RULES
 from ntk_conditioning.kernels.subjects import (
     MixedSamplesError,
+    OutputsError,
     Subject,
     TrainingModeError,
     first_outputs,
@@ -121,6 +122,8 @@ def probe(subject: Subject, pair: Sequence[Tensor]) -> Plan:
     runs, made = zip(*(_listen(subject, inputs) for inputs in (pair, other, three)), strict=True)
     if not _is_same(outputs, made[0]):
         raise TrainingModeError("the module gives other outputs each time; call model.eval()")
+    if not outputs.requires_grad:
+        raise OutputsError("the outputs have no gradients: do not detach what they are made of")
     for kept, changed, found in (1, other, made[1]), (0, mirrored, subject.outputs(mirrored)):
         if not _is_same(outputs[kept], found[kept], outputs, found):
             raise MixedSamplesError(

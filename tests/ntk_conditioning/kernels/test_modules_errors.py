@@ -37,6 +37,7 @@ NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=Fa
 TUPLE = OfFunction(lambda m, x: (m.layer(x), x), layer=linear())
 IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
 MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
+DETACHED = OfFunction(lambda m, x: m.layer(x).detach(), layer=linear())
 DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
 NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
 OTHERS = OfFunction(
@@ -65,6 +66,13 @@ MIXING = [
         (OTHERS, torch.tensor([3, 1, 4, 1, 5, 9]), {}, MixedSamplesError, "mixes samples"),
         *((OfFunction(f, layer=linear()), X, {}, MixedSamplesError, "mixes") for f in MIXING),
         (None, X, {}, ModuleError, "NoneType"),
+        (
+            OfFunction(lambda m, x: m.layer(x).detach(), layer=linear()),
+            X,
+            {},
+            OutputsError,
+            "detach",
+        ),
         (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
         (linear(), X, {"x2": X.double()}, InputsError, "x2 is torch.float64"),
         (linear(), X, {"x2": X[:, :2]}, InputsError, "shape"),
