@@ -26,7 +26,7 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
         # the map has few samples, close ones only at one distance, and four layers
         *("law_uniform", "law_uniform_square", "law_few_dimensions", "law_equicorrelated"),
         *("law_power_law", "far_samples", "close_samples", "close_samples_kinked"),
-        *("ordered_phase", "chaotic_phase"),
+        *("ordered_phase", "chaotic_phase", "chaotic_rate"),
     }
     assert (claims.loc[claims["verdict"] == "holds", "cases"] > 0).all()
     # every cell of a dataset that has depth 0, beside its Gram matrix
