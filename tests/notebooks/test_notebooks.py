@@ -53,9 +53,8 @@ from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_conditioning.theory.finite_width import fitted_laws
 from ntk_conditioning.training.repairs import repairs
-from ntk_workflow.cli import named_values
 from ntk_workflow.figures import captions
-from ntk_workflow.named_values import from_words, to_words
+from ntk_workflow.named_values import from_words, named_values, to_words
 from tests import width_studies
 from tests.plans import Wildcards, plan_of
 from tests.rows import plain, write
