@@ -133,9 +133,11 @@ class PlainLoop:
     Batches are gathered as rows of a tensor or, with ``loader``, by torch's `DataLoader`.
     """
 
-    def __init__(self, problem: Networks, start: Weights, *, loader: bool = False) -> None:
-        self._loader = loader
-        self._samples, self._batch, self._epoch = problem.samples(), problem.batch, 1
+    def __init__(
+        self, problem: Networks, start: Weights, *, loader: bool = False, device: str = "cpu"
+    ) -> None:
+        self._loader, self._batch, self._epoch = loader, problem.batch, 1
+        self._samples = problem.samples(device)
         self._trained = []
         for number, member in enumerate(problem.members):
             first, *others = (torch.from_numpy(layer[number]) for layer in start)
@@ -143,7 +145,7 @@ class PlainLoop:
             for weight in others:
                 factor = problem.activation.gain / math.sqrt(weight.shape[1])
                 modules += [nn.ReLU(), Layer(weight, factor)]
-            network = nn.Sequential(*modules)
+            network = nn.Sequential(*modules).to(device)
             optimizer = torch.optim.SGD(network.parameters(), lr=member.rate)
             self._trained.append((member.seed, network, optimizer))
 
@@ -162,7 +164,8 @@ class PlainLoop:
         order = generator(seed, "batch", self._epoch).permutation(len(x))
         if self._loader:
             return DataLoader(TensorDataset(x, y), self._batch, sampler=order.tolist())
-        return ((x[rows], y[rows]) for rows in torch.from_numpy(order).split(self._batch))
+        batches = torch.from_numpy(order).to(x.device).split(self._batch)
+        return ((x[rows], y[rows]) for rows in batches)
 
     def weights(self) -> Weights:
         """Return the weights of all networks."""
@@ -172,30 +175,41 @@ class PlainLoop:
 
 
 class Products:
-    """The matrix products of an epoch and nothing else, each with memory of its own."""
+    """The matrix products of an epoch and nothing else, each with memory of its own.
 
-    def __init__(self, problem: Networks) -> None:
-        self.members = [self._operands(problem) for _ in problem.members]
+    They are those of every network, or ``together`` of stacks of all networks' matrices.
+    """
+
+    def __init__(self, problem: Networks, *, together: bool = False, device: str = "cpu") -> None:
+        stack = [len(problem.members)] if together else []
+        count = 1 if together else len(problem.members)
+        self.members = [self._operands(problem, stack, device) for _ in range(count)]
         self._repeats = problem.n // problem.batch
 
     @staticmethod
-    def _operands(problem: Networks) -> list[tuple[Tensor, Tensor, Tensor]]:
+    def _operands(
+        problem: Networks, stack: Sequence[int], device: str
+    ) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Return factors and results of a step: forward, and backward the two of every layer."""
         sizes, n = problem.sizes, problem.batch
-        matrices = [torch.randn(m, k) for k, m in pairwise(sizes)]
-        a, back = ([torch.randn(n, size) for size in sizes] for _ in range(2))
-        forward = [(a[layer], w.T, torch.empty(n, len(w))) for layer, w in enumerate(matrices)]
+
+        def drawn(rows: int, columns: int) -> Tensor:
+            return torch.randn(*stack, rows, columns, device=device)
+
+        matrices = [drawn(m, k) for k, m in pairwise(sizes)]
+        a, back, out = ([drawn(n, size) for size in sizes] for _ in range(3))
+        forward = [(a[layer], w.mT, out[layer + 1]) for layer, w in enumerate(matrices)]
         backward = []
         for layer, w in reversed(list(enumerate(matrices))):
-            backward.append((back[layer + 1].T, a[layer], torch.empty_like(w)))
+            backward.append((back[layer + 1].mT, a[layer], torch.empty_like(w)))
             if layer:
-                backward.append((back[layer + 1], w, torch.empty(n, w.shape[1])))
+                backward.append((back[layer + 1], w, torch.empty_like(back[layer])))
         return forward + backward
 
     @property
     def flops(self) -> int:
-        """The flops of one step of one network."""
-        return sum(2 * a.shape[0] * a.shape[1] * b.shape[1] for a, b, _ in self.members[0])
+        """The flops of one step of one network, or of the stack."""
+        return sum(2 * a.numel() * b.shape[-1] for a, b, _ in self.members[0])
 
     def epoch(self, spread: Callable[..., Iterable[Any]] = map) -> None:
         """Compute all, with the networks spread as `Ensemble.advance` does it."""
@@ -204,23 +218,25 @@ class Products:
     def _multiply(self, operands: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
         for _ in range(self._repeats):
             for a, b, out in operands:
-                torch.mm(a, b, out=out)
+                torch.matmul(a, b, out=out)
 
 
-def require_same_weights(name: str, found: Weights, reference: Weights, start: Weights) -> float:
+def require_same_weights(
+    name: str, found: Weights, reference: Weights, start: Weights, *, same: float = SAME
+) -> float:
     """Return the largest difference of a network's weights, relative to how far they have moved.
 
     Raises:
-        DifferentResultError: if it is more than the rounding of float32.
+        DifferentResultError: if it is more than ``same``, by default the rounding of float32.
     """
     apart, moved = (
         sum(np.square(a.astype(np.float64) - b).sum((1, 2)) for a, b in zip(x, y, strict=True))
         for x, y in ((found, reference), (reference, start))
     )
     difference = float(np.sqrt(np.max(apart / moved)))
-    if not difference <= SAME:  # nor if it is not a number
+    if not difference <= same:  # nor if it is not a number
         raise DifferentResultError(
-            f"{name}: weights differ by {difference:.1e} of their move, more than {SAME:.0e}; "
+            f"{name}: weights differ by {difference:.1e} of their move, more than {same:.0e}; "
             "the results differ, so their times are not compared"
         )
     return difference

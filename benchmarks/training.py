@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from benchmarks import figures, machine
 from benchmarks.checkpoints import save_seconds, shares, train_until_saved
-from benchmarks.gpu import complete, device_facts
 from benchmarks.loops import (
     Networks,
     PlainLoop,
@@ -55,7 +54,7 @@ log = logging.getLogger("benchmarks")
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-    """Return times by depth, the cost of checkpoints, and times on a GPU where there is one.
+    """Return times by depth, and the cost of checkpoints.
 
     Raises:
         DifferentResultError: if two ways of training end with other weights.
@@ -66,15 +65,13 @@ def measure(settings: Settings) -> dict[str, Any]:
     points = [measure_depth(shrunk(Networks(depth), settings), settings) for depth in depths]
     alone = measure_depth(shrunk(ALONE, settings), settings)
     checkpoints = measure_checkpoints(settings)
-    device = measure_device(settings) if torch.cuda.is_available() else None
     return {
         "machine": machine.facts(settings.threads),
         "gemm_gflops": rates,
-        "targets": target_rows(judge(points, alone, checkpoints, device)),
+        "targets": target_rows(judge(points, alone, checkpoints)),
         "points": points,
         "alone": alone,
         "checkpoints": checkpoints,
-        "device": device,
     }
 
 
@@ -135,7 +132,7 @@ def most_epochs(settings: Settings) -> int:
     return 2 * (settings.rounds + 1) + 1
 
 
-def compare(problem: Networks, threads: int, *, device: str = "cpu") -> dict[str, float]:
+def compare(problem: Networks, threads: int) -> dict[str, float]:
     """Return how far weights differ from ours after a few steps on the same batches.
 
     Raises:
@@ -146,7 +143,7 @@ def compare(problem: Networks, threads: int, *, device: str = "cpu") -> dict[str
     found = {}
     with full_precision(), blas_threads(threads):
         for name, flag in (("ours", False), ("together", True)):
-            ensemble = few.ensemble(epochs=1, together=flag, device=device)
+            ensemble = few.ensemble(epochs=1, together=flag)
             while not ensemble.finished:
                 ensemble.advance()
             found[name] = weights(ensemble)
@@ -188,38 +185,12 @@ def measure_checkpoints(settings: Settings) -> dict[str, Any]:
     }
 
 
-def measure_device(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
-    """Return the seconds of an epoch of many networks on a device, together and one by one."""
-    problem = shrunk(SAVED, settings)
-    log.info("%s on %s", problem, device)
-    differences = compare(problem, settings.threads, device=device)
-    methods = {}
-    for name, flag in (("together", True), ("separate", False)):
-        ensemble = problem.ensemble(epochs=most_epochs(settings), together=flag, device=device)
-        ensemble.advance()
-        methods[name] = stopwatch(complete(ensemble.advance, device))
-    with full_precision():
-        for timed in methods.values():
-            timed()
-        seconds = interleaved(methods, rounds=settings.rounds)
-    return {
-        **device_facts(device),
-        "networks": len(problem.members),
-        "depth": problem.depth,
-        "steps": problem.steps,
-        "differences": differences,
-        "seconds": seconds,
-        "ratio": ratio(seconds["separate"], seconds["together"]),
-    }
-
-
 def judge(
     points: list[dict[str, Any]],
     alone: dict[str, Any],
     checkpoints: dict[str, Any],
-    device: dict[str, Any] | None,
 ) -> list[Target]:
-    """Return the targets: two each of one depth and of one network alone, and two others."""
+    """Return the targets: two each of one depth and of one network alone, and one of checkpoints."""
     found = [point for point in points if point["depth"] == JUDGED_DEPTH]
     if not found:
         return []
@@ -260,14 +231,6 @@ def judge(
             0.02,
             spread(checkpoints["shares"])["median"],
         ),
-        Target(
-            f"one network after another over all together on a GPU: "
-            f"{len(SAVED.members)} networks, depth {SAVED.depth}",
-            "at least",
-            8,
-            None if device is None else device["ratio"]["median"],
-            " ×",
-        ),
     ]
 
 
@@ -298,7 +261,6 @@ def markdown(result: dict[str, Any]) -> str:
             rows(result["alone"]),
         ),
         *about_checkpoints(result["checkpoints"]),
-        *about_device(result["device"]),
     ]
     return "\n".join(lines)
 
@@ -331,18 +293,6 @@ def about_checkpoints(found: dict[str, Any]) -> list[str]:
         "shortest interval, checkpoints take",
         f"{spread_text(spread(100 * share for share in found['shares']))} % of the time: before "
         "the next, a hundred times as long passes.",
-        "",
-    ]
-
-
-def about_device(found: dict[str, Any] | None) -> list[str]:
-    """Return what was measured on a device, in words."""
-    if found is None:
-        return ["Not measured: training on a GPU, for there is no CUDA device here.", ""]
-    return [
-        f"On {found['name']}, an epoch of {found['networks']} networks of depth {found['depth']} "
-        f"takes {spread_text(spread(found['seconds']['together']))} seconds together;",
-        f"one network after another takes {spread_text(found['ratio'])} times as long.",
         "",
     ]
 

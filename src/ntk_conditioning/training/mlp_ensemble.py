@@ -60,6 +60,8 @@ class Ensemble(Measured):
         self._architecture, self._together = architecture, together
         self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
+        rates = [member.rate for member in members]
+        self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         seeds = {number: self.members[number].seed for number in numbers}
@@ -83,7 +85,7 @@ class Ensemble(Measured):
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
         x, y = self._gather(group, self._train, {s: batch[step] for s, batch in batches.items()})
-        rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
+        rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
             pace = pace[:, None, None]
@@ -98,7 +100,7 @@ class Ensemble(Measured):
             f, norm = layers.descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
         if norm is not None:
-            norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy()
+            norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
     def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:

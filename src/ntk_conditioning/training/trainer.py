@@ -120,6 +120,7 @@ class Training(ABC):
         self._peak_loss = torch.zeros(len(members), dtype=torch.float64, device=self._like.device)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
+        self._numbers: dict[tuple[int, ...], Tensor] = {}  # on the samples' device
         self._groups = self._begin(range(len(members)))
         tensors = self._groups[0].tensors.items()
         self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
@@ -236,8 +237,15 @@ class Training(ABC):
     def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
         """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
         loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
-        numbers = torch.as_tensor(group.numbers, device=loss.device)
+        numbers = self._numbers_of(group)
         self._peak_loss[numbers] = torch.maximum(self._peak_loss[numbers], loss)
+
+    def _numbers_of(self, group: Group) -> Tensor:
+        """Return a group's numbers, kept on the device: a GPU finishes its work before a copy."""
+        key = tuple(group.numbers)
+        if key not in self._numbers:
+            self._numbers[key] = torch.tensor(key, device=self._like.device)
+        return self._numbers[key]
 
     def _finish_epoch(self, group: Group, paused: Callable[[], bool]) -> bool:
         if self.epoch:
@@ -269,6 +277,10 @@ class Training(ABC):
         if len(seeds) == 1:
             part, chosen = parts[seeds[0]], rows[seeds[0]]
             return rows_of(part.x, chosen, self._team), rows_of(part.y, chosen)
+        same = len({id(part) for part in parts.values()}) == 1
+        if same and isinstance(chosen := rows[seeds[0]], slice):  # of which nothing is copied
+            x, y = (t[chosen].expand(len(seeds), *t[chosen].shape) for t in parts[seeds[0]])
+            return x, y
         x, y = (
             {s: rows_of(getattr(parts[s], of), rows[s]) for s in set(seeds)} for of in ("x", "y")
         )

@@ -1,0 +1,311 @@
+"""Training on a CUDA device: all networks together, one after another, and PyTorch's loop."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from benchmarks import figures, machine
+from benchmarks.gpu import complete, device_facts, require_device
+from benchmarks.loops import (
+    Networks,
+    PlainLoop,
+    Products,
+    blas_threads,
+    require_same_weights,
+    weights,
+)
+from benchmarks.problem import gemm
+from benchmarks.report import Target, spread_text, table, target_rows, target_table
+from benchmarks.settings import Settings
+from benchmarks.timing import interleaved, ratio, spread, stopwatch
+from benchmarks.training import COMPARED_STEPS, most_epochs, shrunk
+from ntk_conditioning import plotting
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.plotting import label_line_ends
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.descent import Descent
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.trainer import Member, Part
+
+TITLE = "Training on a GPU"
+DEPTHS = (1, 4, 8)
+PRECISIONS = ("float32", "tf32")
+LABELS = {
+    "together": "this project, all networks together",
+    "separate": "this project, one network after another",
+    "torch": "PyTorch, one network after another",
+    "products": "the products of all networks alone",
+}
+RESNET: dict[str, Any] = {"depth": 32, "width": 16}
+IMAGE, IMAGES, BATCH = (32, 32, 3), 1280, 128
+RESNET_PRECISIONS = ("float32", "tf32", "bf16")
+GEMM_SIZE = 8192
+
+# Of a move, as in `loops.SAME`: TF32 keeps 10 bits, and one unit in two thousand changes its sign.
+SAME_TF32 = 0.3
+log = logging.getLogger("benchmarks")
+
+
+def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
+    """Return times of an epoch by depth and precision, and those of a ResNet.
+
+    Raises:
+        NoDeviceError: if there is no device.
+        DifferentResultError: if two ways of training end with other weights.
+    """
+    require_device(device)
+    depths = (1, 2) if settings.quick else DEPTHS
+    points = [
+        measure_depth(
+            shrunk(Networks(depth, seeds=5), settings), settings, device=device, precision=precision
+        )
+        for precision in PRECISIONS
+        for depth in depths
+    ]
+    return {
+        "machine": machine.facts(settings.threads),
+        "device": device_facts(device),
+        "gemm_gflops": {p: gemm_rate(settings, p, device=device) for p in PRECISIONS},
+        "targets": target_rows(judge(points)),
+        "points": points,
+        "resnet": measure_resnet(settings, device=device),
+    }
+
+
+def gemm_rate(settings: Settings, precision: str, *, device: str) -> dict[str, float]:
+    """Return the rate of a large square product, in GFLOP/s."""
+    size = 256 if settings.quick else GEMM_SIZE
+    timed = stopwatch(complete(gemm("float32", size=size, device=device), device))
+    with full_precision(tf32=precision == "tf32"):
+        timed()
+        return spread(2e-9 * size**3 / timed() for _ in range(settings.rounds))
+
+
+def measure_depth(
+    problem: Networks, settings: Settings, *, device: str, precision: str
+) -> dict[str, Any]:
+    """Return the seconds of an epoch of all networks, by method."""
+    log.info("%s, %s on %s", problem, precision, device)
+    tf32 = precision == "tf32"
+    differences = compare(problem, settings.threads, device=device, tf32=tf32)
+    calls: dict[str, Callable[[], object]] = {}
+    for name in ("together", "separate"):
+        ensemble = problem.ensemble(
+            epochs=most_epochs(settings), together=name == "together", device=device
+        )
+        ensemble.advance()  # epoch 0 is an evaluation
+        calls[name] = ensemble.advance
+    calls["torch"] = PlainLoop(problem, weights(ensemble), device=device).epoch
+    products = Products(problem, together=True, device=device)
+    calls["products"] = products.epoch
+    methods = {name: stopwatch(complete(call, device)) for name, call in calls.items()}
+    with full_precision(tf32=tf32):
+        for timed in methods.values():
+            timed()
+        seconds = interleaved(methods, rounds=settings.rounds)
+    flops = problem.n // problem.batch * products.flops
+    return {
+        **asdict(problem),
+        "precision": precision,
+        "networks": len(problem.members),
+        "steps": problem.steps,
+        "differences": differences,
+        "seconds": seconds,
+        "over_together": {
+            name: ratio(taken, seconds["together"])
+            for name, taken in seconds.items()
+            if name != "together"
+        },
+        "share_of_products": ratio(seconds["products"], seconds["together"]),
+        "gflops": spread(1e-9 * flops / taken for taken in seconds["together"]),
+    }
+
+
+def compare(problem: Networks, threads: int, *, device: str, tf32: bool) -> dict[str, float]:
+    """Return how far weights are from the processor's after a few steps on the same batches.
+
+    Raises:
+        DifferentResultError: if that is more than rounding.
+    """
+    few = replace(problem, n=COMPARED_STEPS * problem.batch)
+    start = weights(few.ensemble(epochs=1))
+    found = {}
+    with blas_threads(threads):
+        for name, place in (("reference", "cpu"), ("together", device), ("separate", device)):
+            ensemble = few.ensemble(epochs=1, together=name != "separate", device=place)
+            with full_precision(tf32=tf32):
+                while not ensemble.finished:
+                    ensemble.advance()
+            found[name] = weights(ensemble)
+        plain = PlainLoop(few, start, device=device)
+        with full_precision(tf32=tf32):
+            plain.epoch()
+        found["torch"] = plain.weights()
+    reference, same = found.pop("reference"), {"same": SAME_TF32} if tf32 else {}
+    return {
+        name: require_same_weights(f"{LABELS[name]} ({problem})", taken, reference, start, **same)
+        for name, taken in found.items()
+    }
+
+
+def measure_resnet(settings: Settings, *, device: str) -> dict[str, Any]:
+    """Return the seconds of an epoch of one ResNet by precision."""
+    shape = dict(RESNET, d=int(np.prod(IMAGE)), image=IMAGE, outputs=10)
+    n, batch = (IMAGES, BATCH) if not settings.quick else (8, 4)
+    if settings.quick:
+        shape |= {"depth": 8, "width": 2}
+    log.info("a ResNet-%d on %s", shape["depth"], device)
+    make = partial(
+        make_network,
+        "resnet_batch_norm",
+        **shape,
+        activation=activations.get("normrelu"),
+        dtype=torch.float32,
+    )
+    stream = generator(0, "data")
+    x = torch.from_numpy(stream.standard_normal((n, 3, *IMAGE[:2]))).to(device, torch.float32)
+    y = torch.from_numpy(stream.integers(10, size=n)).to(device)
+    codes = {"outputs": "classes", "classes": 10, "dtype": torch.float32, "device": device}
+    loss, epochs = make_loss("cross_entropy", **codes), most_epochs(settings)
+    seconds = {}
+    for precision in RESNET_PRECISIONS:
+        descent = Descent(
+            epochs=epochs,
+            batch_size=batch,
+            evaluate_every=epochs,
+            momentum=0.9,
+            weight_decay=1e-4,
+            mixed_precision=precision == "bf16",
+        )
+        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.01)], {1: Part(x, y)}, descent=descent)
+        timed = stopwatch(complete(ensemble.advance, device))
+        tf32 = precision != "float32"
+        with full_precision(tf32=tf32), torch.backends.cudnn.flags(
+            deterministic=True, benchmark=False, allow_tf32=tf32
+        ):
+            ensemble.advance()
+            timed()
+            seconds[precision] = [timed() for _ in range(settings.rounds)]
+    return {**shape, "n": n, "batch": batch, "steps": n // batch, "seconds": seconds}
+
+
+def judge(points: list[dict[str, Any]]) -> list[Target]:
+    """Return a target for each depth and precision."""
+    return [
+        Target(
+            "one network after another over all together: "
+            f"{point['networks']} networks, depth {point['depth']}, {point['precision']}",
+            "at least",
+            8,
+            point["over_together"]["separate"]["median"],
+            " ×",
+        )
+        for point in points
+    ]
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Return the section of benchmarks/README.md."""
+    first, device, resnet = result["points"][0], result["device"], result["resnet"]
+    rates = ", ".join(
+        f"{rate['median'] / 1000:,.1f} in {precision}"
+        for precision, rate in result["gemm_gflops"].items()
+    )
+    versions = result["machine"]["versions"]
+    about = f", CUDA {device['cuda']}" if "cuda" in device else ""
+    lines = [
+        f"{device['name']}{about}; torch {versions['torch']}; square products of "
+        f"{GEMM_SIZE}: TFLOP/s {rates}.",
+        "",
+        f"An epoch of {first['networks']} networks of 5 seeds and 8 rates: {first['n']:,} samples "
+        "in batches of",
+        f"{first['batch']}, d {first['d']}, width {first['width']}, ten classes, cross-entropy; "
+        "evaluations are not counted.",
+        "The products are those of the same shapes that a step needs, of all networks at once,",
+        "into memory that is there already. Weights are compared with the processor's after some",
+        "steps, before anything is timed.",
+        "",
+        *target_table(result["targets"]),
+        *table(
+            ("precision", "depth", "", "seconds", "steps a second", "over all together"),
+            [row for point in result["points"] for row in rows(point)],
+        ),
+        *table(
+            ("precision", "depth", "share of the products' rate", "TFLOP/s"),
+            [
+                (
+                    point["precision"],
+                    point["depth"],
+                    spread_text(point["share_of_products"], 2),
+                    f"{point['gflops']['median'] / 1000:.3g}",
+                )
+                for point in result["points"]
+            ],
+        ),
+        f"One ResNet-{resnet['depth']} of width {resnet['width']}, with batch normalisation, an "
+        f"epoch of {resnet['n']:,} images in batches of {resnet['batch']}:",
+        "",
+        *table(
+            ("precision", "seconds", "images a second"),
+            [
+                (
+                    precision,
+                    spread_text(spread(seconds)),
+                    f"{resnet['n'] / spread(seconds)['median']:,.0f}",
+                )
+                for precision, seconds in resnet["seconds"].items()
+            ],
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def rows(point: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Return the rows of a depth."""
+    together = {"together"}
+    return [
+        (
+            point["precision"] if name in together else "",
+            point["depth"] if name in together else "",
+            label,
+            spread_text(spread(point["seconds"][name])),
+            f"{spread(point['steps'] / s for s in point['seconds'][name])['median']:,.0f}",
+            "1" if name in together else spread_text(point["over_together"][name]),
+        )
+        for name, label in LABELS.items()
+    ]
+
+
+def figure(result: dict[str, Any]) -> Figure:
+    """Return how much faster all networks together are, and their share of the products' rate."""
+    drawn, (over, share) = figures.canvas(columns=2)
+    colors = dict(zip(PRECISIONS, (figures.OURS, "#D55E00"), strict=True))
+    ends: dict[Any, list[tuple[float, float, str, str]]] = {over: [], share: []}
+    for precision, color in colors.items():
+        points = [point for point in result["points"] if point["precision"] == precision]
+        depths = [point["depth"] for point in points]
+        for ax, spreads in (
+            (over, [point["over_together"]["separate"] for point in points]),
+            (share, [point["share_of_products"] for point in points]),
+        ):
+            figures.spread_line(ax, depths, spreads, color=color)
+            ends[ax].append((depths[-1], spreads[-1]["median"], precision, color))
+            ax.set_xlabel(plotting.DEPTH)
+            ax.set_xticks(depths)
+    over.set_ylim(bottom=0)
+    over.set_ylabel("one by one over together")
+    figures.target_line(over, 8)
+    share.set_ylim(0, 1.05)
+    share.set_ylabel("share of the products' rate")
+    for ax, labels in ends.items():
+        label_line_ends(ax, labels, fontsize=7)
+    return drawn
