@@ -66,7 +66,10 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     depths = (1, 2) if settings.quick else DEPTHS
     points = [
         measure_depth(
-            shrunk(Networks(depth, seeds=5), settings), settings, device=device, precision=precision
+            shrunk(Networks(depth, seeds=5, n=2500), settings),
+            settings,
+            device=device,
+            precision=precision,
         )
         for precision in PRECISIONS
         for depth in depths
@@ -136,7 +139,7 @@ def compare(problem: Networks, threads: int, *, device: str, tf32: bool) -> dict
     Raises:
         DifferentResultError: if that is more than rounding.
     """
-    few = replace(problem, n=COMPARED_STEPS * problem.batch)
+    few = replace(problem, seeds=2, n=COMPARED_STEPS * problem.batch)
     start = weights(few.ensemble(epochs=1))
     found = {}
     with blas_threads(threads):

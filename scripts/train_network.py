@@ -50,7 +50,7 @@ def main(argv: Argv = None) -> int:
     along: list[dict[str, Any]] = []
     finished: list[TrainingCheckpoints] = []
     in_turn = networks.turns(point, settings, samples, own)
-    with telling_what_fits(point, settings, samples, device):
+    with telling_what_fits(point, settings, samples, device, together=products == "together"):
         for turn in in_turn:
             ensemble = networks.make_ensemble(
                 point, turn, samples, device=device, products=products, own=own

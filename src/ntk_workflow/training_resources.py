@@ -50,6 +50,7 @@ def training(
     d: int,
     classes: int = 0,
     size: architectures.Sizes | None = None,
+    together: bool = False,
 ) -> ResourceEstimate:
     """Estimate train_network: networks of one ``model`` for all seeds and learning rates.
 
@@ -58,7 +59,8 @@ def training(
     no gradient on, and 2 in every evaluation. Networks that diverge stop early, so that this is the
     most.
 
-    ``size`` is that of a network of the user's own.
+    ``size`` is that of a network of the user's own. The hidden units of mlp's networks are all held
+    at once where these are computed ``together``, as on a GPU.
 
     Models of torch's modules spend more besides products: on hidden units, on weights that a step
     moves, and on starting each layer's operations. Their seeds take turns, see
@@ -78,6 +80,7 @@ def training(
         products = (6 * weights - 2 * first) * n * epochs + 2 * weights * (n + n_test) * evaluations
         placed = d * (itemsize * n_test + (itemsize + 8) * n * draws)
         hidden = itemsize * max(batch, min(1000, n)) * (2 * d + 4 * width * max(1, depth))
+        hidden *= networks if together else 1
         tensors = 5 if settings.momentum else 3  # of each network, those of a checkpoint too
         held = itemsize * weights * (tensors * networks + 2)
         measured = _along(settings, n, weights, weights, units=depth * width)

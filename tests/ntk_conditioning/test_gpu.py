@@ -17,6 +17,7 @@ from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.recorded import Recorded
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
@@ -90,13 +91,14 @@ def test_extremes_of_a_deficient_kernel_are_those_of_the_processor(device):
 @pytest.mark.parametrize("together", [False, True])
 def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, together):
     members = [Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)]
+    codes = {"outputs": "classes", "classes": 3, "dtype": torch.double}
 
     def ensemble(where):
         y = torch.arange(len(X)) % 3
         parts = dict.fromkeys((1, 5), Part(X.to(where), y.to(where)))
         return Ensemble(
             Architecture(2, 16, activations.get("tanh")),
-            make_loss("cross_entropy", outputs="classes", classes=3, dtype=torch.double),
+            make_loss("cross_entropy", **codes, device=where),
             members,
             parts,
             None,
@@ -136,3 +138,18 @@ def test_angles_between_neurons_are_those_of_the_processor(device):
     for expected, found in zip(angles("cpu"), angles(device), strict=True):
         assert found.cos_mean == pytest.approx(expected.cos_mean, rel=1e-10, abs=1e-15)
         assert found.cos_norm == pytest.approx(expected.cos_norm, rel=1e-8)
+
+
+@NEEDS_GPU
+@pytest.mark.parametrize("looks", [False, True])
+def test_steps_are_recorded_and_called_where_they_look_at_values(looks):
+    total = torch.zeros((), device="cuda", dtype=torch.int64)
+
+    def add(rows):
+        total.add_(rows[1].sum() if not looks or rows[1].sum().item() else 0)
+
+    recorded = Recorded(add, {1: torch.arange(3, device="cuda")})
+    assert total.item() == 0
+    for top in (3, 7):
+        recorded({1: torch.arange(top, top + 3, device="cuda")})
+    assert total.item() == 12 + 24

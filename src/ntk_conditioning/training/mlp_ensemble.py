@@ -14,6 +14,7 @@ weights without storing the gradient. Threads that have no network help with ano
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sha
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers, Pull, most_parts, parts_of_same_bits
+from ntk_conditioning.training.recorded import Recorded
 from ntk_conditioning.training.trainer import Group, Member, Part
 
 
@@ -58,6 +60,8 @@ class Ensemble(Measured):
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
+        self._recorded: Recorded | None = None  # a step of the group that began last
+        self._began: Group | None = None
         self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
         rates = [member.rate for member in members]
@@ -84,7 +88,25 @@ class Ensemble(Measured):
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        x, y = self._gather(group, self._train, {s: batch[step] for s, batch in batches.items()})
+        rows, last = {s: batch[step] for s, batch in batches.items()}, step + 1
+        if last == self.steps_per_epoch or not self._replays:
+            self._take_step(group, rows, measure=last == self.steps_per_epoch)
+        elif self._began is not group:  # whose first step makes the libraries ready
+            self._began, self._recorded = group, None
+            self._take_step(group, rows, measure=False)
+        else:
+            take = partial(self._take_step, group, measure=False)
+            self._recorded = self._recorded or Recorded(take, rows)
+            self._recorded(rows)
+
+    @property
+    def _replays(self) -> bool:
+        """Whether steps are recorded: of several groups threads would disturb each other's."""
+        return self._together and self._like.device.type == "cuda"
+
+    def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
+        """Do a step on these rows of each seed's samples; on a GPU nothing here waits for it."""
+        x, y = self._gather(group, self._train, rows)
         rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
@@ -93,7 +115,7 @@ class Ensemble(Measured):
         def pull(f: Tensor, rows: slice) -> Tensor:
             return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
-        layers, measure = self._layers(group), step + 1 == self.steps_per_epoch
+        layers = self._layers(group)
         if (parts := self._parts(layers, x, pull)) > 1:
             f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure)
         else:
