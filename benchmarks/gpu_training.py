@@ -20,7 +20,6 @@ from benchmarks.loops import (
     require_same_weights,
     weights,
 )
-from benchmarks.problem import gemm
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
@@ -48,7 +47,6 @@ LABELS = {
 RESNET: dict[str, Any] = {"depth": 32, "width": 16}
 IMAGE, IMAGES, BATCH = (32, 32, 3), 1280, 128
 RESNET_PRECISIONS = ("float32", "tf32", "bf16")
-GEMM_SIZE = 8192
 
 # Of a move, as in `loops.SAME`: TF32 keeps 10 bits, and one unit in two thousand changes its sign.
 SAME_TF32 = 0.3
@@ -77,20 +75,10 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     return {
         "machine": machine.facts(settings.threads),
         "device": device_facts(device),
-        "gemm_gflops": {p: gemm_rate(settings, p, device=device) for p in PRECISIONS},
         "targets": target_rows(judge(points)),
         "points": points,
         "resnet": measure_resnet(settings, device=device),
     }
-
-
-def gemm_rate(settings: Settings, precision: str, *, device: str) -> dict[str, float]:
-    """Return the rate of a large square product, in GFLOP/s."""
-    size = 256 if settings.quick else GEMM_SIZE
-    timed = stopwatch(complete(gemm("float32", size=size, device=device), device))
-    with full_precision(tf32=precision == "tf32"):
-        timed()
-        return spread(2e-9 * size**3 / timed() for _ in range(settings.rounds))
 
 
 def measure_depth(
@@ -218,16 +206,11 @@ def judge(points: list[dict[str, Any]]) -> list[Target]:
 
 def markdown(result: dict[str, Any]) -> str:
     """Return the section of benchmarks/README.md."""
-    first, device, resnet = result["points"][0], result["device"], result["resnet"]
-    rates = ", ".join(
-        f"{rate['median'] / 1000:,.1f} in {precision}"
-        for precision, rate in result["gemm_gflops"].items()
-    )
+    first, device = result["points"][0], result["device"]
     versions = result["machine"]["versions"]
     about = f", CUDA {device['cuda']}" if "cuda" in device else ""
     lines = [
-        f"{device['name']}{about}; torch {versions['torch']}; square products of "
-        f"{GEMM_SIZE}: TFLOP/s {rates}.",
+        f"{device['name']}{about}; torch {versions['torch']}.",
         "",
         f"An epoch of {first['networks']} networks of 5 seeds and 8 rates: {first['n']:,} samples "
         "in batches of",
@@ -236,6 +219,7 @@ def markdown(result: dict[str, Any]) -> str:
         "The products are those of the same shapes that a step needs, of all networks at once,",
         "into memory that is there already. Weights are compared with the processor's after some",
         "steps, before anything is timed.",
+        *([result["note"]] if "note" in result else []),
         "",
         *target_table(result["targets"]),
         *table(
@@ -254,6 +238,16 @@ def markdown(result: dict[str, Any]) -> str:
                 for point in result["points"]
             ],
         ),
+        *about_resnet(result["resnet"]),
+    ]
+    return "\n".join(lines)
+
+
+def about_resnet(resnet: dict[str, Any] | None) -> list[str]:
+    """Return what was measured of a ResNet, in words and as a table."""
+    if resnet is None:
+        return ["Not measured: a ResNet, whose turn did not come in the time that there was.", ""]
+    return [
         f"One ResNet-{resnet['depth']} of width {resnet['width']}, with batch normalisation, an "
         f"epoch of {resnet['n']:,} images in batches of {resnet['batch']}:",
         "",
@@ -269,7 +263,6 @@ def markdown(result: dict[str, Any]) -> str:
             ],
         ),
     ]
-    return "\n".join(lines)
 
 
 def rows(point: dict[str, Any]) -> list[tuple[object, ...]]:
