@@ -32,7 +32,7 @@ DEPTH = 10
 GEMM_SIZE = 8192  # a product of half that side does not fill a large device
 COMPARED = 512  # samples up to which the processor's results are waited for
 SAME_ANGLE = 1e-7
-# In float32 rounding hides the smallest eigenvalue of so many samples, and their rank is the host's.
+# In float32 rounding hides the smallest eigenvalue, and the rank is found on the host.
 MOST_SINGLE = 8192
 JUDGED_SIZE = 60000
 WORKS = {"kernel": "kernel", "extremes": "with extremes", "angle": "angle"}
@@ -233,7 +233,7 @@ def markdown(result: dict[str, Any]) -> str:
         "timed. For the extreme eigenvalues the kernel is computed each time and factored in its",
         "own memory; the angle, over all pairs, is that of float64 in any case. Memory is the",
         "growth of the peak of what is allocated on the device, K included. In float32 rounding",
-        "hides the smallest eigenvalue; the rank is then found on the host, which is measured up to",
+        "hides the smallest eigenvalue; the rank is then found on the host, measured up to",
         f"n = {MOST_SINGLE:,}.",
         "",
         *target_table(result["targets"]),

@@ -180,8 +180,9 @@ def measure_resnet(settings: Settings, *, device: str) -> dict[str, Any]:
         ensemble = ModuleEnsemble(make, loss, [Member(1, 0.01)], {1: Part(x, y)}, descent=descent)
         timed = stopwatch(complete(ensemble.advance, device))
         tf32 = precision != "float32"
-        with full_precision(tf32=tf32), torch.backends.cudnn.flags(
-            deterministic=True, benchmark=False, allow_tf32=tf32
+        with (
+            full_precision(tf32=tf32),
+            torch.backends.cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
         ):
             ensemble.advance()
             timed()

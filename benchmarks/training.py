@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks import figures, machine
@@ -190,7 +189,7 @@ def judge(
     alone: dict[str, Any],
     checkpoints: dict[str, Any],
 ) -> list[Target]:
-    """Return the targets: two each of one depth and of one network alone, and one of checkpoints."""
+    """Return the targets: of one depth, of one network alone, and of checkpoints."""
     found = [point for point in points if point["depth"] == JUDGED_DEPTH]
     if not found:
         return []

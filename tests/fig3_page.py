@@ -11,6 +11,7 @@ import pandas as pd
 import select_learning_rates
 
 from ntk_conditioning import tables
+from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 CURVES, PAGE = ROOT / "resources/fig3", ROOT / "docs/why_deeper_trains.md"
 START = "<!-- figure 3: written by PYTHONPATH=src:scripts python -m tests.fig3_page -->\n"
 END = "<!-- end of figure 3 -->\n"
+START_GPU = START.replace("figure 3", "figure 3 on a GPU")
+END_GPU = "<!-- end of figure 3 on a GPU -->\n"
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
 
 
@@ -71,9 +74,53 @@ def in_markdown() -> str:
     return f"{markdown_table(head, rows)}\n\n{markdown_table(columns, verdicts)}\n"
 
 
+def on_a_gpu() -> str:
+    """Return the training of the published size, and the same networks elsewhere, as tables."""
+    gpu, code = CURVES / "gpu", CURVES / "training/fig3_code/mnist/mlp/relu"
+    published = gpu / "paper/depth-1.parquet"
+    curves = pd.read_parquet(published)
+    ends = curves[curves["epoch"] == curves["epoch"].max()]
+    early = curves[curves["epoch"] == 100]
+    rows = []
+    for rate, seeds in ends.groupby("learning_rate"):
+        loss, before = seeds["train_loss"], early[early["learning_rate"] == rate]["train_loss"]
+        rows.append([f"{rate:g}", f"{before.mean():.5f}", f"{loss.mean():.5f}"])
+        rows[-1] += [f"{loss.min():.5f} – {loss.max():.5f}"]
+        rows[-1] += [f"{seeds[name].mean():.4f}" for name in ("train_accuracy", "test_accuracy")]
+    head = ["rate", "loss after 100 epochs", f"after {curves['epoch'].max()}", "range over seeds"]
+    whole = markdown_table([*head, "training accuracy", "test accuracy"], rows)
+    places = {
+        (1, "processor"): code / "depth-1.parquet",
+        (1, "GPU"): gpu / "float32/depth-1.parquet",
+        (1, "GPU, TF32"): gpu / "tf32/depth-1.parquet",
+        (8, "GPU"): code / "depth-8.parquet",
+        (8, "GPU, TF32"): gpu / "tf32/depth-8.parquet",
+    }
+    ends_of = {place: _final_losses(path) for place, path in places.items()}
+    compared = []
+    for depth, seed, rate in sorted({(key[0], *at) for key, of in ends_of.items() for at in of}):
+        of = [
+            ends_of.get((depth, place), {}).get((seed, rate))
+            for place in ("processor", "GPU", "GPU, TF32")
+        ]
+        shown_as = ["–" if loss is None else f"{loss:.5f}" for loss in of]
+        compared.append([str(depth), str(seed), f"{rate:g}", *shown_as])
+    head = ["depth", "seed", "rate", "processor, float32", "GPU, float32", "GPU, TF32"]
+    digest = f"sha256 of the first table's curves: `{sha256(published)}`"
+    return f"{whole}\n\n{markdown_table(head, compared)}\n\n{digest}\n"
+
+
+def _final_losses(path: Path) -> dict[tuple[int, float], float]:
+    """Return the losses after the last epoch by seed and rate, of networks that did not diverge."""
+    curves = pd.read_parquet(path)
+    ends = curves[(curves["epoch"] == curves["epoch"].max()) & curves["train_loss"].notna()]
+    return {(row.seed, row.learning_rate): row.train_loss for row in ends.itertuples()}
+
+
 def page() -> str:
     """Return the page with the tables as they are now."""
-    return with_part(PAGE, START, END, in_markdown())
+    text = with_part(PAGE, START, END, in_markdown())
+    return with_part(PAGE, START_GPU, END_GPU, on_a_gpu(), text=text)
 
 
 if __name__ == "__main__":

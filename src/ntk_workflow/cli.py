@@ -133,7 +133,7 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
         remedy = ""
     else:
         return None
-    words = one_line(error).partition(" If reserved")[0].partition(" Error code")[0]
+    words = one_line(error).partition(" GPU ")[0].partition(" Error code")[0]
     said = f" ({words})" if words else ""
     return f"out of memory{said}; lower kernel_size, samples or width{remedy}"
 

@@ -171,7 +171,10 @@ def report(remaining: Sequence[Job], finished: Timings) -> Iterator[str]:
     yield _table(costs, _COSTS) if costs else "Nothing remains to be run."
     yield ""
     if assumed := sorted({job.rule for job in remaining if job.gpus} - finished.keys()):
-        yield f"GPU-hours of {', '.join(assumed)} are assumed: no such job was measured."
+        yield (
+            f"GPU-hours of {', '.join(assumed)} are by an H100's rates, for networks of torch's "
+            "modules assumed: no such job of this run was measured."
+        )
     if any(job.rule in TRAININGS and not job.gpus and job.hours > _LONG for job in remaining):
         yield "Trainings are counted on processors; PROFILE=gpu or PROFILE=slurm gives them GPUs."
     longest = max((hours for *_, gpus, hours, _ in costs if gpus), default=0.0)

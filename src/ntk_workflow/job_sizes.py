@@ -36,12 +36,20 @@ class JobSizes:
             return resources.mem_mb(self.of(rule, wildcards), attempt)
 
         def runtime(wildcards: Any, attempt: int) -> int:
-            return resources.runtime(rule, self.of(rule, wildcards), attempt, gpu=gpu)
+            kind = self.kind(rule, wildcards)
+            return resources.runtime(kind, self.of(rule, wildcards), attempt, gpu=gpu)
 
         def core_seconds(wildcards: Any) -> int:
-            return resources.core_seconds(rule, self.of(rule, wildcards), gpu=gpu)
+            kind = self.kind(rule, wildcards)
+            return resources.core_seconds(kind, self.of(rule, wildcards), gpu=gpu)
 
         return {"mem_mb": mem_mb, "runtime": runtime, "core_seconds": core_seconds}
+
+    @staticmethod
+    def kind(rule: str, w: Any) -> str:
+        """Return what the rates of a job are known by: its rule, or that torch's modules train."""
+        trains = rule == "train_network" and kind_of(w.model).by_modules
+        return "train_modules" if trains else rule
 
     def of(self, rule: str, w: Any) -> ResourceEstimate:
         """Return the operations and bytes of a job."""

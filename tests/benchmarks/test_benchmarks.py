@@ -22,6 +22,7 @@ from benchmarks import (
     checkpoints,
     conditioning,
     gpu,
+    gpu_training,
     loops,
     memory,
     module_problem,
@@ -39,7 +40,6 @@ QUICK = Settings(threads=1, rounds=1, quick=True)
 QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
 QUICKLY += ["training", "aggregation", "modules"]
 SAYS = {"block": "neural-tangents, structured derivatives was not measured"}
-SAYS |= {} if torch.cuda.is_available() else {"training": "for there is no CUDA device here"}
 NETWORKS = loops.Networks(2, **training.TINY)
 #: A peer that has our kernel, but for a factor of its first entry.
 WORKER = f"""
@@ -209,11 +209,16 @@ def test_benchmarks_of_devices_on_this_processor(tmp_path):
     assert {p["dtype"] for p in points} == {"float64", "float32"}
     assert all({"extremes", "angle"} < p["differences"].keys() for p in points)
     assert all(p["seconds"].keys() == gpu.WORKS.keys() for p in points)
-    assert section.count("not measured") == 2  # the targets are those of another size
-    result = training.measure_device(QUICK, device="cpu")
-    assert result["networks"] == len(training.TINY["rates"]) * training.SAVED.seeds
-    assert set(result["seconds"]) == {"together", "separate"}
-    assert "times as long" in training.about_device(result)[1]
+    assert section.count("not measured") == 3  # the targets are those of another size
+    result = json.loads(json.dumps(gpu_training.measure(QUICK, device="cpu")))
+    section, figure = gpu_training.markdown(result), gpu_training.figure(result)
+    report.write("gpu_training", gpu_training.TITLE, result, section, figure, tmp_path)
+    points = written(tmp_path, "gpu_training")[0]["points"]
+    assert {p["precision"] for p in points} == {"float32", "tf32"}
+    assert all(p["seconds"].keys() == gpu_training.LABELS.keys() for p in points)
+    assert all(p["networks"] == 5 * len(training.TINY["rates"]) for p in points)
+    assert f"| {gpu_training.LABELS['separate']} |" in section
+    assert "| bf16 |" in section
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
@@ -230,7 +235,7 @@ def test_without_a_device_or_name_nothing_is_written(tmp_path, monkeypatch, capl
 
 def test_the_readme_has_a_place_for_every_benchmark_and_the_rest_stays():
     text = (report.HERE / "README.md").read_text(encoding="utf-8")
-    for name in set(program.NAMES) - {"gpu"}:  # which is added where there is a device
+    for name in program.NAMES:
         title = importlib.import_module(f"benchmarks.{name}").TITLE
         new = report.with_section(text, name, title, "new\n")
         assert new.count(f"## {title}\n") == 1

@@ -15,6 +15,7 @@ import train_network
 
 from ntk_workflow import cli, devices
 from ntk_workflow.devices import VISIBLE, hold_one, lock_folder
+from ntk_workflow.rows import finite
 from ntk_workflow.trainings import networks
 from tests.fault_server import wait_until
 from tests.sources import write_prepared
@@ -117,6 +118,25 @@ def test_one_gpu_is_chosen_before_cuda_is_started(machine, caplog, gpus, names, 
     assert [*devices._held] == found[:1]
     assert caplog.messages[0] == f"GPU {found[0]} of {', '.join(found)}"
     assert caplog.messages[1:] == ["device auto: a GPU"]
+
+
+@pytest.mark.parametrize(
+    ("device", "size", "threads", "found"),
+    [
+        ("auto", 512, 11, "cpu"),
+        ("auto", 512, 10, "cuda"),
+        ("auto", 1024, 11, "cuda"),
+        ("auto", "all", 11, "cuda"),
+        ("cuda", 512, 11, "cuda"),
+    ],
+)
+def test_many_cores_keep_small_blocks(machine, caplog, device, size, threads, found):
+    machine(1)
+    names = {"activation": ["relu"], "activation_file": []}
+    args = argparse.Namespace(device=device, kernel_size=size, threads=threads, **names)
+    finite.networks(args)
+    assert args.device == found
+    assert ("11 threads do blocks of 512 sooner" in caplog.text) == (found == "cpu")
 
 
 @pytest.mark.parametrize("names", [None, "0,1"])

@@ -46,7 +46,7 @@ def test_what_a_profile_gives_to_a_gpu_is_counted_there(estimated):
     row = re.search(r"^train_network +(\d+) +([\d.]+) +([\d.]+)", text, re.M)
     assert int(row[1]) > 1
     assert float(row[2]) == float(row[3]) > 1  # core-hours, GPU-hours
-    assert "GPU-hours of train_network are assumed" in text
+    assert "GPU-hours of train_network are by an H100's rates" in text
     attempts = int(re.search(r"^The longest job takes (\d+) attempts of a day", text, re.M)[1])
     profile = yaml.safe_load(Path("profiles/slurm/config.yaml").read_text())
     assert 1 < attempts <= 1 + profile["retries"]

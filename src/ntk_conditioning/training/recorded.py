@@ -17,7 +17,9 @@ class Recorded:
     it is. A function that needs a value from the GPU on the way is not recorded, but called.
     """
 
-    def __init__(self, function: Callable[[Mapping[int, Tensor]], None], rows: Mapping[int, Tensor]):
+    def __init__(
+        self, function: Callable[[Mapping[int, Tensor]], None], rows: Mapping[int, Tensor]
+    ) -> None:
         self._function = function
         self._rows = {seed: chosen.clone() for seed, chosen in rows.items()}
         self._graph: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()

@@ -279,8 +279,8 @@ class Training(ABC):
             return rows_of(part.x, chosen, self._team), rows_of(part.y, chosen)
         same = len({id(part) for part in parts.values()}) == 1
         if same and isinstance(chosen := rows[seeds[0]], slice):  # of which nothing is copied
-            x, y = (t[chosen].expand(len(seeds), *t[chosen].shape) for t in parts[seeds[0]])
-            return x, y
+            shared = (t[chosen] for t in parts[seeds[0]])
+            return Part(*(t.expand(len(seeds), *t.shape) for t in shared))
         x, y = (
             {s: rows_of(getattr(parts[s], of), rows[s]) for s in set(seeds)} for of in ("x", "y")
         )

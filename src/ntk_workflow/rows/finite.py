@@ -2,16 +2,23 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Parser, positive_integer
+from ntk_workflow.cli import Parser, logger, positive_integer
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows.depths import depth_parser
+
+#: Blocks of fewer samples are done sooner by more cores than that, side by side, than by a GPU, see
+#: benchmarks/README.md: an H100 takes 33 ms for 512 samples, a core ten times as long.
+SMALL_BLOCK, MANY_CORES = 1024, 10
+
+log = logger(__file__)
 
 
 def finite_parser(description: str | None) -> Parser:
@@ -23,7 +30,15 @@ def finite_parser(description: str | None) -> Parser:
 
 
 def networks(args: argparse.Namespace) -> Callable[[Cell, int], MLP]:
-    """Return a function that draws the network of a cell for d inputs, on the device asked for."""
+    """Return a function that draws the network of a cell for d inputs, on the device asked for.
+
+    With the device ``auto`` small blocks are those cores' own that are many.
+    """
+    size: Any = getattr(args, "kernel_size", "all")
+    small = size != "all" and size < SMALL_BLOCK
+    if args.device == "auto" and small and args.threads > MANY_CORES:
+        log.info("device auto: the CPU, %d threads do blocks of %d sooner", args.threads, size)
+        args.device = "cpu"
     device = torch_device(args)
     load_activations(args)
 
