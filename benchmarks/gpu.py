@@ -234,7 +234,7 @@ def markdown(result: dict[str, Any]) -> str:
         "own memory; the angle, over all pairs, is that of float64 in any case. Memory is the",
         "growth of the peak of what is allocated on the device, K included. In float32 rounding",
         "hides the smallest eigenvalue; the rank is then found on the host, measured up to",
-        f"n = {MOST_SINGLE:,}.",
+        f"n = {MOST_SINGLE:,}. Rounds: {len(first['seconds']['kernel'])}.",
         "",
         *target_table(result["targets"]),
         *table(

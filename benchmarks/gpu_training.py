@@ -64,7 +64,7 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     depths = (1, 2) if settings.quick else DEPTHS
     points = [
         measure_depth(
-            shrunk(Networks(depth, seeds=5, n=2500), settings),
+            shrunk(Networks(depth, seeds=5), settings),
             settings,
             device=device,
             precision=precision,
@@ -220,6 +220,9 @@ def markdown(result: dict[str, Any]) -> str:
         "The products are those of the same shapes that a step needs, of all networks at once,",
         "into memory that is there already. Weights are compared with the processor's after some",
         "steps, before anything is timed.",
+        f"Rounds: {len(first['seconds']['together'])}. In TF32 weights may differ by {SAME_TF32} "
+        "of their move.",
+        "Only networks together have their steps recorded and replayed as a CUDA graph.",
         *([result["note"]] if "note" in result else []),
         "",
         *target_table(result["targets"]),

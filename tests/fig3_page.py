@@ -83,11 +83,13 @@ def on_a_gpu() -> str:
     early = curves[curves["epoch"] == 100]
     rows = []
     for rate, seeds in ends.groupby("learning_rate"):
-        loss, before = seeds["train_loss"], early[early["learning_rate"] == rate]["train_loss"]
-        rows.append([f"{rate:g}", f"{before.mean():.5f}", f"{loss.mean():.5f}"])
-        rows[-1] += [f"{loss.min():.5f} – {loss.max():.5f}"]
-        rows[-1] += [f"{seeds[name].mean():.4f}" for name in ("train_accuracy", "test_accuracy")]
-    head = ["rate", "loss after 100 epochs", f"after {curves['epoch'].max()}", "range over seeds"]
+        before, lost = early[early["learning_rate"] == rate], seeds["train_loss"].isna().sum()
+        rows.append([f"{rate:g}", *_mean(before["train_loss"]), *_mean(seeds["train_loss"])])
+        rows[-1] += [f"{seeds[n].mean():.4f}" for n in ("train_accuracy", "test_accuracy")]
+        if lost:
+            rows[-1][3:] = [f"{lost} of {len(seeds)} diverged", "–", "–", "–"]
+    head = ["rate", "loss after 100 epochs", "range over seeds"]
+    head += [f"after {curves['epoch'].max()}", "range over seeds"]
     whole = markdown_table([*head, "training accuracy", "test accuracy"], rows)
     places = {
         (1, "processor"): code / "depth-1.parquet",
@@ -108,6 +110,10 @@ def on_a_gpu() -> str:
     head = ["depth", "seed", "rate", "processor, float32", "GPU, float32", "GPU, TF32"]
     digest = f"sha256 of the first table's curves: `{sha256(published)}`"
     return f"{whole}\n\n{markdown_table(head, compared)}\n\n{digest}\n"
+
+
+def _mean(losses: pd.Series) -> tuple[str, str]:
+    return f"{losses.mean():.5f}", f"{losses.min():.5f} – {losses.max():.5f}"
 
 
 def _final_losses(path: Path) -> dict[tuple[int, float], float]:

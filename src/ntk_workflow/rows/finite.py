@@ -14,8 +14,8 @@ from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows.depths import depth_parser
 
-#: Blocks of fewer samples are done sooner by more cores than that, side by side, than by a GPU, see
-#: benchmarks/README.md: an H100 takes 33 ms for 512 samples, a core ten times as long.
+#: Blocks of fewer samples are done sooner by more cores than that, side by side, than by a GPU: of
+#: 512 an H100 does one in 33 ms, two cores 117 in 20 s (benchmarks/README.md).
 SMALL_BLOCK, MANY_CORES = 1024, 10
 
 log = logger(__file__)
