@@ -182,7 +182,9 @@ def measure_resnet(settings: Settings, *, device: str) -> dict[str, Any]:
         tf32 = precision != "float32"
         with (
             full_precision(tf32=tf32),
-            torch.backends.cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
+            torch.backends.cudnn.flags(
+                enabled=True, deterministic=True, benchmark=False, allow_tf32=tf32
+            ),
         ):
             ensemble.advance()
             timed()

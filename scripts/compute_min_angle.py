@@ -25,7 +25,8 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     network = networks(args)
     # A half for the gradients; the samples and what is computed from them need the rest.
-    options: dict[str, Any] = {"memory": min(MEMORY, available_memory(args.memory_gb) // 2)}
+    available = available_memory(args.memory_gb, args.device)
+    options: dict[str, Any] = {"memory": min(MEMORY, available // 2)}
     options["exclude_duplicates"] = args.exclude_duplicates
 
     def compute(cell: Cell, x: NDArray[np.float64]) -> list[dict[str, Any]]:

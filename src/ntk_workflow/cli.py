@@ -125,9 +125,14 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
 
     >>> memory_problem(MemoryError("Unable to allocate 7.5 GiB for an array"))
     'out of memory (Unable to allocate 7.5 GiB for an array); lower kernel_size, samples or width'
+    >>> memory_problem(RuntimeError("CUDA error: out of memory")).partition("; ")[2]
+    'lower kernel_size, samples or width, or see that nobody else uses this GPU'
     """
     torch = sys.modules.get("torch")
-    if isinstance(error, getattr(torch, "OutOfMemoryError", ())):
+    filled = "CUDA error: out of memory", "_STATUS_ALLOC_FAILED"  # what CUDA and cuBLAS say of it
+    if isinstance(error, getattr(torch, "OutOfMemoryError", ())) or any(
+        words in str(error) for words in filled
+    ):
         remedy = ", or see that nobody else uses this GPU"
     elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         remedy = ""

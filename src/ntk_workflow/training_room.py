@@ -41,7 +41,7 @@ def telling_what_fits(
         if point.model not in MODELS or not (problem := memory_problem(error)):
             raise
         if device.type == "cuda":
-            _, available = torch.cuda.mem_get_info(device)
+            available = torch.cuda.get_device_properties(device).total_memory
         count = len(settings.seeds) * len(settings.learning_rates)
         needed = needed_bytes(point, settings, samples, together=together)
         raise NotEnoughMemoryError(

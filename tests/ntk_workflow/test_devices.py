@@ -121,19 +121,21 @@ def test_one_gpu_is_chosen_before_cuda_is_started(machine, caplog, gpus, names, 
 
 
 @pytest.mark.parametrize(
-    ("device", "size", "threads", "found"),
+    ("device", "size", "threads", "blocks", "found"),
     [
-        ("auto", 512, 11, "cpu"),
-        ("auto", 512, 10, "cuda"),
-        ("auto", 1024, 11, "cuda"),
-        ("auto", "all", 11, "cuda"),
-        ("cuda", 512, 11, "cuda"),
+        ("auto", 512, 11, "all", "cpu"),
+        ("auto", 512, 11, 10, "cuda"),
+        ("auto", 512, 10, "all", "cuda"),
+        ("auto", 1024, 11, "all", "cuda"),
+        ("auto", "all", 11, "all", "cuda"),
+        ("cuda", 512, 11, "all", "cuda"),
     ],
 )
-def test_many_cores_keep_small_blocks(machine, caplog, device, size, threads, found):
+def test_many_cores_keep_small_blocks(machine, caplog, device, size, threads, blocks, found):
     machine(1)
     names = {"activation": ["relu"], "activation_file": []}
-    args = argparse.Namespace(device=device, kernel_size=size, threads=threads, **names)
+    sizes = {"kernel_size": size, "threads": threads, "blocks": blocks}
+    args = argparse.Namespace(device=device, **sizes, **names)
     finite.networks(args)
     assert args.device == found
     assert ("11 threads do blocks of 512 sooner" in caplog.text) == (found == "cpu")

@@ -430,6 +430,19 @@ def test_checkpoints_are_made_by_epochs_or_time_and_two_are_kept(folder, monkeyp
     assert [*folder.glob("kept/*")] == [folder / "kept/depth-2"]
 
 
+def test_convolutions_of_a_gpu_are_cudnns_and_sum_in_a_fixed_order(folder, monkeypatch):
+    found, finish = [], ModuleEnsemble.advance
+
+    def advance(*given):
+        cudnn = torch.backends.cudnn
+        found.append((cudnn.enabled, cudnn.deterministic, cudnn.allow_tf32))
+        return finish(*given)
+
+    monkeypatch.setattr(ModuleEnsemble, "advance", advance)
+    call(folder, **RESNET)
+    assert {*found} == {(True, True, False)}
+
+
 def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
     seconds = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: seconds)

@@ -29,27 +29,33 @@ PIECE, LEAST_PIECES = (128, 1024), 4
 def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
 
-    With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
+    They are those of matrices, and of cuDNN, whose convolutions torch lets round to TF32 by
+    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
     """
     settings: Any = torch.backends
-    gpu, cpu = settings.cuda.matmul, settings.mkldnn.matmul
+    gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
     try:
-        allowed = torch.get_float32_matmul_precision()
+        allowed, convolutions = torch.get_float32_matmul_precision(), cudnn.allow_tf32
     except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
-        before = gpu.fp32_precision, cpu.fp32_precision
+        parts = gpu, cudnn.conv, cudnn.rnn, cpu
+        before = [part.fp32_precision for part in parts]
         try:
-            gpu.fp32_precision, cpu.fp32_precision = "tf32" if tf32 else "ieee", "ieee"
+            for part in parts:
+                part.fp32_precision = "tf32" if tf32 and part is not cpu else "ieee"
             yield
         finally:
-            gpu.fp32_precision, cpu.fp32_precision = before
+            for part, precision in zip(parts, before, strict=True):
+                part.fp32_precision = precision
         return
     torch.set_float32_matmul_precision("highest")
+    cudnn.allow_tf32 = tf32
     try:
         if tf32:
             gpu.allow_tf32 = True
         yield
     finally:
         torch.set_float32_matmul_precision(allowed)
+        cudnn.allow_tf32 = convolutions
 
 
 def tile_shape(device: torch.device) -> tuple[int, int]:

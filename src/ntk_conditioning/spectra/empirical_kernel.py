@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from ntk_conditioning.kernels import empirical
+from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_embedding_map, linear_map
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning, conditioning_from_factor
@@ -27,7 +28,8 @@ class EmpiricalKernel(BlockKernel):
         # Numbers that a sample is turned into: its embedding, or its gradient's factors.
         self._numbers = mlp.dim + mlp.width * (1 if embeds else 2 * mlp.depth)
         if self.is_linear:
-            self._map = linear_embedding_map(mlp) if embeds else linear_map(mlp)
+            with full_precision():
+                self._map = linear_embedding_map(mlp) if embeds else linear_map(mlp)
 
     def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
         needed = super().needed(n, itemsize, row_bytes + itemsize * self._numbers)
@@ -38,7 +40,9 @@ class EmpiricalKernel(BlockKernel):
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         samples = torch.from_numpy(block).to(dtype=self._mlp.dtype, device=self._mlp.device)
         if self.is_linear:
-            return conditioning_from_factor((samples @ self._map).numpy(force=True))
+            with full_precision():
+                factor = samples @ self._map
+            return conditioning_from_factor(factor.numpy(force=True))
         n = len(samples)
         usual = max(empirical.LEAST_MEMORY, n * n * self.itemsize // 2)  # for gradients
         left = max(0, self.budget.available - self.needed(n, self.itemsize))

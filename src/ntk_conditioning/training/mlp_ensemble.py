@@ -29,7 +29,7 @@ from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sha
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers, Pull, most_parts, parts_of_same_bits
-from ntk_conditioning.training.recorded import Recorded
+from ntk_conditioning.training.recorded import Recorded, waits
 from ntk_conditioning.training.trainer import Group, Member, Part
 
 
@@ -62,6 +62,7 @@ class Ensemble(Measured):
         self._architecture, self._together = architecture, together
         self._recorded: Recorded | None = None  # a step of the group that began last
         self._began: Group | None = None
+        self._records = False
         self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
         rates = [member.rate for member in members]
@@ -88,24 +89,28 @@ class Ensemble(Measured):
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        rows, last = {s: batch[step] for s, batch in batches.items()}, step + 1
-        if last == self.steps_per_epoch or not self._replays:
-            self._take_step(group, rows, measure=last == self.steps_per_epoch)
-        elif self._began is not group:  # whose first step makes the libraries ready
+        rows = {seed: batch[step] for seed, batch in batches.items()}
+        last = step + 1 == self.steps_per_epoch
+        if last or not (self._together and self._like.is_cuda):
+            self._take_step(group, rows, measure=last)
+        else:  # only of a single group: threads would disturb each other's
+            self._replay_step(group, rows)
+
+    def _replay_step(self, group: Group, rows: Mapping[int, Tensor]) -> None:
+        """Do a step, which is recorded once the group's first has made the libraries ready."""
+        take = partial(self._take_step, group, measure=False)
+        if self._began is not group:
             self._began, self._recorded = group, None
-            self._take_step(group, rows, measure=False)
-        else:
-            take = partial(self._take_step, group, measure=False)
+            self._numbers_of(group)  # now, for that waits
+            self._records = not waits(partial(take, rows))
+        elif self._records:
             self._recorded = self._recorded or Recorded(take, rows)
             self._recorded(rows)
-
-    @property
-    def _replays(self) -> bool:
-        """Whether steps are recorded: of several groups threads would disturb each other's."""
-        return self._together and self._like.device.type == "cuda"
+        else:
+            take(rows)
 
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
-        """Do a step on these rows of each seed's samples; on a GPU nothing here waits for it."""
+        """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
         x, y = self._gather(group, self._train, rows)
         rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)

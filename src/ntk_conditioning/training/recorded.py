@@ -4,37 +4,48 @@ A step is dozens of small operations, and to start them takes longer than shallo
 them. A replay starts all at once.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
+_WAITED = "called a synchronizing CUDA operation"
+
+
+def waits(function: Callable[[], None]) -> bool:
+    """Call a function; return whether it waited for the GPU, so that it cannot be recorded.
+
+    What looks at a value does, and what copies one to the GPU.
+    """
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            function()
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    return any(_WAITED in str(warning.message) for warning in caught)
+
 
 class Recorded:
     """A function of some rows' numbers, by seed, that changes tensors in place.
 
-    It is recorded with the memory that it has then: all that it reads and changes must stay where
-    it is. A function that needs a value from the GPU on the way is not recorded, but called.
+    It must not wait for the GPU (`waits`). It is recorded with the memory that it has then: all
+    that it reads and changes must stay where it is.
     """
 
     def __init__(
         self, function: Callable[[Mapping[int, Tensor]], None], rows: Mapping[int, Tensor]
     ) -> None:
-        self._function = function
         self._rows = {seed: chosen.clone() for seed, chosen in rows.items()}
-        self._graph: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(self._graph):
-                function(self._rows)
-        except RuntimeError:  # such as an activation that looks at its values
-            self._graph = None
-            torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            function(self._rows)
 
     def __call__(self, rows: Mapping[int, Tensor]) -> None:
         """Do for these rows, as many as before, what was recorded."""
-        if self._graph is None:
-            self._function(rows)
-            return
         for seed, chosen in rows.items():
             self._rows[seed].copy_(chosen)
         self._graph.replay()

@@ -35,7 +35,8 @@ def networks(args: argparse.Namespace) -> Callable[[Cell, int], MLP]:
     With the device ``auto`` small blocks are those cores' own that are many.
     """
     size: Any = getattr(args, "kernel_size", "all")
-    small = size != "all" and size < SMALL_BLOCK
+    blocks: Any = getattr(args, "blocks", 1)
+    small = size != "all" and size < SMALL_BLOCK and (blocks == "all" or blocks > MANY_CORES)
     if args.device == "auto" and small and args.threads > MANY_CORES:
         log.info("device auto: the CPU, %d threads do blocks of %d sooner", args.threads, size)
         args.device = "cpu"

@@ -69,8 +69,8 @@ def train(
     with (
         bar,
         full_precision(tf32=tf32),
-        # cuDNN's fastest convolutions do not sum in a fixed order.
-        cudnn.flags(deterministic=True, benchmark=False, allow_tf32=tf32),
+        # cuDNN's fastest convolutions do not sum in a fixed order. It is off unless enabled here.
+        cudnn.flags(enabled=True, deterministic=True, benchmark=False, allow_tf32=tf32),
         Interruption(every=every) as interruption,
         Team(threads) as team,
     ):

@@ -84,12 +84,15 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
     with float32_products(allowed):
         with full_precision(tf32=True):
             assert matmul.allow_tf32
+            assert torch.backends.cudnn.allow_tf32
             if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
                 assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
         with suppress(LookupError), full_precision():
             assert torch.get_float32_matmul_precision() == "highest"
             assert not matmul.allow_tf32
+            assert not torch.backends.cudnn.allow_tf32
             raise LookupError
+        assert torch.backends.cudnn.allow_tf32  # torch's default
 
 
 def test_precision_follows_a_caller_of_the_newer_interface():
@@ -97,13 +100,14 @@ def test_precision_follows_a_caller_of_the_newer_interface():
     code = """if True:
         import torch
         from ntk_conditioning.networks.gradient_tiles import full_precision
-        backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+        settings = torch.backends
+        backends = settings.cuda.matmul, settings.cudnn.conv, settings.mkldnn.matmul
         if not hasattr(backends[0], "fp32_precision"):  # before torch 2.9
             raise SystemExit
-        for precisions in (["ieee", "tf32"], ["tf32", "ieee"]):
+        for precisions in (["ieee", "tf32", "tf32"], ["tf32", "ieee", "ieee"]):
             for backend, precision in zip(backends, precisions):
                 backend.fp32_precision = precision
-            for tf32, expected in ((True, ["tf32", "ieee"]), (False, ["ieee", "ieee"])):
+            for tf32, expected in ((True, ["tf32"] * 2 + ["ieee"]), (False, ["ieee"] * 3)):
                 with full_precision(tf32=tf32):
                     assert [backend.fp32_precision for backend in backends] == expected
                 assert [backend.fp32_precision for backend in backends] == precisions
