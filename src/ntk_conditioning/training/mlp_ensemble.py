@@ -91,10 +91,15 @@ class Ensemble(Measured):
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
         rows = {seed: batch[step] for seed, batch in batches.items()}
         last = step + 1 == self.steps_per_epoch
-        if last or not (self._together and self._like.is_cuda):
+        if last or not self._replays:
             self._take_step(group, rows, measure=last)
-        else:  # only of a single group: threads would disturb each other's
+        else:
             self._replay_step(group, rows)
+
+    @property
+    def _replays(self) -> bool:
+        """Whether steps are recorded: of several groups threads would disturb each other's."""
+        return self._together and self._like.is_cuda
 
     def _replay_step(self, group: Group, rows: Mapping[int, Tensor]) -> None:
         """Do a step, which is recorded once the group's first has made the libraries ready."""

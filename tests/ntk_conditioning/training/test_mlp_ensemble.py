@@ -12,7 +12,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
-from ntk_conditioning.training import mlp_layers, trainer
+from ntk_conditioning.training import mlp_ensemble, mlp_layers, trainer
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
@@ -252,6 +252,35 @@ def test_a_member_that_diverges_is_flagged_and_touches_no_other(together):
         rtol = 1e-11 if together else 0
         np.testing.assert_allclose(mixed.metrics[name][:, others], without.metrics[name], rtol)
     assert [len(w) for w in weights(mixed)] == [6, 6, 6]
+
+
+def test_steps_are_recorded_anew_for_every_group(monkeypatch):
+    """With a stand-in for the graph, which needs a GPU: it calls what would be replayed."""
+
+    class Called:
+        def __init__(self, function, rows):
+            self.function = function
+            recorded.append(self)
+
+        def __call__(self, rows):
+            self.function(rows)
+
+    recorded, kind = [], {"dtype": torch.double, "together": True, "epochs": 6, **DIVERGENT}
+    members = [*MEMBERS, DIVERGES]
+    expected, paused = finish(make(members, **kind)), make(members, **kind)
+    assert paused.advance()
+    assert not paused.advance(after(1))  # of three steps
+    monkeypatch.setattr(Ensemble, "_replays", True)
+    monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
+    monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
+    found = make(members, **kind)
+    finish(found)
+    assert len(recorded) == 2, "before one diverged, and after it"
+    assert_same(found.state(), expected.state())
+    found.restore(paused.state())
+    finish(found)
+    assert len(recorded) == 3, "the first group was left with its last step"
+    assert_same(found.state(), expected.state())
 
 
 @pytest.mark.parametrize("options", [{"members": MEMBERS[:5]}, {"epochs": 4}, {"depth": 3}])
