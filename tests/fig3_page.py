@@ -57,9 +57,9 @@ def in_markdown() -> str:
     head += ["epochs to a loss of 0.1", "loss at the best common rate", "kappa"]
     rows = []
     for row in best.sort_values(["experiment", "dataset", "depth"]).itertuples():
-        spread = f"{row.final_loss_mean:.4f} ({row.final_loss_min:.4f} – {row.final_loss_max:.4f})"
+        spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
         epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
-        common = f"{row.common_loss_mean:.4f} ({row.common_rate:g})"
+        common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
         cells = [SCALES[row.experiment], row.dataset, str(row.depth), f"{row.learning_rate:g}"]
         rows.append([*cells, spread, shown(epochs), common, f"{row.kappa:,.0f}"])
     tested = claims[claims["verdict"] != NOT_TESTED]
