@@ -34,6 +34,7 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
+from ntk_workflow.trainings.loop import fixed_sums
 
 TITLE = "Training on a GPU"
 DEPTHS = (1, 4, 8)
@@ -180,12 +181,7 @@ def measure_resnet(settings: Settings, *, device: str) -> dict[str, Any]:
         ensemble = ModuleEnsemble(make, loss, [Member(1, 0.01)], {1: Part(x, y)}, descent=descent)
         timed = stopwatch(complete(ensemble.advance, device))
         tf32 = precision != "float32"
-        with (
-            full_precision(tf32=tf32),
-            torch.backends.cudnn.flags(
-                enabled=True, deterministic=True, benchmark=False, allow_tf32=tf32
-            ),
-        ):
+        with fixed_sums(tf32=tf32):
             ensemble.advance()
             timed()
             seconds[precision] = [timed() for _ in range(settings.rounds)]
@@ -252,7 +248,7 @@ def markdown(result: dict[str, Any]) -> str:
 def about_resnet(resnet: dict[str, Any] | None) -> list[str]:
     """Return what was measured of a ResNet, in words and as a table."""
     if resnet is None:
-        return ["Not measured: a ResNet, whose turn did not come in the time that there was.", ""]
+        return ["Not measured: a ResNet, which had not finished when the run was ended.", ""]
     return [
         f"One ResNet-{resnet['depth']} of width {resnet['width']}, with batch normalisation, an "
         f"epoch of {resnet['n']:,} images in batches of {resnet['batch']}:",

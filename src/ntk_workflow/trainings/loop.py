@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from torch.backends import cudnn
@@ -55,6 +57,17 @@ class Interruption:
         self.signal = number
 
 
+@contextmanager
+def fixed_sums(*, tf32: bool = False) -> Iterator[None]:
+    """Let products be summed in the same order in every run, and be rounded to no less than asked.
+
+    cuDNN's fastest convolutions are not; and `cudnn.flags` turns cuDNN off unless told not to.
+    """
+    flags = {"enabled": True, "deterministic": True, "benchmark": False, "allow_tf32": tf32}
+    with full_precision(tf32=tf32), cudnn.flags(**flags):
+        yield
+
+
 def train(
     ensemble: Training, checkpoints: TrainingCheckpoints | None, *, threads: int, tf32: bool = False
 ) -> int | None:
@@ -68,9 +81,7 @@ def train(
     epochs = checkpoints and checkpoints.settings.checkpoint_epochs
     with (
         bar,
-        full_precision(tf32=tf32),
-        # cuDNN's fastest convolutions do not sum in a fixed order. It is off unless enabled here.
-        cudnn.flags(enabled=True, deterministic=True, benchmark=False, allow_tf32=tf32),
+        fixed_sums(tf32=tf32),
         Interruption(every=every) as interruption,
         Team(threads) as team,
     ):
