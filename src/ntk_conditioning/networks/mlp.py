@@ -222,7 +222,7 @@ def _fill(mlp: MLP, factors: GradientFactors) -> None:
     alphas, deltas, slopes = factors.alphas, factors.deltas, []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
         scale, out = mlp.scale(layer), alphas[layer]
-        if _is_in_place(mlp.activation):  # and homogeneous: the scale goes into the product
+        if is_in_place(mlp.activation):  # and homogeneous: the scale goes into the product
             z = product(alphas[layer - 1], weight.T, scale, out=out)
             _, slope = activate(mlp.activation, z)
         else:
@@ -244,7 +244,7 @@ def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tenso
     ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
     """
     slope = activation.negative_slope
-    if slope is None or not _is_in_place(activation):
+    if slope is None or not is_in_place(activation):
         return activation.function(z), lambda back: back.mul_(activation.derivative(z))
     if slope == 1:
         return z, lambda back: back
@@ -253,8 +253,8 @@ def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tenso
     return value, lambda back: times_slope(back, value, slope, True, grad_input=back)
 
 
-def _is_in_place(activation: Activation) -> bool:
-    """Return whether sigma(z) has the sign of z, so that z itself need not be kept."""
+def is_in_place(activation: Activation) -> bool:
+    """Return whether sigma(z) has the sign of z, so that it takes z's place, see `activate`."""
     return activation.negative_slope is not None and activation.negative_slope >= 0
 
 

@@ -28,9 +28,16 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import Layers, Pull, most_parts, parts_of_same_bits
+from ntk_conditioning.training.mlp_layers import (
+    Fill,
+    Layers,
+    Pull,
+    most_parts,
+    nothing,
+    parts_of_same_bits,
+)
 from ntk_conditioning.training.recorded import Recorded, waits
-from ntk_conditioning.training.trainer import Group, Member, Part
+from ntk_conditioning.training.trainer import Group, Member, Part, rows_of
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ class Ensemble(Measured):
 
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
-        x, y = self._gather(group, self._train, rows)
+        x, y, fill = self._batch_of(group, rows)
         rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
@@ -126,21 +133,39 @@ class Ensemble(Measured):
             return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
         layers = self._layers(group)
-        if (parts := self._parts(layers, x, pull)) > 1:
-            f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure)
+        if (parts := self._parts(layers, x, pull, fill)) > 1:
+            f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure, fill=fill)
         else:
+            fill(slice(None))
             f, norm = layers.descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
-    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
+    def _batch_of(self, group: Group, rows: Mapping[int, Any]) -> tuple[Tensor, Tensor, Fill]:
+        """Return a step's samples, their labels, and what is still to write samples of a network.
+
+        It is written by the threads that take it through the layers.
+        """
+        seed = self.members[group.numbers[0]].seed
+        part, chosen = self._train[seed], rows[seed]
+        if len(group.numbers) > 1 or isinstance(chosen, slice):
+            return *self._gather(group, self._train, rows), nothing
+        x = part.x.new_empty(len(chosen), *part.x.shape[1:])
+
+        def fill(some: slice) -> None:
+            torch.index_select(part.x, 0, chosen[some], out=x[some])
+
+        return x, rows_of(part.y, chosen), fill
+
+    def _parts(self, layers: Layers, x: Tensor, pull: Pull, fill: Fill) -> int:
         """Return into how many parts a step is cut for threads that have nothing else to do."""
         if not self._team.spare or x.device.type != "cpu" or most_parts(x, layers, self._team) < 2:
             return 1
         n, threads = len(x), self._team.threads
         if (n, threads) not in self._shareable:
+            fill(slice(None))
             self._shareable[n, threads] = parts_of_same_bits(layers, x, pull, self._team)
         return self._shareable[n, threads]
 

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import torch
 from torch import Tensor
 
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate, product
+from ntk_conditioning.networks.mlp import activate, is_in_place, product
 from ntk_conditioning.threads import Team
 
 #: Matrices W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L).
@@ -25,6 +25,9 @@ Matrices = Sequence[Tensor]
 #: p (..., rows, c) for some rows of the outputs, see `Layers.descend`.
 Pull = Callable[[Tensor, slice], Tensor]
 
+#: What writes some rows of a batch.
+Fill = Callable[[slice], object]
+
 #: A step is shared if each thread gets so many multiplications forward: less is done sooner than
 #: another thread is woken.
 LEAST_PRODUCTS = 5e7
@@ -32,6 +35,10 @@ LEAST_PRODUCTS = 5e7
 #: Parts have so many rows, of samples or of a matrix, or more. They are cut at multiples of a
 #: number, where the blocks of a BLAS end.
 LEAST_ROWS, BLOCK = 100, 8
+
+
+def nothing(rows: slice) -> None:
+    """Write no rows: they are there already."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +88,26 @@ class Layers:
         return f, _norm(squares) if measure else None
 
     def descend_shared(
-        self, x: Tensor, pull: Pull, team: Team, parts: int, *, measure: bool
+        self, x: Tensor, pull: Pull, team: Team, parts: int, *, measure: bool, fill: Fill = nothing
     ) -> tuple[Tensor, Tensor | None]:
-        """Do the same as `descend` on samples (n, d), in parts that a team's threads share."""
+        """Do the same as `descend` on samples (n, d), in parts that a team's threads share.
+
+        ``fill`` first writes the rows of a part.
+        """
         sizes = [len(weight) for weight in self.weights]
         inputs, back = [x], [x.new_empty(len(x), size) for size in sizes]
         inputs += [x.new_empty(len(x), size) for size in sizes]  # of layers, and f
 
         def passes(rows: slice) -> None:
+            fill(rows)
             slopes = []
             for layer, weight in enumerate(self.weights[:-1]):
-                z = product(inputs[layer][rows], weight.T, self.scales[layer])
-                inputs[layer + 1][rows], slope = activate(self.activation, z)
+                room = inputs[layer + 1][rows]
+                out = room if is_in_place(self.activation) else None
+                z = product(inputs[layer][rows], weight.T, self.scales[layer], out=out)
+                a, slope = activate(self.activation, z)
+                if a is not room:
+                    room.copy_(a)
                 slopes.append(slope)
             room, weight = inputs[-1][rows], self.weights[-1]
             f = product(inputs[-2][rows], weight.T, self.scales[-1], out=room)
@@ -108,10 +123,13 @@ class Layers:
             return self._move(weight, velocity, back[layer][:, rows], inputs[layer], scale, measure)
 
         team.map(passes, _cut(len(x), parts))
-        of = 1 if measure else parts  # a norm is that of a whole matrix
-        strips = [(k, rows) for k in reversed(range(len(sizes))) for rows in _cut(sizes[k], of)]
-        squares = team.map(move, strips)
-        return inputs[-1], _norm(squares) if measure else None
+        layers = [*reversed(range(len(sizes)))]
+        if measure:  # a norm is that of a whole matrix
+            return inputs[-1], _norm(team.map(move, [(layer, slice(None)) for layer in layers]))
+        cuts = [[(layer, rows) for rows in _cut(sizes[layer], parts)] for layer in layers]
+        shares = [[*filter(None, strips)] for strips in zip_longest(*cuts)]
+        team.map(lambda strips: [*map(move, strips)], shares)
+        return inputs[-1], None
 
     def _move(
         self,
