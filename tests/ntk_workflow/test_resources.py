@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from ntk_conditioning.angles import min_angle
-from ntk_conditioning.duals import quadrature, shifted_relu
+from ntk_conditioning.duals import piecewise_linear, quadrature
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
@@ -104,7 +104,7 @@ def test_numbers_of_the_programs_are_theirs():
 def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant):
     name = activations.get(variant + name).name
     row = Row(n=500, d=20, depths=[3], seeds=2, kernel_size=100, blocks=5)
-    by_quadrature = (quadrature.QuadratureDual, shifted_relu.ShiftedReLUDual)
+    by_quadrature = (quadrature.QuadratureDual, piecewise_linear.PiecewiseLinearDual)
     bends = isinstance(dual(activations.get(name), np.ones(1)), by_quadrature)
     alike = "tanh" if bends else "linear" if name == "linear" else "relu"
     assert resources.infinite_spectrum(name, row) == resources.infinite_spectrum(alike, row)

@@ -18,8 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual, pieces_of
 from ntk_conditioning.duals.quadrature import ONE_NORM, QuadratureDual
-from ntk_conditioning.duals.shifted_relu import ShiftedReLUDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
@@ -52,28 +52,33 @@ class Dual(Protocol):
 def dual(activation: Activation, q: Array) -> Dual:
     """Return the action of one layer on samples whose embeddings have squared norms ``q`` (n,).
 
-    The leaky ReLUs and erf have closed forms, shifted ReLUs single integrals; all others go by
-    quadrature in the plane.
+    The leaky ReLUs and erf have closed forms, piecewise linear functions with kinks elsewhere than
+    at 0 single integrals; all others go by quadrature in the plane.
     """
     if activation.negative_slope is not None:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
     if activation == activations.get("erf"):
         return ErfDual(q)
-    if activation.shifted_relu is not None and activation.shifted_relu.kink != 0:
-        return ShiftedReLUDual(activation.shifted_relu, q, gain=activation.gain)
     low, high = float(q.min()), float(q.max())
     if 0 < low <= high <= low * (1 + ONE_NORM):
         return _of_one_norm(activation, float(f"{low:.15e}")).repeated(len(q))
+    return _by_integrals(activation, q)
+
+
+def _by_integrals(activation: Activation, q: Array) -> PiecewiseLinearDual | QuadratureDual:
+    pieces = pieces_of(activation)
+    if pieces is not None and pieces.kinks.any():
+        return PiecewiseLinearDual(pieces, q, gain=activation.gain)
     return QuadratureDual(activation, q)
 
 
 @lru_cache(maxsize=256)
-def _of_one_norm(activation: Activation, q: float) -> QuadratureDual:
+def _of_one_norm(activation: Activation, q: float) -> PiecewiseLinearDual | QuadratureDual:
     """Return the dual of one sample, tabulated once for all depths and draws of a dataset.
 
     Variances of 16 digits are taken as one: samples of one norm differ in its last bits.
     """
-    return QuadratureDual(activation, np.array([q]))
+    return _by_integrals(activation, np.array([q]))
 
 
 def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -14,22 +14,28 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from ntk_conditioning.duals.interpolation import (
+    MAX_ANGLES,
+    TOLERANCE,
+    Angles,
+    chebyshev_points,
+    coefficients,
+    count_needed,
+    graded,
+    transform,
+)
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array, gaussian_rule
 
-# Interpolants, of quantities between 0 and 2, are refined until their last coefficients are below.
-TOLERANCE = 1e-14
 # Above this error the user is told.
 WARN_ABOVE = 1e-10
 ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next one confirms
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
 # Between these angles h grows a hundredfold if σ has kinks or is steep, and else by up to 1e4.
 NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
-MAX_ANGLES, MAX_VARIANCES = 200, 50
+MAX_VARIANCES = 50
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 # Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
 ONE_NORM = 1e-13
-# Angles that are interpolated together: their Chebyshev polynomials fit the second-level cache.
-TOGETHER = 2**12
 
 
 def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
@@ -112,45 +118,47 @@ class QuadratureDual:
 
     def _points(self, count: int) -> Array:
         half = (self._high - self._low) / 2
-        return self._low + half * (_chebyshev_points(count) + 1)
+        return self._low + half * (chebyshev_points(count) + 1)
 
     def _last_angles(self, count: int) -> Array:
         ends = np.unique([self._low, self._high])
-        return _coefficients(self._plane.falls(ends, self._plane.angles(count)), axes=[0])[-2:]
+        theta = self._plane.angles.points(count)
+        return coefficients(self._plane.falls(ends, theta), axes=[0])[-2:]
 
     def _last_variances(self, count: int) -> Array:
         s = self._points(count)
         at = _Features(self._activation, s)
         products = at.values @ at.values.T, at.slopes @ at.slopes.T
         tables = [*self._plane.falls(s, PROBES), *products]
-        return np.stack([_coefficients(table)[-1] for table in tables])
+        return np.stack([coefficients(table)[-1] for table in tables])
 
     def _tabulate(self) -> None:
         """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
-        angles = _count_needed(24, MAX_ANGLES, self._last_angles)
+        angles = count_needed(24, MAX_ANGLES, self._last_angles)
         apart = self._low < self._high
-        count = _count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
-        s, theta = self._points(count), self._plane.angles(angles)
+        count = count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
+        s, theta = self._points(count), self._plane.angles.points(angles)
         slopes = _Features(self._activation, s).slopes
         falls = self._plane.falls(s, theta)
         mean = self._plane.mean_over_cosines(theta)
-        self._b = _coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
+        self._b = coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         near, far = self._plane.falls(s, NEAR)
         self._power = 2 if (far > SMOOTH * near).all() else 1
-        self._d = _coefficients(falls / theta[:, None, None] ** self._power)
+        self._d = coefficients(falls / theta[:, None, None] ** self._power)
         self._a, self._c = np.zeros((2, 1, 1))
         if apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (_Features(self._activation, self._points(n)) for n in (count, count + 1))
             gap2 = 2 * (one.s[:, None] - two.s) ** 2
-            self._a = _coefficients(_squared_distances(one.values, two.values) / gap2)
-            self._c = _coefficients(_squared_distances(one.slopes, two.slopes) / gap2)
+            self._a = coefficients(_squared_distances(one.values, two.values) / gap2)
+            self._c = coefficients(_squared_distances(one.slopes, two.slopes) / gap2)
 
     def _interpolate(
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
     ) -> tuple[Array, Array]:
         """Return w' and h for log-variances ``s`` (n,), ``s2`` (n',), and ``scale`` r r'."""
         if self._high == self._low:
-            b, d = self._at_angles(theta)
+            tables = np.stack([self._b.ravel(), self._d.ravel()])
+            b, d = self._plane.angles.interpolated(tables, theta)
             return np.maximum(w * scale * b, 0), np.maximum(theta**self._power * d, 0)
         basis, basis2 = self._basis(s), self._basis(s2)
         angles, count, _ = self._b.shape
@@ -158,7 +166,7 @@ class QuadratureDual:
         right = basis2[:, :count].T
         b, d = np.zeros_like(w), np.zeros_like(w)
         # Chebyshev polynomials of the angle, from T_-1 = T_1 on
-        before, now = self._plane.position(theta), np.ones_like(theta)
+        before, now = self._plane.angles.position(theta), np.ones_like(theta)
         twice = 2 * before
         for k in range(angles):
             b += (left_b[k] @ right) * now
@@ -171,20 +179,6 @@ class QuadratureDual:
         return np.maximum(radial + w * scale * b, 0), np.maximum(
             radial_slopes + theta**self._power * d, 0
         )
-
-    def _at_angles(self, theta: Array) -> Array:
-        """Return B and D (2, ...) of samples of equal norm at angles of any shape."""
-        tables = np.stack([self._b.ravel(), self._d.ravel()])
-        x, values = self._plane.position(theta).ravel(), np.empty((2, theta.size))
-        for start in range(0, theta.size, TOGETHER):
-            part = slice(start, start + TOGETHER)
-            basis = np.empty((tables.shape[1], len(x[part])))
-            basis[0], basis[1], twice = 1, x[part], 2 * x[part]
-            for k in range(2, len(basis)):
-                np.multiply(twice, basis[k - 1], out=basis[k])
-                basis[k] -= basis[k - 2]
-            values[:, part] = tables @ basis
-        return values.reshape(2, *theta.shape)
 
     def _basis(self, s: Array) -> Array:
         """Return all Chebyshev polynomials that tables use (n, count) at ``s`` (n,)."""
@@ -228,27 +222,19 @@ class _Plane:
     In polar coordinates u = r cos φ and v = r cos(φ - θ), of variance 1. The plane is cut into the
     four sectors between the lines u = 0 and v = 0, so that functions with a kink at 0 are smooth in
     each. Activations are steep where √q is large: then nodes crowd at those lines and at r = 0, and
-    `angles` at 0 and π, as singularities at a distance of 1/√q want it.
+    `Angles` at 0 and π, as singularities at a distance of 1/√q want it.
     """
 
     def __init__(self, activation: Activation, q: float) -> None:
         self._activation = activation
         self._grade = math.log1p(math.sqrt(q)) / 2
+        self.angles = Angles(self._grade)
         self._radial_grade = math.log1p(2 * math.sqrt(q))
         at = np.log([q])
         for self._order, finer in itertools.pairwise(ORDERS):
             change = self.falls(at, PROBES) - self.falls(at, PROBES, order=finer)
             if np.abs(change).max() <= TOLERANCE:
                 break
-
-    def angles(self, count: int) -> Array:
-        """Return ``count`` angles between which to interpolate."""
-        return math.pi / 2 * (1 + _graded(_chebyshev_points(count), self._grade))
-
-    def position(self, theta: Array) -> Array:
-        """Return the point of [-1, 1] that `angles` moves to ``theta``."""
-        x = (theta * (2 / math.pi) - 1) * math.tanh(self._grade)
-        return np.asarray(np.arctanh(x) / self._grade)
 
     def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
         """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
@@ -279,16 +265,16 @@ class _Plane:
         return distances(values, at.value), distances(slopes, at.slope)
 
     def mean_over_cosines(self, theta: Array) -> Array:
-        """Return the matrix from f at `angles` to the mean of f over cosines from cos θ to 1.
+        """Return the matrix from f at angles' points to the mean of f over cosines from cos θ to 1.
 
         The mean is the integral over t in [0, 1] of θ sin(θ t) / (1 - cos θ) f(θ t).
         """
         nodes, weights = _graded_rule(96, self._grade)
         between = theta[:, None] * (nodes + 1) / 2
         density = theta[:, None] * np.sin(between) / (2 * np.sin(theta[:, None] / 2) ** 2)
-        basis = chebyshev.chebvander(self.position(between), len(theta) - 1)
+        basis = chebyshev.chebvander(self.angles.position(between), len(theta) - 1)
         means = np.einsum("kt,ktm->km", density * weights / 2, basis)
-        return np.asarray(means @ _transform(len(theta)))
+        return np.asarray(means @ transform(len(theta)))
 
     def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
         """Return u and weights, both of shape (sector, φ, sign of r, |r|)."""
@@ -335,15 +321,10 @@ def _gauss_legendre(order: int) -> tuple[Array, Array]:
     return x.astype(np.float64), weights.astype(np.float64)
 
 
-def _graded(x: Array, grade: float) -> Array:
-    """Return ``x`` in [-1, 1] moved towards the ends."""
-    return np.asarray(np.tanh(grade * x) / math.tanh(grade))
-
-
 def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
     """Return Gauss-Legendre nodes in [-1, 1] moved by `_graded`, and their weights."""
     x, weights = _gauss_legendre(order)
-    return _graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
+    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
 
 
 def _second_moments(activation: Activation, q: Array, **options: int) -> Array:
@@ -365,33 +346,6 @@ def _moment_error(activation: Activation, q: Array) -> float:
     return largest_errors([(_second_moments(activation, q), finer)])[1]
 
 
-def _count_needed(count: int, most: int, last_coefficients: Callable[[int], Array]) -> int:
-    """Return how many points make the last Chebyshev coefficients negligible, or ``most``."""
-    while count < most and not (np.abs(last_coefficients(count)) <= TOLERANCE).all():
-        count = math.ceil(1.25 * count)
-    return count
-
-
 def _squared_distances(rows: Array, rows2: Array) -> Array:
     """Return |r - r'|² (n, n') from the differences themselves."""
     return np.stack([np.sum((rows2 - row) ** 2, axis=1) for row in rows])
-
-
-def _chebyshev_points(count: int) -> Array:
-    return np.cos(math.pi * (np.arange(count) + 0.5) / count)
-
-
-def _transform(count: int) -> Array:
-    """Return the matrix from values at Chebyshev points to Chebyshev coefficients."""
-    turns = np.outer(np.arange(count), 2 * np.arange(count) + 1) % (4 * count)  # exact
-    matrix: Array = np.cos(math.pi / (2 * count) * turns) * (2 / count)
-    matrix[0] /= 2
-    return matrix
-
-
-def _coefficients(values: Array, axes: Iterable[int] | None = None) -> Array:
-    """Return Chebyshev coefficients of values at Chebyshev points, along some axes or all."""
-    for axis in range(values.ndim) if axes is None else axes:
-        transform = _transform(values.shape[axis])
-        values = np.moveaxis(np.tensordot(transform, values, axes=(1, axis)), 0, axis)
-    return values

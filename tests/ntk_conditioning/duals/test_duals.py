@@ -11,6 +11,7 @@ from scipy import integrate, special, stats
 
 from ntk_conditioning.duals import quadrature
 from ntk_conditioning.duals.closed_forms import ErfDual, LeakyReLUDual, dual
+from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -62,49 +63,90 @@ def test_erf_is_williams_formula(q, theta):
     assert cosine_distances(ErfDual(np.array(q)), theta) == expected
 
 
-def shifted_relu_distances(c, b, q, theta):
-    """Return w' and h of max(z - c, 0) + b in 40 digits, integrating over v what u leaves of it.
+def piecewise_linear_distances(level, slope, jumps, q, theta):
+    """Return w' and h of level + slope z + Σ c max(z - k, 0) in 40 digits, ``jumps`` c by kink k.
 
-    Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the mean of the
-    shifted ReLU and the probability beyond the kink are known.
+    Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the means of σ
+    and σ' are known; what is left is an integral over z.
     """
     with mpmath.workdps(40):
-        c, b, angle = map(mpmath.mpf, (c, b, theta))
+        level, slope, angle = map(mpmath.mpf, (level, slope, theta))
+        jumps = {mpmath.mpf(kink): mpmath.mpf(jump) for kink, jump in jumps.items()}
         root, root2 = (mpmath.sqrt(mpmath.mpf(each)) for each in q)
-        cosine, sine = mpmath.cos(angle), mpmath.sin(angle)
-        crossing = c / root2 / cosine  # where v, given u, is at its kink, to within some sin θ
-        layer = [crossing + step * sine for step in (-40, -8, -2, 0, 2, 8, 40)]
-        low, low2, density = c / root, c / root2, mpmath.npdf
-        edges = [low, *(z for z in sorted([*layer, *range(-8, 9)]) if low < z < 12), 12]
+        cosine, sine, density = mpmath.cos(angle), mpmath.sin(angle), mpmath.npdf
 
         def mean(t):  # of max(z - t, 0)
             return density(t) - t * mpmath.ncdf(-t)
 
-        def square(t, s):  # of max(s z - c, 0) + b, with t = c / s
-            above = (s * s + c * c) * mpmath.ncdf(-t) - c * s * density(t)
-            return above + 2 * b * s * mean(t) + b * b
+        def sigma(z):
+            return level + slope * z + sum(c * max(z - k, 0) for k, c in jumps.items())
 
-        def given(z):  # where v, given u, is at its kink, in deviations
-            return (low2 - cosine * z) / sine
+        def rise(z):
+            return slope + sum(c for k, c in jumps.items() if z > k)
 
-        product = mpmath.quad(lambda z: density(z) * (root * z - c) * mean(given(z)), edges)
-        means = root * mean(low) + root2 * mean(low2) + b
-        values = root2 * sine * product + b * means
-        slopes = mpmath.quad(lambda z: density(z) * mpmath.ncdf(-given(z)), edges)
-        w = 1 - values / mpmath.sqrt(square(low, root) * square(low2, root2))
-        return float(w), float(1 - slopes / mpmath.sqrt(mpmath.ncdf(-low) * mpmath.ncdf(-low2)))
+        def values(z):  # the mean of σ(v), given z
+            at, sd = root2 * cosine * z, root2 * sine
+            return level + slope * at + sum(c * sd * mean((k - at) / sd) for k, c in jumps.items())
+
+        def rises(z):  # and of σ'(v)
+            at, sd = root2 * cosine * z, root2 * sine
+            return slope + sum(c * mpmath.ncdf((at - k) / sd) for k, c in jumps.items())
+
+        # where v, given u, is at a kink, to within some sin θ
+        steps = (-40, -8, -2, 0, 2, 8, 40)
+        layers = [k / root2 / cosine + step * sine for k in jumps for step in steps]
+
+        def integral(of, *edges):
+            inside = sorted(z for z in {*edges, *range(-8, 9)} if -12 < z < 12)
+            return mpmath.quad(lambda z: density(z) * of(z), [-12, *inside, 12])
+
+        edges = [k / root for k in jumps]
+        product = integral(lambda z: sigma(root * z) * values(z), *edges, *layers)
+        slopes = integral(lambda z: rise(root * z) * rises(z), *edges, *layers)
+        squares, rise_squares = 1, 1
+        for each in (root, root2):
+            edges = [k / each for k in jumps]
+            squares *= integral(lambda z, s=each: sigma(s * z) ** 2, *edges)
+            rise_squares *= integral(lambda z, s=each: rise(s * z) ** 2, *edges)
+        return float(1 - product / mpmath.sqrt(squares)), float(
+            1 - slopes / mpmath.sqrt(rise_squares)
+        )
 
 
-SHIFTED = [(-1.5975, 0.5, 2), (-0.25, 1, 1), (2, 1, 1.0009765625), (2, 9, 0.25)]
-CASES = [*itertools.product(SHIFTED, (1e-8, 2.9)), (SHIFTED[1], 0.4), (SHIFTED[3], 0.4)]
+def bent(name, function, derivative, kinks):
+    return Activation(name, function, derivative, kinks=kinks)
 
 
-@pytest.mark.parametrize(("kink_and_variances", "theta"), CASES, ids=str)
-def test_shifted_relus_are_their_integral(kink_and_variances, theta):
-    kink, *q = kink_and_variances
-    sigma = activations.normrelu(kink)
+PIECEWISE_LINEAR = [  # level, slope, and jumps of σ' by kink
+    (
+        bent("hardtanh", lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z), (1, -1)),
+        (-1, 0, {-1: 1, 1: -1}),
+    ),
+    (
+        bent("relu6", lambda z: z.clamp(0, 6), lambda z: ((z > 0) & (z < 6)).to(z), (6,)),
+        (0, 0, {0: 1, 6: -1}),
+    ),
+    (
+        bent("hat", lambda z: 2 - (z - 0.5).abs(), lambda z: -(z - 0.5).sign(), (0.5,)),
+        (1.5, 1, {0.5: -2}),
+    ),
+    *(
+        (sigma, (scale * offset, 0, {kink: scale}))
+        for sigma in map(activations.normrelu, (-1.5975, -0.25, 2))
+        for scale, kink, offset in [sigma.shifted_relu]
+    ),
+]
+VARIANCES = [(1, 1), (0.5, 2), (1, 1.0009765625), (9, 0.25)]
+CASES = [*itertools.product(PIECEWISE_LINEAR, VARIANCES, (1e-8, 0.4, 2.9))]
+
+
+# A seventh has every function at two angles and more, and every pair of variances.
+@pytest.mark.parametrize(("sigma_and_shape", "q", "theta"), CASES[::7])
+def test_piecewise_linear_functions_are_their_integral(sigma_and_shape, q, theta):
+    sigma, shape = sigma_and_shape
     layer = dual(sigma, np.array(q))
-    expected = shifted_relu_distances(kink, sigma.shifted_relu.offset, q, theta)
+    assert isinstance(layer, PiecewiseLinearDual)
+    expected = piecewise_linear_distances(*shape, q, theta)
     # from λ and b, and from q - q', which keeps 13 of 16 digits where norms are nearly equal
     tolerance = 1e-11 if q[1] == 1.0009765625 else 1e-12
     assert cosine_distances(layer, theta) == pytest.approx(expected, rel=tolerance)

@@ -50,16 +50,19 @@ def test_what_does_not_hold_is_named(function, derivative, flags, message):
     assert str(raised.value).startswith(f"mine: {message}")
 
 
-def test_kinks_cause_an_error_that_is_known_unless_the_shape_is():
-    kinked = Activation("mine", lambda z: (z - 0.5).clamp(0), step, kinks=(0.5,))
-    shaped = Activation(
-        "mine", kinked.function, step, kinks=(0.5,), shifted_relu=ShiftedReLU(1, 0.5, 0)
+def test_kinks_cause_an_error_that_is_known_unless_all_is_straight_between():
+    straight = Activation("mine", lambda z: (z - 0.5).clamp(0), step, kinks=(0.5,))
+    curved = Activation(
+        "mine",
+        lambda z: z.tanh() + straight.function(z),
+        lambda z: slope(z) + step(z),
+        kinks=(0.5,),
     )
-    for mine in (kinked, shaped):
+    for mine in (straight, curved):
         require_sound(mine)
-    assert 0.01 < dual_error(kinked) < 0.1
-    assert dual_error(shaped) < 1e-13
-    moved = Activation("mine", kinked.function, step, shifted_relu=ShiftedReLU(1, 0.4, 0))
+    assert 0.01 < dual_error(curved) < 0.1
+    assert dual_error(straight) < 1e-13
+    moved = Activation("mine", straight.function, step, shifted_relu=ShiftedReLU(1, 0.4, 0))
     with pytest.raises(ActivationError, match="shifted_relu does not hold at z = "):
         require_sound(moved)
-    assert np.isfinite(kinked.gain)
+    assert np.isfinite(curved.gain)

@@ -1,0 +1,273 @@
+"""The dual of piecewise linear activations: single integrals of smooth functions."""
+
+import copy
+import itertools
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ntk_conditioning.duals.interpolation import MAX_ANGLES, Angles, coefficients, count_needed
+from ntk_conditioning.duals.quadrature import largest_errors
+from ntk_conditioning.networks.activations import Activation, Array
+
+CUT = 9.0  # where densities are exp(-40) of their largest value
+STRIP = 56  # nodes on a strip between two kinks, which is at most 2 CUT wide
+TINY = 1e-100  # instead of 0, where a quotient would not be defined; its square is a number
+PROBES = np.array([0.02, 0.7, 1.9, 3.1])  # angles at which a finer quadrature is compared
+PAIRS = 2**8  # that are integrated together: the values of their integrands fit the caches
+
+# Where it is seen whether σ is linear between its kinks, and up to which error it is.
+SEARCHED = np.linspace(-12, 12, 2401) + 1e-4 * np.sqrt(2)
+BETWEEN = np.array([0.01, 0.3, 0.6, 0.99])
+BEYOND = np.array([1e-6, 1.0, 12.0])
+ROUNDING = 1e-12
+
+
+class Pieces(NamedTuple):
+    """σ(z) = slopes[i] z + levels[i] between kinks[i - 1] and kinks[i], which ascend."""
+
+    kinks: Array
+    slopes: Array
+    levels: Array
+
+
+@cache
+def pieces_of(activation: Activation) -> Pieces | None:
+    """Return the pieces of an activation that is linear between 0 and the kinks it declares.
+
+    The shape of a shifted ReLU is taken as it is given, others are seen in values and slopes.
+
+    >>> from ntk_conditioning.networks import activations
+    >>> pieces_of(activations.get("leaky_relu-0.5")).slopes.tolist()
+    [0.5, 1.0]
+    >>> pieces_of(activations.get("tanh"))
+    """
+    if activation.shifted_relu is not None:
+        scale, kink, offset = activation.shifted_relu
+        ends = np.array([0.0, scale]), scale * np.array([offset, offset - kink])
+        return Pieces(np.array([kink]), *ends)
+    kinks = np.unique([0.0, *activation.kinks])
+    inside = kinks[:-1] + np.multiply.outer(BETWEEN, np.diff(kinks))
+    z = np.concatenate([SEARCHED, inside.ravel(), kinks[0] - BEYOND, kinks[-1] + BEYOND])
+    z = np.sort(z[~np.isin(z, kinks)])
+    values, slopes = activation.values(z), activation.slopes(z)
+    part = np.searchsorted(kinks, z)
+    nearest = [np.flatnonzero(part == i)[np.abs(z[part == i]).argmin()] for i in np.unique(part)]
+    slope, level = slopes[nearest], values[nearest] - slopes[nearest] * z[nearest]
+    linear = np.abs(slopes - slope[part]) <= ROUNDING * np.abs(slope).max()
+    allowed = ROUNDING * (np.abs(values) + np.abs(level).max())
+    linear &= np.abs(slope[part] * z + level[part] - values) <= allowed
+    step = np.diff(slope) * kinks + np.diff(level)  # of σ itself
+    joined = np.abs(step) <= ROUNDING * (np.abs(slope[1:] * kinks) + np.abs(level).max())
+    if not (linear.all() and joined.all()):
+        return None
+    bends = np.diff(slope) != 0
+    kept = np.concatenate([[True], bends])
+    return Pieces(kinks[bends], slope[kept], level[kept])
+
+
+class PiecewiseLinearDual:
+    """A continuous σ that is linear between its kinks k_i, where σ' jumps by c_i; for any norms.
+
+    Let h = k_i/√q and k = k_j/√q' be where two kinks lie for standard normal variables of
+    correlation cos θ. By Plackett's (1954) identity the probability that both variables are beyond
+    falls with the angle by g_ij(θ) = (1/2π) exp(-(h² - 2hk cos θ + k²) / (2 sin² θ)), hence, with
+    g = Σ_ij c_i c_j g_ij,
+
+        E σ'(u)σ'(v) at 0 less that at θ = ∫ g(t) dt,
+        E σ(u)σ(v) at 0 less that at θ = √(q q') (w E σ'(√q z)σ'(√q' z) - ∫ (cos t - cos θ) g dt),
+
+    both over t from 0 to θ. At small angles nothing cancels: there terms of different kinks vanish
+    like exp(-1/θ²). For one kink and norm the first is twice Owen's T function of h and tan(θ/2).
+    What w' and h are at θ = 0, where norms differ, is half the squared distance between the
+    normalised σ(√q z), or σ'(√q z), of one z. Samples of one norm are interpolated over angles.
+
+    For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
+    """
+
+    def __init__(self, pieces: Pieces, q: Array, *, gain: float = 1.0) -> None:
+        self._root, (self._kinks, self._slopes, self._levels) = np.sqrt(q), pieces
+        self._jumps = np.diff(self._slopes)
+        self._h = self._kinks[:, None] / self._root
+        square, tail, infinite = np.zeros(len(q)), np.zeros(len(q)), np.full(len(q), np.inf)
+        edges = [-infinite, *self._h, infinite]
+        for slope, level, ends in zip(
+            self._slopes, self._levels, itertools.pairwise(edges), strict=True
+        ):
+            mass, squares = _moments(*ends, slope * self._root, level)
+            square += squares
+            tail += slope**2 * mass
+        self._norm, self._tail = np.sqrt(square), tail
+        self.variances, self.slopes = gain**2 * square, gain**2 * tail
+        self._angles: Angles | None = None  # of which both integrals are tabulated
+        if np.ptp(q) == 0:
+            self._tabulate()
+        self.error, self.relative_error = self._measured_errors(q)
+
+    def repeated(self, n: int) -> "PiecewiseLinearDual":
+        """Return the dual of ``n`` samples of the norm of this one's, which share its tables."""
+        same = copy.copy(self)
+        for name in ("variances", "slopes", "_root", "_norm", "_tail", "_h"):
+            setattr(same, name, np.repeat(getattr(self, name), n, axis=-1))
+        return same
+
+    def cosine_distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
+    ) -> tuple[Array, Array]:
+        root, root2 = self._root[rows, None], self._root[columns]
+        # 1/√q - 1/√q' without cancelling more than q' - q does
+        apart = (root2**2 - root**2) / ((root + root2) * root * root2)
+        if self._angles is None or finer:
+            fall, moment = self._falls(rows, columns, apart, w, theta, finer=finer)
+        else:
+            fall, moment = self._angles.interpolated(self._series, theta)
+            fall, moment = theta * fall, theta**3 * moment
+        norms = np.outer(self._norm[rows], self._norm[columns])
+        tails = np.sqrt(np.outer(self._tail[rows], self._tail[columns]))
+        if not apart.any():
+            next_w, slope_w = root * root2 / norms * (w * tails - moment), fall / tails
+        else:
+            values, slopes = self._apart(rows, columns)
+            next_w = root * root2 / norms * (w * tails * (1 - slopes) - moment) + values
+            slope_w = fall / tails + slopes
+        return np.maximum(next_w, 0), np.maximum(slope_w, 0)
+
+    def _falls(
+        self, rows: slice, columns: slice, apart: Array, w: Array, theta: Array, *, finer: bool
+    ) -> tuple[Array, Array]:
+        """Return ∫ g dt and ∫ (cos t - cos θ) g dt, ``apart`` = 1/√q - 1/√q'."""
+        fall, moment = np.zeros_like(w), np.zeros_like(w)
+        for i, j in itertools.product(range(len(self._kinks)), repeat=2):
+            times = self._jumps[i] * self._jumps[j]
+            if i != j and not apart.any():  # those of i, j and of j, i are alike
+                if i > j:
+                    continue
+                times *= 2
+            h, k = self._h[i, rows, None], self._h[j, columns]
+            gap = self._kinks[i] * apart if i == j else h - k
+            falls, moments = _falls(h, k, gap, w, theta, finer=finer)
+            fall += times * falls
+            moment += times * moments
+        return fall, moment
+
+    def _tabulate(self) -> None:
+        """Interpolate both integrals over angles, of samples of one norm, if that is right."""
+        one = slice(0, 1)
+        away = [abs(a + b) for a in self._h[:, 0] for b in (*self._h[:, 0], *-self._h[:, 0])]
+        angles = Angles(math.log1p(1 / min(filter(None, away))) / 2)
+
+        def series(count: int) -> Array:
+            theta = angles.points(count)[:, None]
+            w, none = 2 * np.sin(theta / 2) ** 2, np.zeros((1, 1))
+            fall, moment = self._falls(one, one, none, w, theta, finer=True)
+            return coefficients(np.stack([fall / theta, moment / theta**3])[..., 0], axes=[1])
+
+        count = count_needed(24, MAX_ANGLES, lambda count: series(count)[:, -2:])
+        if count < MAX_ANGLES:
+            self._angles, self._series = angles, series(count)
+
+    def _apart(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return w' and h at θ = 0, where norms differ."""
+        shape = (len(self._kinks), len(self._root[rows]), len(self._root[columns]))
+        h = np.broadcast_to(self._h[:, rows, None], shape)
+        k = np.broadcast_to(self._h[:, None, columns], shape)
+        edges = np.sort(np.concatenate([h, k]), axis=0)
+        infinite = np.full((1, *shape[1:]), np.inf)
+        ends = itertools.pairwise(np.concatenate([-infinite, edges, infinite]))
+        values, slopes = np.zeros(shape[1:]), np.zeros(shape[1:])
+        for low, high in ends:
+            i, j = ((kinks <= low).sum(axis=0) for kinks in (h, k))  # the piece of either
+            steep = self._difference(self._slopes, i, j, self._root / self._norm, rows, columns)
+            level = self._difference(self._levels, i, j, 1 / self._norm, rows, columns)
+            slope = self._difference(self._slopes, i, j, 1 / np.sqrt(self._tail), rows, columns)
+            mass, squares = _moments(low, high, steep, level)
+            values += squares / 2
+            slopes += slope**2 * mass / 2
+        return values, slopes
+
+    @staticmethod
+    def _difference(
+        of: Array, i: Array, j: Array, scale: Array, rows: slice, columns: slice
+    ) -> Array:
+        """Return of[i] · scale - of[j] · scale', right where they are nearly equal."""
+        one, two = scale[rows, None], scale[columns]
+        return np.asarray(np.where(i == j, of[i] * (one - two), of[i] * one - of[j] * two))
+
+    def _measured_errors(self, q: Array) -> tuple[float, float]:
+        ends = {int(np.argmin(q)), int(np.argmax(q))}
+        pairs: list[tuple[Array, Array]] = []
+        for i, j, angle in itertools.product(ends, ends, PROBES):
+            at, theta = (slice(i, i + 1), slice(j, j + 1)), np.full((1, 1), angle)
+            w = 2 * np.sin(theta / 2) ** 2
+            finer = self.cosine_distances(*at, w, theta, finer=True)
+            pairs += zip(self.cosine_distances(*at, w, theta), finer, strict=True)
+        return largest_errors(pairs)
+
+
+def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tuple[Array, Array]:
+    """Return P(low < z < high) and the mean of (steep z + level)² there, of a normal z."""
+    if np.isinf(low).all() and np.isinf(high).all():
+        return np.ones_like(low), steep**2 + level**2
+    if np.isinf(low).all():  # by reflection
+        return _moments(-high, -low, -steep, level)
+    if np.isinf(high).all():
+        tail, density = special.ndtr(-low), _density(low)
+        squares = steep**2 * (tail + low * density) + 2 * steep * level * density + level**2 * tail
+        return tail, squares
+    start = np.clip(low, -CUT, CUT)
+    width = np.clip(high, -CUT, CUT) - start
+    mass, squares = np.zeros_like(width), np.zeros_like(width)
+    for node, weight in zip(*_nodes(STRIP), strict=True):
+        z = start + width * node
+        share = weight * width * _density(z)
+        mass += share
+        squares += share * (steep * z + level) ** 2
+    return mass, squares
+
+
+def _falls(h: Array, k: Array, gap: Array, w: Array, theta: Array, *, finer: bool) -> Array:
+    """Return the integrals of `_integrals` for pairs in an array of any shape, a part at a time."""
+    pairs = [np.broadcast_to(each, w.shape).reshape(-1) for each in (h, k, gap, w, theta)]
+    found = np.empty((2, w.size))
+    for start in range(0, w.size, PAIRS):
+        part = slice(start, start + PAIRS)
+        found[:, part] = _integrals(*(each[part] for each in pairs), finer=finer)
+    return found.reshape(2, *w.shape)
+
+
+def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array, *, finer: bool) -> Array:
+    """Return ∫ g(t) dt and ∫ (cos t - cos θ) g(t) dt over t from 0 to θ, ``gap`` = h - k.
+
+    With x = tan(t/2), π g(t) dt is exp(-(h² + k²)/4 - (gap²/x² + (h+k)² x²)/8) dx / (1 + x²). Where
+    gap is small, x = gap/4 · sinh y spreads the layer at x = gap.
+    """
+    total, gap = np.abs(h + k), np.abs(gap)
+    end = np.minimum(np.tan(theta / 2), 2 * CUT / np.maximum(total, TINY))
+    grade = np.where(gap > 0, np.minimum(gap / 4, 1), 1)
+    top = np.arcsinh(end / grade)
+    # enough for 1e-14, as the tests see; layers want more
+    order = 12 + 5 * math.ceil(top.max(initial=0)) + (40 if gap.any() else 0)
+    nodes, weights = (each[:, None] for each in _nodes(2 * order if finer else order))
+    rising = np.exp(top * nodes)
+    falling = 1 / rising
+    sinh, cosh = np.maximum((rising - falling) / 2, TINY), (rising + falling) / 2
+    x2 = (grade * sinh) ** 2
+    share = 1 / (1 + x2)
+    part = np.exp((gap**2 / x2 + total**2 * x2) / -8) * cosh * weights * share
+    sums = part.sum(axis=0), (part * (w - x2 * (2 - w)) * share).sum(axis=0)
+    scale = top * grade * np.exp(-(h * h + k * k) / 4) / math.pi
+    return np.asarray(scale * np.stack(sums))
+
+
+def _density(z: Array) -> Array:
+    return np.asarray(np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
+
+
+@cache
+def _nodes(order: int) -> tuple[Array, Array]:
+    """Return Gauss-Legendre nodes and weights in [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return (nodes + 1) / 2, weights / 2
