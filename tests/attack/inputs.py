@@ -334,7 +334,10 @@ def activation_files(_draw: random.Random) -> Iterator[Case]:
         "exit": ("lambda z: exec('import os; os._exit(0)')", slope),
         "text": ("'tanh'", slope),
         "undeclared kink": ("lambda z: (z - 0.7).clamp(min=0)", step),
-        "declared kink": ("lambda z: (z - 0.7).clamp(min=0)", f"{step}, kinks=(0.7,)"),
+        "declared kink": (
+            "lambda z: z.tanh() + (z - 0.7).clamp(min=0)",
+            f"lambda z: 1 - z.tanh() ** 2 + ({step})(z), kinks=(0.7,)",
+        ),
         "steep": ("lambda z: (3000*z).tanh()", "lambda z: 3000 * (1 - (3000*z).tanh() ** 2)"),
         "no homogeneous one": ("torch.tanh", f"{slope}, homogeneous=True"),
         "no leaky ReLU": ("torch.tanh", f"{slope}, negative_slope=0.1"),

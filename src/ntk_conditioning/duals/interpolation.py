@@ -43,7 +43,7 @@ class Angles:
                 np.multiply(twice, basis[k - 1], out=basis[k])
                 basis[k] -= basis[k - 2]
             values[:, part] = tables @ basis
-        return values.reshape(-1, *theta.shape)
+        return values.reshape(len(tables), *theta.shape)
 
 
 def graded(x: Array, grade: float) -> Array:

@@ -151,6 +151,8 @@ def test_piecewise_linear_functions_are_their_integral(sigma_and_shape, q, theta
     tolerance = 1e-11 if q[1] == 1.0009765625 else 1e-12
     assert cosine_distances(layer, theta) == pytest.approx(expected, rel=tolerance)
     assert layer.error < 1e-13
+    one, none = slice(0, 1), np.zeros((0, 1))  # of no pairs there are no distances
+    assert [each.shape for each in layer.cosine_distances(one, one, none, none)] == [(0, 1)] * 2
 
 
 @pytest.mark.parametrize("name", ["normrelu", "normalized_normrelu-2"])
