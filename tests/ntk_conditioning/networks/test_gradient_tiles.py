@@ -79,8 +79,10 @@ def test_tiles_cover_pairs_once_or_the_triangle_with_squares_on_the_diagonal(r, 
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])
-def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
+def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(monkeypatch, allowed):
     matmul = torch.backends.cuda.matmul
+    # torch's default, which other tests' threads may have left otherwise
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with float32_products(allowed):
         with full_precision(tf32=True):
             assert matmul.allow_tf32
@@ -92,7 +94,7 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
             assert not matmul.allow_tf32
             assert not torch.backends.cudnn.allow_tf32
             raise LookupError
-        assert torch.backends.cudnn.allow_tf32  # torch's default
+        assert torch.backends.cudnn.allow_tf32
 
 
 def test_precision_follows_a_caller_of_the_newer_interface():
