@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
@@ -25,13 +26,48 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 PIECE, LEAST_PIECES = (128, 1024), 4
 
 
+class _Precision:
+    """The settings of the process: of threads inside the first saves, the last restores them."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), list[bool]()
+
+    def enter(self, *, tf32: bool) -> None:
+        with self._lock:
+            if not self._inside:
+                self._keep, self._restore = _interface()
+            self._inside.append(tf32)
+            self._keep(all(self._inside))  # nobody is rounded who does not ask for it
+
+    def leave(self, *, tf32: bool) -> None:
+        with self._lock:
+            self._inside.remove(tf32)
+            if self._inside:
+                self._keep(all(self._inside))
+            else:
+                self._restore()
+
+
+_PRECISION = _Precision()
+
+
 @contextmanager
 def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
 
     They are those of matrices, and of cuDNN, whose convolutions torch lets round to TF32 by
-    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less.
+    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less. Threads may
+    overlap inside.
     """
+    _PRECISION.enter(tf32=tf32)
+    try:
+        yield
+    finally:
+        _PRECISION.leave(tf32=tf32)
+
+
+def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
+    """Return what keeps products precise, with TF32 or without it, and what undoes that."""
     settings: Any = torch.backends
     gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
     try:
@@ -39,23 +75,28 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
     except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
         parts = gpu, cudnn.conv, cudnn.rnn, cpu
         before = [part.fp32_precision for part in parts]
-        try:
+
+        def keep_newer(tf32: bool) -> None:
             for part in parts:
                 part.fp32_precision = "tf32" if tf32 and part is not cpu else "ieee"
-            yield
-        finally:
+
+        def restore_newer() -> None:
             for part, precision in zip(parts, before, strict=True):
                 part.fp32_precision = precision
-        return
-    torch.set_float32_matmul_precision("highest")
-    cudnn.allow_tf32 = tf32
-    try:
+
+        return keep_newer, restore_newer
+
+    def keep(tf32: bool) -> None:
+        torch.set_float32_matmul_precision("highest")
+        cudnn.allow_tf32 = tf32
         if tf32:
             gpu.allow_tf32 = True
-        yield
-    finally:
+
+    def restore() -> None:
         torch.set_float32_matmul_precision(allowed)
         cudnn.allow_tf32 = convolutions
+
+    return keep, restore
 
 
 def tile_shape(device: torch.device) -> tuple[int, int]:

@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 import torch
@@ -79,10 +79,8 @@ def test_tiles_cover_pairs_once_or_the_triangle_with_squares_on_the_diagonal(r, 
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])
-def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(monkeypatch, allowed):
+def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
     matmul = torch.backends.cuda.matmul
-    # torch's default, which other tests' threads may have left otherwise
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with float32_products(allowed):
         with full_precision(tf32=True):
             assert matmul.allow_tf32
@@ -94,7 +92,19 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(monkeypatch
             assert not matmul.allow_tf32
             assert not torch.backends.cudnn.allow_tf32
             raise LookupError
-        assert torch.backends.cudnn.allow_tf32
+        assert torch.backends.cudnn.allow_tf32  # torch's default
+
+
+def test_threads_that_overlap_are_precise_until_the_last_is_done():
+    first, second = full_precision(tf32=True), full_precision()
+    with float32_products("medium"):
+        with ExitStack() as last:
+            with first:
+                last.enter_context(second)
+                assert not torch.backends.cudnn.allow_tf32
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.backends.cudnn.allow_tf32  # torch's default
 
 
 def test_precision_follows_a_caller_of_the_newer_interface():
