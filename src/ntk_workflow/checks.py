@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import TOLERATED
+from ntk_conditioning.networks.activations import TOLERATED, DualErrors
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_conditioning.training.prediction import UNPREDICTABLE
@@ -71,7 +71,7 @@ class Checks:
     images: Mapping[str, tuple[int, int, int] | None]
     models: Mapping[str, OwnModel]
     plain: Config
-    dual_errors: Mapping[str, float]
+    dual_errors: Mapping[str, DualErrors]
     trial: Trial
 
     def problems(self) -> dict[str, list[str]]:
@@ -106,17 +106,30 @@ class Checks:
             value = value[key]
         return value
 
-    def _activations(self, place: Place, *, infinite: bool = False) -> Iterator[str]:
-        """Yield lines for activations that are not known, or inexact at ``infinite`` width."""
+    def _activations(self, place: Place, *, infinite: Collection[str] = ()) -> Iterator[str]:
+        """Yield lines for activations that are not known, or inexact at infinite width.
+
+        ``infinite`` has the datasets of whose kernels that is asked.
+        """
+        norms = [name for name in infinite if not self._on_sphere(name)]
         for index, name in enumerate(self._value(place)):
             where = self.at(*place, index)
             if not activations.is_known(name):
                 advice = did_you_mean(name, activations.names())
                 yield f"{where}: unknown activation {name!r}; {advice}"
-            error = self.dual_errors.get(activations.base_name(name), 0)
-            if infinite and error > TOLERATED:
-                limit = f"more than the {TOLERATED:.0%} that are tolerated"
-                yield f"{where}: {name} has errors of {error:.0%} at infinite width, {limit}"
+            errors = self.dual_errors.get(activations.base_name(name), DualErrors(0, 0))
+            told = f"more than the {TOLERATED:.0%} that are tolerated"
+            if infinite and errors.one_norm > TOLERATED:
+                error = f"{errors.one_norm:.2%} at infinite width"
+                yield f"{where}: {name} has errors of {error}, {told}"
+            elif norms and errors.different_norms > TOLERATED:
+                told += f"; {name} wants datasets with scaling unit_norm, unlike {norms[0]}"
+                error = f"{errors.different_norms:.2%} at infinite width where norms differ"
+                yield f"{where}: {name} has errors of {error}, {told}"
+
+    def _on_sphere(self, name: str) -> bool:
+        """Return whether a dataset's samples have norm 1, or are not known at all."""
+        return bool(self.catalogue.get(name, {}).get("scaling", "unit_norm") == "unit_norm")
 
     def _names(
         self, place: Place = (), *, labels: str = "", infinite: bool = False
@@ -132,7 +145,8 @@ class Checks:
             yield from path_errors(name, self.catalogue[name])
             if self.trial.needed:
                 yield from content_errors(name, self.catalogue[name])
-        yield from self._activations((*place, "activations"), infinite=infinite)
+        datasets = self._value((*place, "datasets")) if infinite else ()
+        yield from self._activations((*place, "activations"), infinite=datasets)
 
     def _available(self, name: str) -> int | None:
         """Return the samples of a dataset, None where only its files tell, or where these fail."""
@@ -201,7 +215,7 @@ class Checks:
     def _bounds_study(self, study: str) -> Iterator[str]:
         yield from self._names((study,), infinite=True)
         for index, name in enumerate(self.config[study]["datasets"]):
-            if self.catalogue.get(name, {}).get("scaling", "unit_norm") != "unit_norm":
+            if not self._on_sphere(name):
                 where = self.at(study, "datasets", index)
                 yield f"{where}: {name} is not on the unit sphere; take one with scaling unit_norm"
             yield from self._enough(self.config[study]["samples"], name, study, "samples")

@@ -23,6 +23,7 @@ from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import scratch_folder
+from ntk_conditioning.networks.activations import DualErrors
 
 #: What importing a file and trying activations may take, when torch is there already. Building a
 #: network may take as long again: it is as large as the config says.
@@ -57,13 +58,13 @@ class Trial:
             self._server.communicate()
             self._server = None
 
-    def activations(self, file: str) -> dict[str, float]:
+    def activations(self, file: str) -> dict[str, DualErrors]:
         """Return the errors of duals at infinite width by the names that a file registers.
 
         Raises `UserError` if the file cannot be imported or an activation is not sound.
         """
-        errors: dict[str, float] = self._ask([file], "activations", file=file)
-        return errors
+        errors: dict[str, Sequence[float]] = self._ask([file], "activations", file=file)
+        return {name: DualErrors(*pair) for name, pair in errors.items()}
 
     def network(self, file: str, function: str) -> None:
         """Check that a file has a function that builds networks; `UserError` if not."""
@@ -137,8 +138,8 @@ class _Closed(io.TextIOBase):
         raise OutputError(f"it prints {text[:40]!r}; remove that")
 
 
-def _activations(file: str) -> dict[str, float]:
-    from ntk_conditioning.duals.soundness import dual_error, require_sound
+def _activations(file: str) -> dict[str, DualErrors]:
+    from ntk_conditioning.duals.soundness import dual_errors, require_sound
     from ntk_conditioning.networks import activations
 
     before = activations.names()
@@ -147,7 +148,7 @@ def _activations(file: str) -> dict[str, float]:
     for name in activations.names()[len(before) :]:
         try:
             require_sound(activations.get(name))
-            errors[name] = dual_error(activations.get(name))
+            errors[name] = dual_errors(activations.get(name))
         except UserError as error:
             raise UserError(f"{file}: {error}") from error
     return errors

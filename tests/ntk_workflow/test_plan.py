@@ -23,6 +23,30 @@ def test_a_study_with_mistakes_stops_itself_alone():
     assert plan.training_files("training", "fig3")
 
 
+BENT = """
+from ntk_conditioning.networks.activations import Activation, register
+register(Activation(
+    "bent_tanh",
+    lambda z: z.tanh() + (z - 0.7).clamp(min=0),
+    lambda z: 1 - z.tanh() ** 2 + (z > 0.7).to(z),
+    kinks=(0.7,),
+))
+"""
+
+
+@pytest.mark.usefixtures("activation_registry")
+def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
+    file = tmp_path / "bent_tanh.py"
+    file.write_text(BENT)
+    overlay = {"activation_files": [str(file)], "activations": ["bent_tanh"]}
+    overlay |= {"kernels": ["infinite_ntk"], "overrides": {}, "kernel_size": 20}
+    assert plan_of(overlay | {"datasets": ["digits_sphere"]}).mistakes == {}
+    with pytest.raises(
+        ConfigError, match=r"errors of 1\.\d\d% .* where norms differ.*unlike digits$"
+    ):
+        plan_of(overlay | {"datasets": ["digits_sphere", "digits"]}).row_files("spectra")
+
+
 def test_studies_have_sizes_of_their_own():
     plan = plan_of({"samples": 300, "kernel_size": 100, "blocks": 3, "depths": [1]})
     assert plan.mistakes == {}

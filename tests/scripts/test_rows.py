@@ -232,8 +232,7 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
         (
             *("infinite_min_angle", "--data large.npz --activation erf --depths 2 --seeds none"),
-            "; scale the data to norms nearer 1, or smooth an activation that has kinks away from "
-            "0",
+            "; scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0",
         ),
     ],
 )

@@ -19,7 +19,8 @@ from typing import Protocol
 import numpy as np
 
 from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual, pieces_of
-from ntk_conditioning.duals.quadrature import ONE_NORM, QuadratureDual
+from ntk_conditioning.duals.planes import ONE_NORM
+from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
@@ -53,7 +54,7 @@ def dual(activation: Activation, q: Array) -> Dual:
     """Return the action of one layer on samples whose embeddings have squared norms ``q`` (n,).
 
     The leaky ReLUs and erf have closed forms, piecewise linear functions with kinks elsewhere than
-    at 0 single integrals; all others go by quadrature in the plane.
+    at 0 single integrals; all others go by quadrature in the plane, cut at kinks.
     """
     if activation.negative_slope is not None:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import warnings
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from numpy.typing import NDArray
 
 from ntk_conditioning.duals.interpolation import (
     MAX_ANGLES,
-    TOLERANCE,
-    Angles,
     chebyshev_points,
     coefficients,
     count_needed,
-    graded,
-    transform,
 )
-from ntk_conditioning.networks.activations import TOLERATED, Activation, Array, gaussian_rule
+from ntk_conditioning.duals.planes import (
+    ONE_NORM,
+    PROBES,
+    RADIUS,
+    Features,
+    KinkedPlane,
+    Plane,
+    Sectors,
+    second_moments,
+    squared_distances,
+)
+from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
 # Above this error the user is told.
 WARN_ABOVE = 1e-10
-ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next one confirms
-PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
 # Between these angles h grows a hundredfold if σ has kinks or is steep, and else by up to 1e4.
 NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_VARIANCES = 50
-RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
-# Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
-ONE_NORM = 1e-13
+MOST_KINKS = 8  # between which the plane is cut; the work grows like their cube
 
 
 def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
@@ -61,7 +60,10 @@ class InaccurateDualWarning(UserWarning):
 
 
 class QuadratureDual:
-    """Any activation that is smooth on both sides of 0, by quadrature and interpolation.
+    """Any activation that is smooth between its kinks, by quadrature and interpolation.
+
+    Between samples of different norms only kinks at 0 are heeded: others bend the tables wherever
+    √q and √q' take them to the same place, at whatever angle.
 
     With N(θ) = E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²), and because the derivative of E σ(u)σ(v) by
     θ is -sqrt(q q') sin θ E σ'(u)σ'(v), both w' and h come from N and from expectations at θ = 0
@@ -80,7 +82,7 @@ class QuadratureDual:
 
     def __init__(self, activation: Activation, q: Array) -> None:
         self._activation = activation
-        self.variances, self.slopes = _second_moments(activation, q)
+        self.variances, self.slopes = second_moments(activation, q)
         self._s = np.log(q)
         self._ratio = np.sqrt(q * self.slopes / self.variances)
         self._low, self._high = float(self._s.min()), float(self._s.max())
@@ -91,13 +93,15 @@ class QuadratureDual:
         self.error = self.relative_error = moments
         self._tabulated = moments / 2 <= TOLERATED  # tables of steeper functions take a minute
         if self._tabulated:
-            self._plane = _Plane(activation, math.exp(self._high))
+            self._plane = self._cut(math.exp(self._high))
             self._tabulate()
             between = self._measured_errors()
             self.error, self.relative_error = (max(moments, error) for error in between)
         if self.error > WARN_ABOVE:
-            away = ", ".join(f"{kink:g}" for kink in activation.kinks if kink)
-            cause = f"it has kinks away from 0, at {away}" if away else "it may be steep, or kinked"
+            cause = "it may be steep, or kinked"
+            if away := ", ".join(f"{kink:g}" for kink in activation.kinks if kink):
+                cause = f"it has kinks away from 0, at {away}"
+                cause += ", and norms differ" if self._low < self._high else ""
             result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
             warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
 
@@ -116,6 +120,13 @@ class QuadratureDual:
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
 
+    def _cut(self, q: float) -> Plane:
+        """Return the plane, cut at all kinks if there is one norm, and else at 0."""
+        away = [k for k in self._activation.kinks if 0 < abs(k) < RADIUS * math.sqrt(q)]
+        if self._low == self._high and 0 < len(away) <= MOST_KINKS:
+            return KinkedPlane(self._activation, q)
+        return Sectors(self._activation, q)
+
     def _points(self, count: int) -> Array:
         half = (self._high - self._low) / 2
         return self._low + half * (chebyshev_points(count) + 1)
@@ -127,7 +138,7 @@ class QuadratureDual:
 
     def _last_variances(self, count: int) -> Array:
         s = self._points(count)
-        at = _Features(self._activation, s)
+        at = Features(self._activation, s)
         products = at.values @ at.values.T, at.slopes @ at.slopes.T
         tables = [*self._plane.falls(s, PROBES), *products]
         return np.stack([coefficients(table)[-1] for table in tables])
@@ -138,19 +149,20 @@ class QuadratureDual:
         apart = self._low < self._high
         count = count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
         s, theta = self._points(count), self._plane.angles.points(angles)
-        slopes = _Features(self._activation, s).slopes
+        slopes = Features(self._activation, s).slopes
         falls = self._plane.falls(s, theta)
         mean = self._plane.mean_over_cosines(theta)
         self._b = coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         near, far = self._plane.falls(s, NEAR)
-        self._power = 2 if (far > SMOOTH * near).all() else 1
+        smooth = isinstance(self._plane, Sectors) and (far > SMOOTH * near).all()
+        self._power = 2 if smooth else 1
         self._d = coefficients(falls / theta[:, None, None] ** self._power)
         self._a, self._c = np.zeros((2, 1, 1))
         if apart:  # count × (count + 1) points, where s and s' are nowhere equal
-            one, two = (_Features(self._activation, self._points(n)) for n in (count, count + 1))
+            one, two = (Features(self._activation, self._points(n)) for n in (count, count + 1))
             gap2 = 2 * (one.s[:, None] - two.s) ** 2
-            self._a = coefficients(_squared_distances(one.values, two.values) / gap2)
-            self._c = coefficients(_squared_distances(one.slopes, two.slopes) / gap2)
+            self._a = coefficients(squared_distances(one.values, two.values) / gap2)
+            self._c = coefficients(squared_distances(one.slopes, two.slopes) / gap2)
 
     def _interpolate(
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
@@ -188,7 +200,7 @@ class QuadratureDual:
     def _measured_errors(self) -> tuple[float, float]:
         """Return the largest absolute and relative error of w' and h between the table's points."""
         s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
-        at = _Features(self._activation, s)
+        at = Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
         pairs: list[tuple[Array, Array]] = []
         # steep activations change within 1/√q
@@ -200,152 +212,8 @@ class QuadratureDual:
         return largest_errors(pairs)
 
 
-class _Features:
-    """Layers at θ = 0: g σ(√q z) and g σ'(√q z), of one z, for log-variances ``s`` (n,).
-
-    ``values`` and ``slopes`` (n, m) are unit rows, whose inner products are cosines; ``value`` and
-    ``slope`` (n,) are their norms before, g sqrt(E σ²) and g sqrt(E σ'²).
-    """
-
-    def __init__(self, activation: Activation, s: Array) -> None:
-        z, weights = gaussian_rule()
-        points, scale = np.exp(s / 2)[:, None] * z, activation.gain * np.sqrt(weights)
-        values, slopes = scale * activation.values(points), scale * activation.slopes(points)
-        self.s = s
-        self.value, self.slope = (np.linalg.norm(each, axis=1) for each in (values, slopes))
-        self.values, self.slopes = values / self.value[:, None], slopes / self.slope[:, None]
-
-
-class _Plane:
-    """Quadrature over pairs (u, v) of normal variables of angle θ, for variances up to ``q``.
-
-    In polar coordinates u = r cos φ and v = r cos(φ - θ), of variance 1. The plane is cut into the
-    four sectors between the lines u = 0 and v = 0, so that functions with a kink at 0 are smooth in
-    each. Activations are steep where √q is large: then nodes crowd at those lines and at r = 0, and
-    `Angles` at 0 and π, as singularities at a distance of 1/√q want it.
-    """
-
-    def __init__(self, activation: Activation, q: float) -> None:
-        self._activation = activation
-        self._grade = math.log1p(math.sqrt(q)) / 2
-        self.angles = Angles(self._grade)
-        self._radial_grade = math.log1p(2 * math.sqrt(q))
-        at = np.log([q])
-        for self._order, finer in itertools.pairwise(ORDERS):
-            change = self.falls(at, PROBES) - self.falls(at, PROBES, order=finer)
-            if np.abs(change).max() <= TOLERANCE:
-                break
-
-    def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
-        """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
-
-        This is half the mean product of the two samples' σ'(u) - σ'(v): small angles lose nothing.
-        """
-        falls = np.empty((len(theta), len(s), len(s)))
-        for fall, angle in zip(falls, theta, strict=True):
-            u, weights = self._rule(float(angle), order or self._order)
-            slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
-            changes = slopes - _swapped(slopes)
-            weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
-            fall[:] = weighted @ changes.T / 2
-        norms = _second_moments(self._activation, np.exp(s))[1]
-        return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
-
-    def cosine_distances(self, at: _Features, theta: float) -> tuple[Array, Array]:
-        """Return w' and h (n, n) at one angle by a finer rule, from squared differences."""
-        u, weights = self._rule(theta, math.ceil(1.4 * self._order))
-        points = np.multiply.outer(np.exp(at.s / 2), u)
-        scale = self._activation.gain * np.sqrt(weights)
-
-        def distances(values: Array, norm: Array) -> Array:
-            flat = [(scale * each).reshape(len(norm), -1) for each in (values, _swapped(values))]
-            return _squared_distances(*(each / norm[:, None] for each in flat)) / 2
-
-        values, slopes = self._activation.values(points), self._activation.slopes(points)
-        return distances(values, at.value), distances(slopes, at.slope)
-
-    def mean_over_cosines(self, theta: Array) -> Array:
-        """Return the matrix from f at angles' points to the mean of f over cosines from cos θ to 1.
-
-        The mean is the integral over t in [0, 1] of θ sin(θ t) / (1 - cos θ) f(θ t).
-        """
-        nodes, weights = _graded_rule(96, self._grade)
-        between = theta[:, None] * (nodes + 1) / 2
-        density = theta[:, None] * np.sin(between) / (2 * np.sin(theta[:, None] / 2) ** 2)
-        basis = chebyshev.chebvander(self.angles.position(between), len(theta) - 1)
-        means = np.einsum("kt,ktm->km", density * weights / 2, basis)
-        return np.asarray(means @ transform(len(theta)))
-
-    def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
-        """Return u and weights, both of shape (sector, φ, sign of r, |r|)."""
-        nodes, weights = _graded_rule(order, self._grade)
-        same, opposite = (math.pi - theta) / 2, theta / 2  # the sectors by the signs of u and v
-        phi = np.stack([theta / 2 + same * nodes, opposite * (nodes + 1) - math.pi / 2])
-        width = np.stack([same * weights, opposite * weights])
-        nodes, weights = _gauss_legendre(4 * order // 3)
-        t, grade = (nodes + 1) / 2, self._radial_grade
-        r = RADIUS * np.sinh(grade * t) / math.sinh(grade)
-        mass = weights * np.cosh(grade * t) * r * np.exp(-(r**2) / 2)
-        u = np.multiply.outer(np.cos(phi), np.stack([r, -r]))
-        joint = np.multiply.outer(width, np.stack([mass, mass]))
-        return u, joint / joint.sum()
-
-
-def _swapped(values: Array) -> Array:
-    """Return f(v) at the nodes of `_Plane` from f(u), (n, sector, φ, sign, |r|).
-
-    The reflection φ → θ - φ takes u to v and each sector to itself, the one of opposite signs
-    together with r → -r.
-    """
-    return np.stack([values[:, 0, ::-1], values[:, 1, ::-1, ::-1]], axis=1)
-
-
-@cache
-def _gauss_legendre(order: int) -> tuple[Array, Array]:
-    """Return nodes and weights in [-1, 1], right to rounding.
-
-    NumPy's weights have relative errors up to 1e-11 near the ends, where steep activations put
-    their mass; a Newton step in extended precision, where there is one, mends them.
-    """
-
-    def newton(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        before, polynomial = np.ones_like(x), x
-        for k in range(2, order + 1):
-            before, polynomial = polynomial, ((2 * k - 1) * x * polynomial - (k - 1) * before) / k
-        slope = order * (x * polynomial - before) / (x * x - 1)
-        return x - polynomial / slope, slope
-
-    x, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
-    _, slope = newton(x)
-    weights = 2 / ((1 - x * x) * slope * slope)
-    return x.astype(np.float64), weights.astype(np.float64)
-
-
-def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
-    """Return Gauss-Legendre nodes in [-1, 1] moved by `_graded`, and their weights."""
-    x, weights = _gauss_legendre(order)
-    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
-
-
-def _second_moments(activation: Activation, q: Array, **options: int) -> Array:
-    """Return g² E σ(√q z)² and g² E σ'(√q z)² (2, n) for variances ``q`` (n,)."""
-    z, weights = gaussian_rule(**options)
-    moments = np.empty((2, len(q)))
-    for start in range(0, len(q), 1024):  # bounds the memory
-        part = slice(start, start + 1024)
-        points = np.sqrt(q[part])[:, None] * z
-        moments[0, part] = activation.values(points) ** 2 @ weights
-        moments[1, part] = activation.slopes(points) ** 2 @ weights
-    return activation.gain**2 * moments
-
-
 def _moment_error(activation: Activation, q: Array) -> float:
-    """Return the largest relative error of `_second_moments`, by a rule that fits steeper σ."""
+    """Return the largest relative error of `second_moments`, by a rule that fits steeper σ."""
     halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
-    finer = _second_moments(activation, q, order=36, halvings=halvings)
-    return largest_errors([(_second_moments(activation, q), finer)])[1]
-
-
-def _squared_distances(rows: Array, rows2: Array) -> Array:
-    """Return |r - r'|² (n, n') from the differences themselves."""
-    return np.stack([np.sum((rows2 - row) ** 2, axis=1) for row in rows])
+    finer = second_moments(activation, q, order=36, halvings=halvings)
+    return largest_errors([(second_moments(activation, q), finer)])[1]

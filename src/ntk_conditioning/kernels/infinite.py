@@ -206,7 +206,7 @@ def require_cosines(error: float, *, network: str, x: Array, tolerated: float = 
 def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
     return UnresolvedKernelError(
         f"{network}: {problem}, for samples as large as {np.abs(x).max():.3g}; "
-        "scale the data to norms nearer 1, or smooth an activation that has kinks away from 0"
+        "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
     )
 
 

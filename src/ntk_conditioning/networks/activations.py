@@ -59,6 +59,13 @@ class ShiftedReLU(NamedTuple):
     offset: float
 
 
+class DualErrors(NamedTuple):
+    """How far cosines of kernels at infinite width may be wrong, for samples of norms about 1."""
+
+    one_norm: float
+    different_norms: float
+
+
 @dataclass(frozen=True)
 class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise.

@@ -39,6 +39,7 @@ from ntk_workflow.provenance import digests, versions
 from ntk_workflow.trial import Trial
 
 if TYPE_CHECKING:
+    from ntk_conditioning.networks.activations import DualErrors
     from ntk_conditioning.networks.own import OwnModel
 
 #: Keys that only say where files are: not recorded, and no result depends on them.
@@ -100,7 +101,7 @@ class Plan(Rows, Trainings, Figures):
         figures = read_yaml(source / "notebooks/figures.yaml")
         entries, lines = catalogue.load_catalogues(config["catalogues"], entry_schema)
         entries = {name: catalogue.located(entry, home) for name, entry in entries.items()}
-        dual_errors: dict[str, float] = {}
+        dual_errors: dict[str, DualErrors] = {}
         for path in config["activation_files"]:
             try:
                 dual_errors |= trial.activations(path)

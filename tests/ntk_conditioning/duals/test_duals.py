@@ -63,41 +63,54 @@ def test_erf_is_williams_formula(q, theta):
     assert cosine_distances(ErfDual(np.array(q)), theta) == expected
 
 
-def piecewise_linear_distances(level, slope, jumps, q, theta):
-    """Return w' and h of level + slope z + Σ c max(z - k, 0) in 40 digits, ``jumps`` c by kink k.
+def piecewise_distances(level, slope, jumps, q, theta, bends=None):
+    """Return w' and h of level + slope z + Σ c max(z - k, 0) + Σ d max(z - k, 0)² in 40 digits.
+
+    ``jumps`` are c by kink k, and ``bends`` are d.
 
     Given u = √q z, v is normal with mean √q' ρ z and deviation √q' sin θ, of which the means of σ
     and σ' are known; what is left is an integral over z.
     """
     with mpmath.workdps(40):
         level, slope, angle = map(mpmath.mpf, (level, slope, theta))
-        jumps = {mpmath.mpf(kink): mpmath.mpf(jump) for kink, jump in jumps.items()}
+        jumps, bends = (
+            {mpmath.mpf(kink): mpmath.mpf(jump) for kink, jump in each.items()}
+            for each in (jumps, bends or {})
+        )
         root, root2 = (mpmath.sqrt(mpmath.mpf(each)) for each in q)
         cosine, sine, density = mpmath.cos(angle), mpmath.sin(angle), mpmath.npdf
 
         def mean(t):  # of max(z - t, 0)
             return density(t) - t * mpmath.ncdf(-t)
 
+        def mean_square(t):  # and of max(z - t, 0)²
+            return (1 + t * t) * mpmath.ncdf(-t) - t * density(t)
+
         def sigma(z):
-            return level + slope * z + sum(c * max(z - k, 0) for k, c in jumps.items())
+            ramps = sum(c * max(z - k, 0) for k, c in jumps.items())
+            return level + slope * z + ramps + sum(d * max(z - k, 0) ** 2 for k, d in bends.items())
 
         def rise(z):
-            return slope + sum(c for k, c in jumps.items() if z > k)
+            steps = sum(c for k, c in jumps.items() if z > k)
+            return slope + steps + sum(2 * d * max(z - k, 0) for k, d in bends.items())
 
         def values(z):  # the mean of σ(v), given z
             at, sd = root2 * cosine * z, root2 * sine
-            return level + slope * at + sum(c * sd * mean((k - at) / sd) for k, c in jumps.items())
+            ramps = sum(c * sd * mean((k - at) / sd) for k, c in jumps.items())
+            bowls = sum(d * sd**2 * mean_square((k - at) / sd) for k, d in bends.items())
+            return level + slope * at + ramps + bowls
 
         def rises(z):  # and of σ'(v)
             at, sd = root2 * cosine * z, root2 * sine
-            return slope + sum(c * mpmath.ncdf((at - k) / sd) for k, c in jumps.items())
+            steps = sum(c * mpmath.ncdf((at - k) / sd) for k, c in jumps.items())
+            return slope + steps + sum(2 * d * sd * mean((k - at) / sd) for k, d in bends.items())
 
         # where v, given u, is at a kink, to within some sin θ
         steps = (-40, -8, -2, 0, 2, 8, 40)
         layers = [k / root2 / cosine + step * sine for k in jumps for step in steps]
 
         def integral(of, *edges):
-            inside = sorted(z for z in {*edges, *range(-8, 9)} if -12 < z < 12)
+            inside = sorted(z for z in {*edges, *range(-8, 9, 4)} if -12 < z < 12)
             return mpmath.quad(lambda z: density(z) * of(z), [-12, *inside, 12])
 
         edges = [k / root for k in jumps]
@@ -146,13 +159,28 @@ def test_piecewise_linear_functions_are_their_integral(sigma_and_shape, q, theta
     sigma, shape = sigma_and_shape
     layer = dual(sigma, np.array(q))
     assert isinstance(layer, PiecewiseLinearDual)
-    expected = piecewise_linear_distances(*shape, q, theta)
+    expected = piecewise_distances(*shape, q, theta)
     # from λ and b, and from q - q', which keeps 13 of 16 digits where norms are nearly equal
     tolerance = 1e-11 if q[1] == 1.0009765625 else 1e-12
     assert cosine_distances(layer, theta) == pytest.approx(expected, rel=tolerance)
     assert layer.error < 1e-13
     one, none = slice(0, 1), np.zeros((0, 1))  # of no pairs there are no distances
     assert [each.shape for each in layer.cosine_distances(one, one, none, none)] == [(0, 1)] * 2
+
+
+@pytest.mark.parametrize(("q", "theta"), [(1.0, 1e-8), (4.0, 0.4), (0.25, 1.7), (1.0, 2.9)])
+def test_curves_with_kinks_are_their_integral_where_samples_have_one_norm(q, theta):
+    hardswish = Activation(
+        "hardswish",
+        lambda z: z * (z + 3).clamp(0, 6) / 6,
+        lambda z: ((2 * z + 3) / 6).where(z.abs() < 3, (z > 0).to(z)),
+        kinks=(-3.0, 3.0),
+    )
+    layer = dual(hardswish, np.full(2, q))
+    bends = {-3: mpmath.mpf(1) / 6, 3: -mpmath.mpf(1) / 6}
+    expected = piecewise_distances(0, 0, {-3: -0.5, 3: -0.5}, (q, q), theta, bends)
+    assert cosine_distances(layer, theta) == pytest.approx(expected, rel=1e-11)
+    assert layer.error < 1e-13
 
 
 @pytest.mark.parametrize("name", ["normrelu", "normalized_normrelu-2"])
@@ -233,16 +261,21 @@ def test_equal_samples_have_no_cosine_distances(name, q):
     assert cosine_distances(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
 
 
-def test_kinks_elsewhere_are_reported_with_the_error_they_cause():
+def test_kinks_elsewhere_are_reported_with_the_error_they_cause(monkeypatch):
+    """Where norms differ; tables would grow for a quarter of a minute."""
+    monkeypatch.setattr(quadrature, "MAX_ANGLES", 40)
+    monkeypatch.setattr(quadrature, "MAX_VARIANCES", 12)
     functions = lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z.dtype)
     hard_tanh = Activation("hard_tanh", *functions, kinks=(-1.0, 1.0))
-    warning = "hard_tanh: .* only right to .* kinks away from 0, at -1, 1$"
+    warning = "hard_tanh: .* only right to .* kinks away from 0, at -1, 1, and norms differ$"
+    ends = 1 / np.sqrt([0.8, 1.25])
     with pytest.warns(InaccurateDualWarning, match=warning):
-        layer = QuadratureDual(hard_tanh, np.ones(2))
+        layer = QuadratureDual(hard_tanh, 1 / ends**2)
     assert layer.error > quadrature.WARN_ABOVE
     # E σ'(u)σ'(v) = P(|u| < 1, |v| < 1)
     cosine = math.cos(0.9)
     density = stats.multivariate_normal(cov=[[1, cosine], [cosine, 1]]).pdf
-    both, _ = integrate.dblquad(lambda u, v: density([u, v]), -1, 1, -1, 1)
-    expected = 1 - both / (special.ndtr(1) - special.ndtr(-1))
+    limits = -ends[1], ends[1], -ends[0], ends[0]
+    both, _ = integrate.dblquad(lambda u, v: density([u, v]), *limits)
+    expected = 1 - both / math.sqrt(math.prod(special.ndtr(ends) - special.ndtr(-ends)))
     assert cosine_distances(layer, 0.9)[1] == pytest.approx(expected, abs=10 * layer.error)
