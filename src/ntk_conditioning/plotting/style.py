@@ -58,12 +58,11 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
 
     The same figure gives the same bytes: no dates or versions are written.
     """
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # what has been laid out is not laid out again for each file
     # by the canvases themselves: `savefig` draws twice
     with atomic(Path(png)) as temporary:
         agg: Any = FigureCanvasAgg(figure)
         agg.print_png(temporary, metadata={"Software": None})
+    figure.set_layout_engine("none")  # what has been laid out is not laid out once more
     with atomic(Path(pdf)) as temporary:
         vector: Any = FigureCanvasPdf(figure)
         vector.print_pdf(temporary, metadata={"CreationDate": None})
