@@ -66,7 +66,8 @@ def dual_errors(activation: Activation) -> DualErrors:
         error = uncut = layer.error
         if isinstance(layer, QuadratureDual) and any(activation.kinks):
             # as between different norms, whose tables take ten times as long
-            uncut = QuadratureDual(replace(activation, kinks=()), one).error
+            unknowing = replace(activation, kinks=(), exact_gain=activation.gain)
+            uncut = QuadratureDual(unknowing, one).error
     if error > TOLERATED:
         kinks = _jumps(activation)
         unknown = [k for k in kinks if k and not np.isclose(k, activation.kinks, atol=1e-6).any()]

@@ -63,6 +63,15 @@ def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_bet
     assert 0.01 < dual_errors(curved).different_norms < 0.1
     assert dual_errors(curved).one_norm < 1e-13
     assert max(dual_errors(straight)) < 1e-13
+    at = float(activations._CHECKED_AT[43])  # where derivatives are checked if no kink is there
+    unlucky = Activation(
+        "mine",
+        lambda z: z.tanh() + (z - at).clamp(0),
+        lambda z: slope(z) + (z > at).to(z),
+        kinks=(at,),
+    )
+    require_sound(unlucky)
+    assert dual_errors(unlucky).one_norm < 1e-13
     moved = Activation("mine", straight.function, step, shifted_relu=ShiftedReLU(1, 0.4, 0))
     with pytest.raises(ActivationError, match="shifted_relu does not hold at z = "):
         require_sound(moved)
