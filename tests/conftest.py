@@ -9,6 +9,7 @@ import pytest
 # Before NumPy and torch are loaded: test workers run side by side.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+THREADS = os.environ["OMP_NUM_THREADS"]
 os.environ.setdefault("MPLBACKEND", "agg")
 
 hypothesis.settings.register_profile(
@@ -20,6 +21,16 @@ hypothesis.settings.load_profile("project")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of whole runs first, in random order too: what is long is not to start last."""
     items.sort(key=lambda item: not item.nodeid.startswith(("tests/workflow/", "tests/notebooks/")))
+
+
+@pytest.fixture(autouse=True)
+def _few_threads() -> Iterator[None]:
+    """Take back the threads that a program was given that a test has run in this process."""
+    yield
+    if os.environ["OMP_NUM_THREADS"] != THREADS:
+        from ntk_workflow.cli import limit_threads
+
+        limit_threads(int(THREADS))
 
 
 @pytest.fixture
