@@ -44,7 +44,7 @@ class ConfigError(ValueError):
     """A config asks for what cannot be had; a line for each mistake."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run, from its config.
 
@@ -66,6 +66,10 @@ class Run:
     home: str = ""
     placed: Callable[[str], str] = str
     given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the run's name alone: Snakemake takes a config in braces for wildcards."""
+        return f"{type(self).__name__}({self.config['run']})"
 
     def require(self, study: str) -> None:
         """Raise `ConfigError` if a study is switched off or has mistakes."""
