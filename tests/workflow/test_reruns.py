@@ -52,7 +52,10 @@ def test_a_second_run_touching_files_and_comments_do_nothing(rerun):
 USES = {
     "src/ntk_conditioning/plotting/style": ({"render_figure", "record_run"}, SPECTRA),
     "scripts/compute_min_angle": (ANGLES | AFTER, SPECTRA | INFINITE | TRAINING),
-    "src/ntk_conditioning/kernels/infinite": (INFINITE | AFTER | DESCRIBED, {"compute_min_angle"}),
+    "src/ntk_conditioning/kernels/infinite_network": (
+        INFINITE | AFTER | DESCRIBED,
+        {"compute_min_angle"},
+    ),
     "src/ntk_conditioning/kernels/empirical": (SPECTRA | AFTER, INFINITE | ANGLES | DESCRIBED),
     "src/ntk_conditioning/training/mlp_ensemble": (TRAINING | AFTER, SPECTRA | ANGLES),
     # No result depends on what figures are given, or on what jobs are thought to cost.

@@ -22,7 +22,7 @@ from scipy.spatial.distance import squareform
 
 from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.duals.closed_forms import pair_cosine_distances
-from ntk_conditioning.kernels.infinite import (
+from ntk_conditioning.kernels.infinite_network import (
     EPS,
     EQUAL_NORMS,
     ROUNDING,
@@ -98,7 +98,7 @@ def along_depth(
     Raises:
         SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is
             negative.
-        ZeroRowError, UnknownActivationError, UnresolvedKernelError: as `infinite.Layer`.
+        ZeroRowError, UnknownActivationError, UnresolvedKernelError: as `infinite_network.Layer`.
 
     >>> [layer] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
     >>> (layer.nngp.pairs * np.pi).round(12)

@@ -1,77 +1,50 @@
-"""Kernels of fully connected networks of infinite width, by a recursion over layers.
+"""Kernels of fully connected networks of infinite width, and the smallest angle by them.
 
-The network is that of liu2023relu, Eqs. (1) and (3), with any activation:
-α^(l) = gain / sqrt(m) · σ(W α^(l-1)), α^(0) = x, f = W α^(L), weights N(0, 1), no biases, all of
-them trained. Depth L counts hidden layers; depth 0 is the linear model and its NTK the Gram matrix.
-
-    Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),   Σ^(0) = Θ^(0) = x xᵀ
-
-with (u, v) ~ N(0, Σ^(l-1)) (Jacot, Gabriel & Hongler 2018, Theorem 1). Both kernels are carried as
-their diagonals and as cosine distances, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
-Θ_ij = sqrt(Θ_ii Θ_jj) (1 - e_ij). With p_i = Σ_ii / Θ_ii, and w', h from `duals`,
-
-    e' = ((√p_i - √p_j)² + (√(1-p_i) - √(1-p_j))²) / 2
-         + √(p_i p_j) w' + √((1-p_i)(1-p_j)) (e + h - e h)
-
-sums terms none of which is negative. So tiny angles come out right, and with them the smallest
-eigenvalues for close samples, where a cosine would have been rounded to 1.
+`infinite_network` says which network it is and how they are computed.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from functools import cached_property
-from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.angles import pairs
 from ntk_conditioning.angles.closest_pairs import ClosestPair, closest_pair, lowest
 from ntk_conditioning.angles.directions import angles_between
-from ntk_conditioning.angles.pairs import MinAngle, spans, upper_tiles
+from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
 from ntk_conditioning.angles.row_crowds import RowCrowd
-from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
-from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.duals.closed_forms import angle_of
+from ntk_conditioning.kernels.infinite_network import (
+    EPS,
+    EQUAL_NORMS,
+    NEARLY_EQUAL,
+    ROUNDING,
+    TILE,
+    Indices,
+    Layer,
+    SamplesError,
+    UnresolvedKernelError,
+    samples_of,
+)
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
+from ntk_conditioning.networks.activations import Activation, Array
 
-Indices = NDArray[np.intp]
-Real = Array | float
+__all__ = [
+    "Layer",
+    "SamplesError",
+    "UnresolvedKernelError",
+    "gradient_angles",
+    "min_angle",
+    "nngp",
+    "ntk",
+]
 
-EPS = float(np.finfo(np.float64).eps)
-# Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
-TILE = 256
-# Pairs whose cosine is this near to ±1 get their angle from their difference. The cosines of all
-# others give angles that are right to about 1e-14.
-CLOSE = 1e-3
-# Entries of the arrays in which rows of close pairs are gathered, to bound the memory.
-GATHERED = 2**20
-# Side of the tiles of which only the diagonal is wanted.
-NARROW = 32
-# Norms are equal if they differ by no more than rounding, relatively.
-EQUAL_NORMS = 1e-13
-# Relative rounding of a layer's cosine distances, and of those of the samples.
-ROUNDING = 8 * EPS
 # If more than this part of a tile's pairs are close, crowds of them are compared among themselves.
 CROWDED = 1 / 16
-# Computed e are equal if they differ by no more, relatively.
-NEARLY_EQUAL = 1e-9
-# Cosine distances below are as good as 0.
-MUCH_TOO_CLOSE = 1e-300
 # A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
 # the cosines to this.
 RESOLVED = 1e-3
 TOLD_BY_COSINES = 1e-8
-
-
-class UnresolvedKernelError(UserError):
-    """Samples are so large or small that the kernel, or an angle from it, has no right digits."""
-
-
-class SamplesError(UserError):
-    """The samples are no finite matrix or too few, or the depth is negative."""
 
 
 def nngp(
@@ -149,7 +122,7 @@ def min_angle(
     >>> closest.i, closest.j, round(closest.degrees, 6)
     (1, 2, 36.869898)
     """
-    rows = _samples(x)
+    rows = samples_of(x)
     pairs.require_directions(rows)
     duplicates = pairs.find_duplicates(rows)
     if duplicates.example is not None and not exclude_duplicates:
@@ -183,31 +156,6 @@ def min_angle(
     )
     pair = int(kept[closest.i]), int(kept[closest.j])
     return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
-
-
-def resolved_dual(activation: Activation, q: Array, *, network: str, x: Array) -> Dual:
-    """Return the next layer of a network of samples ``x``, for embeddings of squared norms ``q``.
-
-    Raises `UnresolvedKernelError` as `require_cosines`, so that no further layer is tabulated.
-    """
-    with np.errstate(all="ignore"):  # of what is not finite, the errors are infinite
-        layer = dual(activation, q)
-    require_cosines(layer.error, network=network, x=x)
-    return layer
-
-
-def require_cosines(error: float, *, network: str, x: Array, tolerated: float = TOLERATED) -> None:
-    """Raise `UnresolvedKernelError` if a network's cosines are wrong by more than is tolerated."""
-    if not error <= tolerated:
-        problem = f"cosines of the kernel have errors up to {error:.2g}"
-        raise _unresolved(problem, network=network, x=x)
-
-
-def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
-    return UnresolvedKernelError(
-        f"{network}: {problem}, for samples as large as {np.abs(x).max():.3g}; "
-        "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
-    )
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -257,243 +205,3 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
             if len(i):
                 compute(i + rows.start, j + columns.start)
     return ClosestPair(*best, candidates)
-
-
-class Layer:
-    """The network of infinite width on given samples, after ``depth`` hidden layers.
-
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. ``error`` is
-    what the duals' errors add up to, relative to the kernels' largest entries.
-
-    Raises:
-        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
-        ZeroRowError: if a sample is zero.
-        UnknownActivationError: if ``activation`` names none.
-        UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
-            known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
-    """
-
-    def __init__(
-        self, x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
-    ) -> None:
-        self.x = _samples(x)
-        if depth < 0:
-            raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
-        sigma = activations.get(activation)
-        self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
-        self._split = None if x2 is None else len(self.x)  # where x2 begins
-        if x2 is not None:
-            others = _samples(x2)
-            if others.shape[1] != self.x.shape[1]:
-                raise SamplesError(
-                    f"x has {self.x.shape[1]} features and x2 {others.shape[1]}; give them the same"
-                )
-            self.x = np.concatenate([self.x, others])
-        pairs.require_directions(self.x)
-        with np.errstate(over="ignore"):
-            q = np.einsum("nd,nd->n", self.x, self.x)
-        in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
-        self.require(in_range.all(), "squared norms leave float64's range")
-        self._units = self.x / np.sqrt(q)[:, None]
-        diagonal = q  # the diagonal of Θ
-        self._layers: list[tuple[Dual, Array, Array]] = []
-        for _ in range(depth):
-            layer = resolved_dual(sigma, q, network=self._name, x=self.x)
-            with np.errstate(all="ignore"):
-                q, below = layer.variances, diagonal * layer.slopes
-                diagonal = q + below
-                self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
-        self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
-        self.error = math.fsum(layer.error for layer, _, _ in self._layers)
-        self.require_cosines(TOLERATED)
-        self._rises: dict[int, float] = {}
-
-    @cached_property
-    def nngp(self) -> Array:
-        """The covariance Σ^(L) (n, n2) of the embeddings."""
-        norms = self._embedding_norms
-        return self.matrix(lambda r, c, w, _: np.outer(norms[r], norms[c]) * (1 - w))
-
-    @cached_property
-    def ntk(self) -> Array:
-        """The neural tangent kernel Θ^(L) (n, n2)."""
-        norms = self._gradient_norms
-        return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
-
-    def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return what ``entry`` makes of all pairs (n, n2), exactly symmetric without x2.
-
-        It is given the rows and columns of a tile of pairs, and the cosine distances of their
-        embeddings, w, and of their model gradients, e.
-        """
-        n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
-        result = np.empty((n, total - offset))
-        tiles = upper_tiles(n, TILE)
-        if offset:
-            tiles = product(spans(n, TILE), spans(total, TILE, start=n))
-        for rows, columns in tiles:
-            block = entry(rows, columns, *self._distances(rows, columns))
-            if rows == columns:
-                block = np.triu(block) + np.triu(block, 1).T
-            result[rows, columns.start - offset : columns.stop - offset] = block
-            if not offset:
-                result[columns, rows] = block.T
-        return result
-
-    def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
-        """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
-        one = slice(0, 1)
-        return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
-
-    def rough_cosine_distances(self, rows: slice, columns: slice) -> Array:
-        """Return e of a tile from rounded cosines, off by up to `roughness`."""
-        cosine = self._cosines(rows, columns)
-        return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
-
-    def crowded_cosine_distances(
-        self, rows: slice, columns: slice, crowd: RowCrowd
-    ) -> tuple[Array, float]:
-        """Return e of a crowd in a tile, and by how much it differs from that of exact angles."""
-        distances, off = crowd.cosine_distances()
-        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
-        w[crowd.block] = distances
-        e = self._propagate(rows, columns, w, angle_of(w))[1][crowd.block]
-        power = math.ceil(math.log10(max(off, MUCH_TOO_CLOSE)))
-        return e, self._rise(power) * (1 + NEARLY_EQUAL)
-
-    def cosine_distances(self, i: Indices, j: Indices) -> Array:
-        """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
-
-        All pairs of rows from the first to the last of each go through the layers.
-        """
-        rows, columns = slice(i.min(), i.max() + 1), slice(j.min(), j.max() + 1)
-        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
-        theta = np.full_like(w, math.pi / 2)
-        at = i - rows.start, j - columns.start
-        w[at], theta[at] = self._accurate_angles(i, j)
-        return np.asarray(self._propagate(rows, columns, w, theta)[1][at])
-
-    def cosine_distance_error(self, i: int, j: int, w: float) -> float:
-        """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
-
-        Where w may be off, so may the next layer's cosine distances: by as much as they differ at
-        its ends.
-        """
-        rows, columns = slice(i, i + 1), slice(j, j + 1)
-        e, off = np.array([[w]]), ROUNDING * w
-        e_off = off
-        for layer, near, far in self._layers:
-            ends = np.clip([[w], [w - off], [w + off]], 0, 2)
-            w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
-            w, off = _with_error(layer, w_ends)
-            h, h_off = _with_error(layer, h_ends)
-            e_off = float(near[i] * near[j] * off + far[i] * far[j] * (e_off + h_off))
-            e = _mixed(near, far, rows, columns, w, e, h)
-            e_off += _error(layer, e.item())  # of the weights
-        return e_off
-
-    @cached_property
-    def roughness(self) -> float:
-        """How far e may be off for pairs of samples whose cosine is rounded.
-
-        By its Hermite expansion 1 - e_ij = Σ b_k(i, j) cos^k θ, and |b_k(i, j)| is at most the
-        root of b_k(i, i) b_k(j, j), by Cauchy and Schwarz and induction over layers. A change of
-        cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
-        larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
-        """
-        change = (self.x.shape[1] + 8) * EPS
-        return self._largest_rise(change) + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
-
-    def _rise(self, power: int) -> float:
-        """Return `_largest_rise` of 10^power, which is computed once."""
-        if power not in self._rises:
-            self._rises[power] = self._largest_rise(10.0**power)
-        return self._rises[power]
-
-    def _largest_rise(self, change: float) -> float:
-        """Return the largest e of a sample and itself at 1 - cos θ = ``change``."""
-        largest = 0.0
-        for part in spans(len(self.x), NARROW):
-            w = np.full((part.stop - part.start, part.stop - part.start), change)
-            e = self._propagate(part, part, w, angle_of(w))[1]
-            largest = max(largest, float(np.diagonal(e).max()))
-        return largest
-
-    def require_cosines(self, tolerated: float) -> None:
-        """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""
-        require_cosines(self.error, network=self._name, x=self.x, tolerated=tolerated)
-
-    def require(self, condition: bool | np.bool_, problem: str) -> None:
-        """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
-        if not condition:
-            raise _unresolved(problem, network=self._name, x=self.x)
-
-    def _distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return w and e, with input angles from differences if they are close to 0 or π."""
-        cosine = self._cosines(rows, columns)
-        w, theta = 1 - cosine, np.arccos(cosine)
-        i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
-        w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
-        return self._propagate(rows, columns, w, theta)
-
-    def _propagate(
-        self, rows: slice, columns: slice, w: Array, theta: Array
-    ) -> tuple[Array, Array]:
-        """Return w and e after all layers."""
-        e = w
-        for number, (layer, near, far) in enumerate(self._layers):
-            if number:
-                theta = angle_of(w)
-            with np.errstate(all="ignore"):
-                w, h = layer.cosine_distances(rows, columns, w, theta)
-                e = _mixed(near, far, rows, columns, w, e, h)
-        self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
-        return w, e
-
-    def _cosines(self, rows: slice, columns: slice) -> Array:
-        return np.asarray(np.clip(self._units[rows] @ self._units[columns].T, -1, 1))
-
-    def _accurate_angles(self, i: Indices, j: Indices) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ (k,) of rows ``i`` and ``j``, from their differences."""
-        theta = np.empty(len(i))
-        for part in spans(len(i), max(1, GATHERED // self.x.shape[1])):
-            theta[part] = angles_between(self.x[i[part]], self.x[j[part]])
-        return 2 * np.sin(theta / 2) ** 2, theta
-
-
-def _mixed(
-    near: Array, far: Array, rows: slice, columns: slice, w: Real, e: Array, h: Real
-) -> Array:
-    """Return e' of a tile, see the top of this module; near² = p and far² = 1 - p."""
-    spread = np.subtract.outer(near[rows], near[columns]) ** 2
-    spread += np.subtract.outer(far[rows], far[columns]) ** 2
-    nears, fars = np.outer(near[rows], near[columns]), np.outer(far[rows], far[columns])
-    return np.asarray(spread / 2 + nears * w + fars * (e + h - e * h))
-
-
-def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:
-    """Return a cosine distance and its error, from a dual of an argument and of its ends."""
-    value = float(ends[0, 0])
-    return value, float(np.abs(ends - value).max()) + _error(layer, value)
-
-
-def _error(layer: Dual, distance: float) -> float:
-    """Return how far a layer's cosine distance may be off."""
-    known = min(layer.error, layer.relative_error * distance) if distance else layer.error
-    return known + ROUNDING * distance
-
-
-def _samples(x: ArrayLike) -> Array:
-    try:
-        given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
-        given = given.astype(np.float64) if given.dtype.kind == "O" else given
-    except (TypeError, ValueError) as error:  # rows of other lengths, say
-        raise SamplesError(f"the samples are no array of numbers: {one_line(error)}") from None
-    if given.dtype.kind not in "biuf":
-        raise SamplesError(f"the samples are of type {given.dtype}; give real numbers")
-    rows = given.astype(np.float64, copy=False)
-    if rows.ndim != 2 or rows.size == 0:
-        raise SamplesError(f"samples of shape {rows.shape}; give one sample per row")
-    if not np.isfinite(rows).all():
-        raise SamplesError("some features are infinite or not a number")
-    return rows

@@ -49,7 +49,7 @@ from scipy.spatial.distance import cdist
 from ntk_conditioning.angles.pairs import require_directions, spans, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite import (
+from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
     UnresolvedKernelError,
     require_cosines,

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite import Layer, require_cosines, resolved_dual
+from ntk_conditioning.kernels.infinite_network import Layer, require_cosines, resolved_dual
 from ntk_conditioning.networks.activations import Activation, Array
 
 
@@ -105,7 +105,7 @@ class Network:
 
     Raises:
         SamplesError, ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
-            `infinite.Layer`.
+            `infinite_network.Layer`.
         ScaleError: if a scale is no finite number, or negative.
     """
 

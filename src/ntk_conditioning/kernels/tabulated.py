@@ -13,7 +13,7 @@ import numpy as np
 from scipy.interpolate import BSpline, make_interp_spline
 
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.kernels.infinite import EPS, ROUNDING
+from ntk_conditioning.kernels.infinite_network import EPS, ROUNDING
 from ntk_conditioning.networks.activations import Activation, Array
 
 #: Maps cosine distances of samples, 1 - x · x', to those of a kernel.

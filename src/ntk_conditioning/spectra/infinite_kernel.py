@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.kernels.infinite import Layer
+from ntk_conditioning.kernels.infinite_network import Layer
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning, conditioning_from_factor

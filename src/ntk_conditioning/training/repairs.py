@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.kernels.infinite import Layer
+from ntk_conditioning.kernels.infinite_network import Layer
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.conditioning import resolution_floor
 from ntk_conditioning.spectra.labels import LabelSpectrum
