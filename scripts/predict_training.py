@@ -1,7 +1,9 @@
 """Predict trainings from the NTK at initialisation, and compare them with what happened.
 
 For plain full-batch descent on the square loss the prediction is a sum over eigenvectors; otherwise
-the network's expansion in its weights is trained on the same samples in the same order.
+the network's expansion in its weights is trained on the same samples in the same order. Both are
+in float64, whatever the training is in: at rates at which an expansion is hardly stable, float32
+would leave it to rounding when it reaches a loss.
 """
 
 from dataclasses import replace
@@ -13,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from ntk_conditioning import tables
-from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
@@ -118,13 +119,10 @@ def predict(
                     **time_columns(when, prefix="predicted_"),
                 }
             continue
-        dtype = getattr(torch, settings.dtype)
-        here = make_loss(settings.loss, **outputs, dtype=dtype)
         members = [Member(number, rate) for rate in settings.rates]
-        ensemble = networks.ensemble(here, members, {number: Part(x.to(dtype), y)}, course)
-        with full_precision():
-            while not ensemble.finished:
-                ensemble.advance()
+        ensemble = networks.ensemble(loss, members, {number: Part(x, y)}, course)
+        while not ensemble.finished:
+            ensemble.advance()
         for k, rate in enumerate(settings.rates):
             losses = known(ensemble.metrics["train_loss"][course.evaluated, k].tolist())
             found[number, rate] = described | {

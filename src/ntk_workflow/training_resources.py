@@ -170,7 +170,8 @@ def prediction(
     most twice as long as in training; where there is a closed form, it is the kernel that does.
     """
     n = loaded if settings.samples == "all" else settings.samples
-    itemsize, width, seeds = np.dtype(settings.dtype).itemsize, settings.width, len(settings.seeds)
+    settings = replace(settings, dtype="float64", mixed_precision=False)
+    width, seeds = settings.width, len(settings.seeds)
     block, flops, memory = min(n, PREDICTED_SAMPLES), 0.0, 0.0
     if architectures.kind_of(model).by_modules:
         closed = settings.loss == "square" and settings.batch_size in ("all", n)
@@ -189,7 +190,7 @@ def prediction(
         weights, units = parameters(d, width, depth, classes), depth * width
         step = 4 * n * (weights + classes * units)
         drawn = 2 * n * classes * weights + 2 * block**2 * classes * units + EIGENVALUES * block**3
-        flops += seeds * (len(settings.rates) * step * passes * itemsize / 8 + drawn)
-        moved = itemsize * weights * len(settings.rates) * (2 if settings.momentum else 1)
-        memory = max(memory, (8 + itemsize) * n * (classes + 2) * units + moved)
+        flops += seeds * (len(settings.rates) * step * passes + drawn)
+        moved = 8 * weights * len(settings.rates) * (2 if settings.momentum else 1)
+        memory = max(memory, 2 * 8 * n * (classes + 2) * units + moved)
     return ResourceEstimate(flops, TORCH + 8 * d * (2 * loaded + n) + 4 * 8 * block**2 + memory)

@@ -33,6 +33,10 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
     given = usual | {"training": curves, "output": tmp_path / "predicted.parquet"}
     limit_threads(1)
     assert predict_training.main(to_words(given)) == 0
+    single = given | {"dtype": "float32", "output": tmp_path / "single.parquet"}
+    assert predict_training.main(to_words(single)) == 0
+    # whatever the training's precision is, a prediction has the digits of float64
+    assert single["output"].read_bytes() == given["output"].read_bytes()
     rows = tables.read(tmp_path / "predicted.parquet", PREDICTIONS).to_pylist()
     assert len(rows) == 8
     for row in rows:
