@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles.pairs import ZeroRowError
-from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels import infinite, infinite_network
 from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
@@ -176,9 +176,9 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x[6] = x[0] * (1 + 1e-9)
     x[5] = x[1]
     whole = Layer(x, depth=2, activation=name)
-    for tile in (infinite.TILE, 4):
-        monkeypatch.setattr(infinite, "TILE", tile)
-        monkeypatch.setattr(infinite, "GATHERED", 4 * tile)
+    for tile in (infinite_network.TILE, 4):
+        monkeypatch.setattr(infinite_network, "TILE", tile)
+        monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
         layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:])))
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
