@@ -474,9 +474,12 @@ def unpacked(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def payload(unpacked: Path) -> Iterator[Path]:
-    """A payload to forge, always in one place: digests of unchanged sources are known there."""
-    folder = unpacked.with_name("forged") / RUN
+def payload(unpacked: Path, name: str) -> Iterator[Path]:
+    """A payload to forge, in one place: what its sources import is known there.
+
+    One that lacks a source is elsewhere, or the others would be taken for lacking it, too.
+    """
+    folder = unpacked.with_name("lacking" if name == "no source" else "forged") / RUN
     shutil.copytree(unpacked / "data", folder)
     yield folder
     shutil.rmtree(folder)
