@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from benchmarks import figures, machine
 from benchmarks.gpu import complete, device_facts, require_device
 from benchmarks.loops import (
+    CLASSES,
     Networks,
     PlainLoop,
     Products,
@@ -26,6 +27,7 @@ from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from benchmarks.training import COMPARED_STEPS, most_epochs, shrunk
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.plotting import label_line_ends
@@ -34,7 +36,9 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
+from ntk_workflow import training_resources
 from ntk_workflow.trainings.loop import fixed_sums
+from ntk_workflow.trainings.settings import TrainingSettings
 
 TITLE = "Training on a GPU"
 DEPTHS = (1, 4, 8)
@@ -45,9 +49,13 @@ LABELS = {
     "torch": "PyTorch, one network after another",
     "products": "the products of all networks alone",
 }
-RESNET: dict[str, Any] = {"depth": 32, "width": 16}
 IMAGE, IMAGES, BATCH = (32, 32, 3), 1280, 128
-RESNET_PRECISIONS = ("float32", "tf32", "bf16")
+#: Of agarwal2021deep's networks on CIFAR-10, by model, those of the lesser depth.
+MODULES: dict[str, dict[str, int]] = {
+    "resnet_batch_norm": {"depth": 32, "width": 16},
+    "fc_layer_norm": {"depth": 32, "width": 3000},
+}
+MODULE_PRECISIONS = ("float32", "tf32", "bf16")
 
 # Of a move, as in `loops.SAME`: TF32 keeps 10 bits, and one unit in two thousand changes its sign.
 SAME_TF32 = 0.3
@@ -63,6 +71,7 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     """
     require_device(device)
     depths = (1, 2) if settings.quick else DEPTHS
+    modules = [measure_module(model, settings, device=device) for model in MODULES]
     points = [
         measure_depth(
             shrunk(Networks(depth, seeds=5), settings),
@@ -78,7 +87,7 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
         "device": device_facts(device),
         "targets": target_rows(judge(points)),
         "points": points,
-        "resnet": measure_resnet(settings, device=device),
+        "modules": modules,
     }
 
 
@@ -149,43 +158,69 @@ def compare(problem: Networks, threads: int, *, device: str, tf32: bool) -> dict
     }
 
 
-def measure_resnet(settings: Settings, *, device: str) -> dict[str, Any]:
-    """Return the seconds of an epoch of one ResNet by precision."""
-    shape = dict(RESNET, d=int(np.prod(IMAGE)), image=IMAGE, outputs=10)
+def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, Any]:
+    """Return the seconds of an epoch of one network of torch's modules, by precision."""
+    shape = MODULES[model] if not settings.quick else {"depth": 8, "width": 2}
     n, batch = (IMAGES, BATCH) if not settings.quick else (8, 4)
-    if settings.quick:
-        shape |= {"depth": 8, "width": 2}
-    log.info("a ResNet-%d on %s", shape["depth"], device)
+    d, epochs = int(np.prod(IMAGE)), most_epochs(settings)
     make = partial(
         make_network,
-        "resnet_batch_norm",
+        model,
         **shape,
+        d=d,
+        image=IMAGE,
+        outputs=CLASSES,
         activation=activations.get("normrelu"),
         dtype=torch.float32,
     )
     stream = generator(0, "data")
-    x = torch.from_numpy(stream.standard_normal((n, 3, *IMAGE[:2]))).to(device, torch.float32)
-    y = torch.from_numpy(stream.integers(10, size=n)).to(device)
-    codes = {"outputs": "classes", "classes": 10, "dtype": torch.float32, "device": device}
-    loss, epochs = make_loss("cross_entropy", **codes), most_epochs(settings)
-    seconds = {}
-    for precision in RESNET_PRECISIONS:
-        descent = Descent(
+    samples = (n, 3, *IMAGE[:2]) if MODELS[model].needs_images else (n, d)
+    x = torch.from_numpy(stream.standard_normal(samples)).to(device, torch.float32)
+    y = torch.from_numpy(stream.integers(CLASSES, size=n)).to(device)
+    codes = {"outputs": "classes", "classes": CLASSES, "dtype": torch.float32, "device": device}
+    loss, descent = (
+        make_loss("cross_entropy", **codes),
+        partial(
+            Descent,
             epochs=epochs,
             batch_size=batch,
             evaluate_every=epochs,
             momentum=0.9,
             weight_decay=1e-4,
-            mixed_precision=precision == "bf16",
-        )
-        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.01)], {1: Part(x, y)}, descent=descent)
+        ),
+    )
+    seconds = {}
+    for precision in MODULE_PRECISIONS:
+        log.info("%s of depth %d, %s on %s", model, shape["depth"], precision, device)
+        course = descent(mixed_precision=precision == "bf16")
+        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.001)], {1: Part(x, y)}, descent=course)
         timed = stopwatch(complete(ensemble.advance, device))
-        tf32 = precision != "float32"
-        with fixed_sums(tf32=tf32):
+        with fixed_sums(tf32=precision != "float32"):
             ensemble.advance()
             timed()
             seconds[precision] = [timed() for _ in range(settings.rounds)]
-    return {**shape, "n": n, "batch": batch, "steps": n // batch, "seconds": seconds}
+    planned = TrainingSettings(
+        seeds=(1,), learning_rates=(0.001,), epochs=1, evaluate_every=epochs, batch_size=batch,
+        image=IMAGE, **{k: v for k, v in shape.items() if k == "width"},
+    )  # fmt: skip
+    operations = _operations(model, planned, shape["depth"], n)
+    return {
+        "model": model,
+        **shape,
+        "n": n,
+        "batch": batch,
+        "steps": n // batch,
+        "seconds": seconds,
+        "rate": {name: spread(operations / s for s in taken) for name, taken in seconds.items()},
+    }
+
+
+def _operations(model: str, settings: TrainingSettings, depth: int, n: int) -> float:
+    """Return the operations of an epoch's steps, as `resources` counts them for its rates."""
+    sizes = {"loaded": n, "d": int(np.prod(IMAGE)), "classes": CLASSES}
+    epochs = (replace(settings, epochs=number, evaluate_every=9) for number in (1, 2))
+    one, two = (training_resources.training(model, each, depth, **sizes).flops for each in epochs)
+    return two - one
 
 
 def judge(points: list[dict[str, Any]]) -> list[Target]:
@@ -240,28 +275,31 @@ def markdown(result: dict[str, Any]) -> str:
                 for point in result["points"]
             ],
         ),
-        *about_resnet(result["resnet"]),
+        *about_modules(result["modules"]),
     ]
     return "\n".join(lines)
 
 
-def about_resnet(resnet: dict[str, Any] | None) -> list[str]:
-    """Return what was measured of a ResNet, in words and as a table."""
-    if resnet is None:
-        return ["Not measured: a ResNet, which had not finished when the run was ended.", ""]
+def about_modules(modules: list[dict[str, Any]]) -> list[str]:
+    """Return what was measured of networks of torch's modules, in words and as a table."""
+    first = modules[0]
     return [
-        f"One ResNet-{resnet['depth']} of width {resnet['width']}, with batch normalisation, an "
-        f"epoch of {resnet['n']:,} images in batches of {resnet['batch']}:",
+        f"One network of torch's modules, NormReLU, {first['steps']} steps of {first['batch']} "
+        "images of 32 × 32 × 3, as `agarwal2021deep`",
+        "trains them; the rate is that of operations as the estimates of jobs count them.",
         "",
         *table(
-            ("precision", "seconds", "images a second"),
+            ("network", "precision", "seconds", "steps a second", "rate"),
             [
                 (
+                    f"`{point['model']}`, depth {point['depth']}, width {point['width']}",
                     precision,
                     spread_text(spread(seconds)),
-                    f"{resnet['n'] / spread(seconds)['median']:,.0f}",
+                    f"{point['steps'] / spread(seconds)['median']:,.0f}",
+                    f"{point['rate'][precision]['median']:.2g}",
                 )
-                for precision, seconds in resnet["seconds"].items()
+                for point in modules
+                for precision, seconds in point["seconds"].items()
             ],
         ),
     ]
