@@ -4,7 +4,10 @@ PYTHONPATH=src:scripts python -m tests.fig3_page
 """
 
 import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import check_claims
 import pandas as pd
@@ -26,15 +29,18 @@ START = "<!-- figure 3: written by PYTHONPATH=src:scripts python -m tests.fig3_p
 END = "<!-- end of figure 3 -->\n"
 START_GPU = START.replace("figure 3", "figure 3 on a GPU")
 END_GPU = "<!-- end of figure 3 on a GPU -->\n"
+PUBLISHED = CURVES / "published"
+HEAD = ["dataset", "depth", "best rate", "final loss, range over seeds", "epochs to a loss of 0.1"]
+HEAD += ["loss at the best common rate", "kappa"]
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
 
 
-def results() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the best rates of every network, and the claims that are tested on them."""
+def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the best rates of a folder's networks, and the claims that are tested on them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for table in ("training", "training_kernels"):
-            rows = collect(sorted(CURVES.glob(f"{table}/**/*.parquet")), TABLES[table])
+            rows = collect(sorted(curves.glob(f"{table}/**/*.parquet")), TABLES[table])
             tables.write(folder / f"{table}.parquet", TABLES[table], rows)
         rule = ["--criterion", "final_loss", "--loss-level", "0.1"]
         inputs = ["--training", "training", "--kernels", "training_kernels"]
@@ -52,16 +58,27 @@ def results() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def in_markdown() -> str:
     """Return both as tables in Markdown."""
-    best, claims = results()
-    head = ["first layer's scale", "dataset", "depth", "best rate", "final loss, range over seeds"]
-    head += ["epochs to a loss of 0.1", "loss at the best common rate", "kappa"]
-    rows = []
-    for row in best.sort_values(["experiment", "dataset", "depth"]).itertuples():
-        spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
-        epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
-        common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
-        cells = [SCALES[row.experiment], row.dataset, str(row.depth), f"{row.learning_rate:g}"]
-        rows.append([*cells, spread, shown(epochs), common, f"{row.kappa:,.0f}"])
+    best, claims = results(CURVES)
+    rows = [[SCALES[row.experiment], *_cells(row)] for row in _ordered(best)]
+    head = ["first layer's scale", *HEAD]
+    return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}\n"
+
+
+def _ordered(best: pd.DataFrame) -> Iterator[Any]:
+    return best.sort_values(["experiment", "dataset", "depth"]).itertuples()
+
+
+def _cells(row: Any) -> list[str]:
+    """Return the cells of a network in the columns of `HEAD`."""
+    spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
+    epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
+    common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
+    cells = [row.dataset, str(row.depth), f"{row.learning_rate:g}", spread]
+    return [*cells, shown(epochs), common, f"{row.kappa:,.0f}"]
+
+
+def _verdicts(claims: pd.DataFrame) -> str:
+    """Return the claims that were tested, in Markdown."""
     tested = claims[claims["verdict"] != NOT_TESTED]
     verdicts = []
     for row in tested.itertuples():
@@ -71,26 +88,48 @@ def in_markdown() -> str:
         cases = f"{row.holding} of {row.cases}"
         verdicts.append([f"`{row.claim}`", verdict, worst, shown(row.expected), cases])
     columns = ["claim", "at this size", "worst case", "target", "cases that hold"]
-    return f"{markdown_table(head, rows)}\n\n{markdown_table(columns, verdicts)}\n"
+    return markdown_table(columns, verdicts)
 
 
 def on_a_gpu() -> str:
-    """Return the training of the published size, and the same networks elsewhere, as tables."""
+    """Return the trainings of the published size, and what else was trained in several places."""
+    best, claims = results(PUBLISHED)
+    rows, ends = [], {}
+    for row in _ordered(best):
+        of = (
+            PUBLISHED
+            / f"training/{row.experiment}/{row.dataset}/mlp/relu/depth-{row.depth}.parquet"
+        )
+        curves = pd.read_parquet(of)
+        last = ends[row.dataset, row.depth] = curves[curves["epoch"] == curves["epoch"].max()]
+        accuracy = last[last["learning_rate"] == row.learning_rate]["test_accuracy"].mean()
+        rows.append([*_cells(row), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
+    whole = markdown_table([*HEAD, "test accuracy", "sha256 of the curves"], rows)
+    pairs = [pair for pair in pairwise(ends) if pair[0][0] == pair[1][0]]
+    steps = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
+    lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in steps)
+    said = (
+        "At a rate at which all seeds of two neighbouring depths train, all seeds of the deeper "
+        f"end below all of the other: {lower} of {len(steps)}."
+    )
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{said}\n\n{_by_place()}\n"
+
+
+def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
+    """Yield least and largest final losses over seeds of two depths, at rates that both take."""
+    found = [
+        each.groupby("learning_rate")["train_loss"].agg(["min", "max", "count", "size"])
+        for each in ends
+    ]
+    for rate in found[0].index.intersection(found[1].index):
+        pair = tuple(each.loc[rate] for each in found)
+        if all(each["count"] == each["size"] for each in pair):
+            yield pair
+
+
+def _by_place() -> str:
+    """Return losses of the same networks, trained in several places."""
     gpu, code = CURVES / "gpu", CURVES / "training/fig3_code/mnist/mlp/relu"
-    published = gpu / "paper/depth-1.parquet"
-    curves = pd.read_parquet(published)
-    ends = curves[curves["epoch"] == curves["epoch"].max()]
-    early = curves[curves["epoch"] == 100]
-    rows = []
-    for rate, seeds in ends.groupby("learning_rate"):
-        before, lost = early[early["learning_rate"] == rate], seeds["train_loss"].isna().sum()
-        rows.append([f"{rate:g}", *_mean(before["train_loss"]), *_mean(seeds["train_loss"])])
-        rows[-1] += [f"{seeds[n].mean():.4f}" for n in ("train_accuracy", "test_accuracy")]
-        if lost:
-            rows[-1][3:] = [f"{lost} of {len(seeds)} diverged", "–", "–", "–"]
-    head = ["rate", "loss after 100 epochs", "range over seeds"]
-    head += [f"after {curves['epoch'].max()}", "range over seeds"]
-    whole = markdown_table([*head, "training accuracy", "test accuracy"], rows)
     places = {
         (1, "processor"): code / "depth-1.parquet",
         (1, "GPU"): gpu / "float32/depth-1.parquet",
@@ -108,12 +147,7 @@ def on_a_gpu() -> str:
         shown_as = ["–" if loss is None else f"{loss:.5f}" for loss in of]
         compared.append([str(depth), str(seed), f"{rate:g}", *shown_as])
     head = ["depth", "seed", "rate", "processor, float32", "GPU, float32", "GPU, TF32"]
-    digest = f"sha256 of the first table's curves: `{sha256(published)}`"
-    return f"{whole}\n\n{markdown_table(head, compared)}\n\n{digest}\n"
-
-
-def _mean(losses: pd.Series) -> tuple[str, str]:
-    return f"{losses.mean():.5f}", f"{losses.min():.5f} – {losses.max():.5f}"
+    return markdown_table(head, compared)
 
 
 def _final_losses(path: Path) -> dict[tuple[int, float], float]:
