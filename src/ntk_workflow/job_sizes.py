@@ -47,9 +47,10 @@ class JobSizes:
 
     @staticmethod
     def kind(rule: str, w: Any) -> str:
-        """Return what the rates of a job are known by: its rule, or that torch's modules train."""
-        trains = rule == "train_network" and kind_of(w.model).by_modules
-        return "train_modules" if trains else rule
+        """Return what the rates of a job are known by: its rule, or what torch's modules train."""
+        if rule != "train_network" or not (kind := kind_of(w.model)).by_modules:
+            return rule
+        return "train_convolutions" if kind.needs_images else "train_modules"
 
     def of(self, rule: str, w: Any) -> ResourceEstimate:
         """Return the operations and bytes of a job."""

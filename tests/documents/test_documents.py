@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from ntk_workflow.figures.listing import target
-from tests import advice_example, along_page, architecture, fig3_page, precision_page
+from tests import (
+    advice_example,
+    along_page,
+    architecture,
+    deep_page,
+    fig3_page,
+    precision_page,
+)
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
@@ -117,6 +124,11 @@ def test_the_tables_of_why_deeper_trains_are_those_of_the_stored_trainings():
     assert fig3_page.page() == text_of("docs/why_deeper_trains.md"), (
         "run: PYTHONPATH=src:scripts python -m tests.fig3_page"
     )
+
+
+def test_the_table_of_deep_networks_is_that_of_the_stored_trainings():
+    remedy = "run: PYTHONPATH=src:scripts python -m tests.deep_page"
+    assert deep_page.page() == text_of("docs/agarwal2021deep.md"), remedy
 
 
 def test_recipes_are_right_as_far_as_the_page_says():
