@@ -1,4 +1,4 @@
-"""Write what deep networks on part of CIFAR-10 came to into docs/agarwal2021deep.md, from resources.
+"""Write what deep networks on part of CIFAR-10 came to into docs/agarwal2021deep.md.
 
 PYTHONPATH=src:scripts python -m tests.deep_page
 """

@@ -172,8 +172,8 @@ def report(remaining: Sequence[Job], finished: Timings) -> Iterator[str]:
     yield ""
     if assumed := sorted({job.rule for job in remaining if job.gpus} - finished.keys()):
         yield (
-            f"GPU-hours of {', '.join(assumed)} are by an H100's rates: no such job of this run was "
-            "measured."
+            f"GPU-hours of {', '.join(assumed)} are by an H100's rates: no such job of this run "
+            "was measured."
         )
     if any(job.rule in TRAININGS and not job.gpus and job.hours > _LONG for job in remaining):
         yield "Trainings are counted on processors; PROFILE=gpu or PROFILE=slurm gives them GPUs."

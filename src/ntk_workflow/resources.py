@@ -94,9 +94,9 @@ CORE: Mapping[str, Throughput] = {
     "render_figure": Throughput(4.2, 4e10),
 }
 #: Of one GPU, measured on an H100: blocks of 512, whose eigenvalues are the processor's (60,000
-#: samples are 200 times as fast), six to twelve networks of mlp in float32 (more, or TF32, are up to
-#: five times as fast), and of torch's modules networks of depth 32 in float32, fully connected ones
-#: of width 3000 and ResNets of width 16, which wait for their many small operations to be started.
+#: samples are 200 times as fast), and six to twelve networks of mlp in float32 (more, or TF32, are
+#: up to five times as fast). Of torch's modules networks of depth 32 in float32, fully connected of
+#: width 3000 and ResNets of width 16, which wait for their many small operations to be started.
 GPU: Mapping[str, Throughput] = {
     "compute_spectrum": Throughput(4.0, 3e11),
     "compute_min_angle": Throughput(4.0, 1.4e12),
