@@ -4,12 +4,13 @@ PYTHONPATH=src:scripts python -m tests.fig3_page
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import check_claims
+import numpy as np
 import pandas as pd
 import select_learning_rates
 
@@ -64,7 +65,7 @@ def in_markdown() -> str:
     return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}\n"
 
 
-def _ordered(best: pd.DataFrame) -> Iterator[Any]:
+def _ordered(best: pd.DataFrame) -> Iterable[Any]:
     return best.sort_values(["experiment", "dataset", "depth"]).itertuples()
 
 
@@ -94,7 +95,7 @@ def _verdicts(claims: pd.DataFrame) -> str:
 def on_a_gpu() -> str:
     """Return the trainings of the published size, and what else was trained in several places."""
     best, claims = results(PUBLISHED)
-    rows, ends = [], {}
+    rows, ends, critical = [], {}, {}
     for row in _ordered(best):
         of = (
             PUBLISHED
@@ -102,17 +103,31 @@ def on_a_gpu() -> str:
         )
         curves = pd.read_parquet(of)
         last = ends[row.dataset, row.depth] = curves[curves["epoch"] == curves["epoch"].max()]
+        critical[row.dataset, row.depth] = row.critical_learning_rate
         accuracy = last[last["learning_rate"] == row.learning_rate]["test_accuracy"].mean()
         rows.append([*_cells(row), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
     whole = markdown_table([*HEAD, "test accuracy", "sha256 of the curves"], rows)
     pairs = [pair for pair in pairwise(ends) if pair[0][0] == pair[1][0]]
     steps = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
     lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in steps)
-    said = (
-        "At a rate at which all seeds of two neighbouring depths train, all seeds of the deeper "
-        f"end below all of the other: {lower} of {len(steps)}."
+    apart = [
+        each
+        for pair in pairs
+        for each in _at_each_multiple(*((ends[key], critical[key]) for key in pair))
+    ]
+    below = sum(deeper < shallower for shallower, deeper in apart)
+    of_steps = markdown_table(
+        ["two neighbouring depths, all of whose seeds train", "the deeper ends lower"],
+        [
+            ["at the same rate: all its seeds below all of the other", f"{lower} of {len(steps)}"],
+            [
+                "at the same multiple of 2/λ_max: its mean below the other's, interpolated between "
+                "rates in both logarithms",
+                f"{below} of {len(apart)}",
+            ],
+        ],
     )
-    return f"{whole}\n\n{_verdicts(claims)}\n\n{said}\n\n{_by_place()}\n"
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}\n"
 
 
 def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
@@ -125,6 +140,21 @@ def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
         pair = tuple(each.loc[rate] for each in found)
         if all(each["count"] == each["size"] for each in pair):
             yield pair
+
+
+def _at_each_multiple(
+    shallower: tuple[pd.DataFrame, float], deeper: tuple[pd.DataFrame, float]
+) -> Iterator[tuple[float, float]]:
+    """Yield mean final losses of two depths where both train, at rates in units of 2/λ_max."""
+    logs = []
+    for ends, critical in (shallower, deeper):
+        losses = ends.groupby("learning_rate")["train_loss"].agg(["mean", "count", "size"])
+        losses = losses[losses["count"] == losses["size"]]
+        logs.append((np.log(losses.index.to_numpy() / critical), np.log(losses["mean"].to_numpy())))
+    (at, known), others = logs
+    for multiple, loss in zip(*others, strict=True):
+        if at[0] <= multiple <= at[-1]:
+            yield np.interp(multiple, at, known), loss
 
 
 def _by_place() -> str:
