@@ -1,5 +1,6 @@
 """Layers of the networks in `networks.modules`: torch's without random weights, and our own."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -196,3 +197,7 @@ class _Apply(torch.autograd.Function):
         (z,) = context.saved_tensors
         moved: Tensor = change * context.activation.derivative(z)
         return moved
+
+
+#: torch asks for it in every call, and would find it out anew each time.
+_Apply.forward.__signature__ = inspect.signature(_Apply.forward)  # type: ignore[attr-defined]

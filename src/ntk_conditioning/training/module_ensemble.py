@@ -32,9 +32,10 @@ _ONE_AT_A_TIME = Lock()
 
 @dataclass(frozen=True, eq=False)
 class _Trained(Group):
-    """One network and the momentum of its parameters, if they have any."""
+    """One network, its parameters by the factor of their rates, and their momentum, if any."""
 
     network: Network
+    parameters: Mapping[float, Sequence[Tensor]]
     momentum: Mapping[Tensor, Tensor]
 
 
@@ -75,7 +76,9 @@ class ModuleEnsemble(Measured):
             for name, parameter in network.named_parameters():
                 momentum[parameter] = tensors[f"momentum.{name}"] = torch.zeros_like(parameter)
         views = {name: tensor[None] for name, tensor in tensors.items()}
-        return _Trained([number], views, network, momentum)
+        groups = network.rate_groups().items()
+        shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in groups}
+        return _Trained([number], views, network, shared_once, momentum)
 
     def _going_on(self, state: Arrays) -> list[int]:
         # When all is done only the metrics are kept: large networks take turns, see
@@ -117,20 +120,26 @@ class ModuleEnsemble(Measured):
 
     @torch.no_grad()
     def _step(self, group: _Trained, rate: float) -> None:
-        """Take a step as torch's SGD, the import of which takes as long as a small training."""
+        """Take a step as torch's SGD, the import of which takes as long as a small training.
+
+        All parameters at once, as it does: a GPU waits for each operation to be started.
+        """
         decays = sum(epoch < self.epoch for epoch in self._descent.decay_at)
-        for factor, parameters in group.network.rate_groups().items():
+        for factor, parameters in group.parameters.items():
             step = factor * rate * float(self._descent.decay_factor**decays)
-            for parameter in parameters:
-                change, parameter.grad = parameter.grad, None  # which frees the memory
-                if change is None:
-                    continue
-                if self._descent.weight_decay:
-                    change = change.add(parameter, alpha=self._descent.weight_decay)
-                if parameter in group.momentum:
-                    momentum = group.momentum[parameter]
-                    change = momentum.mul_(self._descent.momentum).add_(change)
-                parameter.add_(change, alpha=-step)
+            weights = [each for each in parameters if each.grad is not None]
+            changes = [each.grad for each in weights if each.grad is not None]
+            if not weights:
+                continue
+            if self._descent.weight_decay:
+                torch._foreach_add_(changes, weights, alpha=self._descent.weight_decay)
+            if group.momentum:
+                gradients, changes = changes, [group.momentum[each] for each in weights]
+                torch._foreach_mul_(changes, self._descent.momentum)
+                torch._foreach_add_(changes, gradients)
+            torch._foreach_add_(weights, changes, alpha=-step)
+            for each in weights:
+                each.grad = None
 
     def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         group.network.eval()

@@ -45,17 +45,35 @@ def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CRO
     seeds, descent = {member.seed for member in members}, {"epochs": 3, "batch_size": 4} | more
     train = {seed: part(seed, 11, dtype=dtype) for seed in seeds}
     test = {seed: part(100 + seed, 7, dtype=dtype) for seed in seeds}
-    network = networks(name, outputs=criterion.outputs, dtype=dtype)
+    network = name
+    if not callable(name):
+        network = networks(name, outputs=criterion.outputs, dtype=dtype)
     return ModuleEnsemble(network, criterion, members, train, test, descent=Descent(**descent))
 
 
-@pytest.mark.parametrize("loss", [CROSS_ENTROPY, ("square", "scalar")])
-def test_training_is_that_of_a_loop_as_one_writes_it(loss):
+def tied(rng, *, outputs):
+    """Two layers share a weight, which takes one step of both gradients."""
+    network = networks("fc_layer_norm", outputs=outputs)(rng)
+    first, second = (each for each in network.modules() if isinstance(each, nn.LayerNorm))
+    second.weight = first.weight
+    return network
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (CROSS_ENTROPY, "fc_layer_norm"),
+        (("square", "scalar"), "fc_layer_norm"),
+        (CROSS_ENTROPY, partial(tied, outputs=3)),
+    ],
+)
+def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
     """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
     decay = {"decay_at": (1, 3), "decay_factor": 0.3}
-    ensemble = make("fc_layer_norm", [Member(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
+    ensemble = make(name, [Member(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
     data, outputs = part(5, 11), 3 if loss == CROSS_ENTROPY else 1
-    network = networks("fc_layer_norm", outputs=outputs)(generator(5, "init"))
+    maker = name if callable(name) else networks(name, outputs=outputs)
+    network = maker(generator(5, "init"))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, **SGD)
     schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
 
