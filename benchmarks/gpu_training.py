@@ -178,32 +178,20 @@ def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, 
     x = torch.from_numpy(stream.standard_normal(samples)).to(device, torch.float32)
     y = torch.from_numpy(stream.integers(CLASSES, size=n)).to(device)
     codes = {"outputs": "classes", "classes": CLASSES, "dtype": torch.float32, "device": device}
-    loss, descent = (
-        make_loss("cross_entropy", **codes),
-        partial(
-            Descent,
-            epochs=epochs,
-            batch_size=batch,
-            evaluate_every=epochs,
-            momentum=0.9,
-            weight_decay=1e-4,
-        ),
-    )
+    loss = make_loss("cross_entropy", **codes)
+    course = {"epochs": epochs, "batch_size": batch, "evaluate_every": epochs}
+    course |= {"momentum": 0.9, "weight_decay": 1e-4}
     seconds = {}
     for precision in MODULE_PRECISIONS:
         log.info("%s of depth %d, %s on %s", model, shape["depth"], precision, device)
-        course = descent(mixed_precision=precision == "bf16")
-        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.001)], {1: Part(x, y)}, descent=course)
+        descent = Descent(**course, mixed_precision=precision == "bf16")
+        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.001)], {1: Part(x, y)}, descent=descent)
         timed = stopwatch(complete(ensemble.advance, device))
         with fixed_sums(tf32=precision != "float32"):
             ensemble.advance()
             timed()
             seconds[precision] = [timed() for _ in range(settings.rounds)]
-    planned = TrainingSettings(
-        seeds=(1,), learning_rates=(0.001,), epochs=1, evaluate_every=epochs, batch_size=batch,
-        image=IMAGE, **{k: v for k, v in shape.items() if k == "width"},
-    )  # fmt: skip
-    operations = _operations(model, planned, shape["depth"], n)
+    operations = _operations(model, **shape, n=n, batch=batch)
     return {
         "model": model,
         **shape,
@@ -215,12 +203,21 @@ def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, 
     }
 
 
-def _operations(model: str, settings: TrainingSettings, depth: int, n: int) -> float:
+def _operations(model: str, *, depth: int, width: int, n: int, batch: int) -> float:
     """Return the operations of an epoch's steps, as `resources` counts them for its rates."""
-    sizes = {"loaded": n, "d": int(np.prod(IMAGE)), "classes": CLASSES}
-    epochs = (replace(settings, epochs=number, evaluate_every=9) for number in (1, 2))
-    one, two = (training_resources.training(model, each, depth, **sizes).flops for each in epochs)
-    return two - one
+    of = {"width": width, "batch_size": batch, "image": IMAGE, "evaluate_every": 9}
+    one, two = (
+        training_resources.training(
+            model,
+            TrainingSettings(**of, epochs=epochs, seeds=(1,), learning_rates=(1.0,)),
+            depth,
+            loaded=n,
+            d=int(np.prod(IMAGE)),
+            classes=CLASSES,
+        )
+        for epochs in (1, 2)
+    )
+    return two.flops - one.flops
 
 
 def judge(points: list[dict[str, Any]]) -> list[Target]:
