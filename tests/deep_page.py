@@ -36,7 +36,7 @@ def in_markdown() -> str:
             row += [str(fitted), f"{last['train_loss']:.5f}", f"{last['test_accuracy']:.3f}"]
             row += [f"{each['test_dot_product']:.2f}" for each in (first, last)]
         cells.append([*row, f"`{sha256(path)[:16]}`"])
-    return markdown_table([*head, "sha256 of the curves"], cells)
+    return f"{markdown_table([*head, 'sha256 of the curves'], cells)}\n"
 
 
 def page() -> str:
