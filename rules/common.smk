@@ -103,6 +103,7 @@ wildcard_constraints:
     activation="[a-z0-9_.-]+",
     architecture="[a-z0-9_]+",
     depth=r"\d+",
+    of_seed=r"|/seed-\d+",
     experiment="[a-z0-9_]+",
     model="[a-z0-9_]+",
     table="[a-z_]+",

@@ -1,8 +1,9 @@
-# Training: one job for each network of an experiment, with all its learning rates and seeds.
+# Training: one job for each network of an experiment, with all its learning rates and seeds, or,
+# with job_per_seed, for each of its seeds; {of_seed} is empty or /seed-1.
 #
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
 #        samples, with their datasheets.
-# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
+# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet
 #        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
 #        where the trainings of all depths begin
 #        results/{run}/kernels_along_training/...: kernels along training, for experiments with
@@ -43,18 +44,18 @@ rule compute_training_kernel:
 
 
 rule train_network:
-    """Train the networks of one architecture, all learning rates and seeds as one ensemble."""
+    """Train the networks of one architecture: all learning rates and seeds, or those of one seed."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
         kernel=plan.training_kernel,
     output:
-        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
     log:
-        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
+        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.log",
     benchmark:
-        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
+        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=False),
     conda:
@@ -66,7 +67,7 @@ rule train_network:
         settings=plan.training_options,
         plugins=plan.own_options,
         checkpoints=plan.placed(
-            "results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}"
+            "results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}"
         ),
         code=plan.code("scripts/train_network.py"),
     shell:
@@ -82,12 +83,12 @@ rule train_network:
 use rule train_network as train_and_measure_network with:
     """Train networks, and measure their kernels and sharpness along training."""
     output:
-        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
-        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
+        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
     log:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.log",
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.log",
     benchmark:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.tsv"
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=True),
 

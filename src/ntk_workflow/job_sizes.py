@@ -87,7 +87,7 @@ class JobSizes:
                 study, network = config[f"{name}_study"], networks[w.architecture]
                 return study_resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
-                settings, depth = self.plan.training_settings(w), int(w.depth)
+                settings, depth = self.plan.job_settings(w), int(w.depth)
                 own = w.model in self.plan.models
                 size = self._sizes(w, settings, d, depth) if own else None
                 classes = classes_of(self.plan.catalogue[w.dataset])

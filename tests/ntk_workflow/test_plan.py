@@ -92,7 +92,8 @@ def test_a_figure_needs_its_own_experiments_alone():
 def test_an_experiment_needs_five_keys():
     plan = plan_of({"training": {"mine": MINE}})
     assert plan.mistakes == {}
-    w = Wildcards(experiment="mine", dataset="digits", model="mlp", activation="relu", depth="1")
+    of = {"experiment": "mine", "dataset": "digits", "model": "mlp", "activation": "relu"}
+    w = Wildcards(**of, depth="1", of_seed="")
     options = plan.training_options(w)
     assert plan.training_settings(w).width == 512
     assert "--relative-rates" in options

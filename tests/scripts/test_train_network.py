@@ -388,8 +388,9 @@ def test_without_a_folder_for_checkpoints_nothing_is_kept(folder, lines, monkeyp
     assert {*folder.rglob("*")} - before == {folder / "out", folder / "out/depth-1.parquet"}
 
 
-def test_large_networks_take_turns_with_the_same_result(folder, monkeypatch, capsys):
+def test_large_networks_take_turns_or_a_job_each_with_the_same_result(folder, monkeypatch, capsys):
     usual = rows(folder, **RESNET)
+    assert [row for seed in SEEDS for row in rows(folder, **RESNET, seeds=seed)] == usual
     monkeypatch.setattr(networks, "seeds_in_turn", lambda _: 1)
     assert rows(folder, **RESNET) == usual
     kept = {"checkpoints": folder / "kept", "checkpoint_epochs": 1}

@@ -115,6 +115,13 @@ def test_one_more_seed_or_other_samples_rerun_only_what_uses_them(rerun):
     assert trained == expected
 
 
+def test_one_more_seed_of_networks_that_train_in_jobs_of_their_own_trains_it_alone(rerun):
+    one_more = ("seeds: [1, 32],\n    job_per_seed: true", "seeds: [1, 7, 32], job_per_seed: true")
+    rerun.edit("config/ci.yaml", *one_more)
+    trained = [name for name in rerun.planned_outputs(*CI) if "/training/resnet/" in name]
+    assert [name.rpartition("/")[2] for name in trained] == ["seed-7.parquet"]
+
+
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
     """The job that takes over ends in the same bytes."""
     target = "results/ci/training/fig3/digits/mlp/relu/depth-2.parquet"

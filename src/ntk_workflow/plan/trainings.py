@@ -1,4 +1,4 @@
-"""The trainings of a run: one job for each network of an experiment."""
+"""The trainings of a run: a job for each network of an experiment, or for each of its seeds."""
 
 from dataclasses import replace
 from itertools import product
@@ -16,6 +16,9 @@ from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 #: The table of the kernels along training, which are files of the same jobs.
 ALONG = "kernels_along_training"
 
+#: What goes before the seed in the name of a job that trains one.
+SEED = "/seed-"
+
 
 class Trainings(Datasets):
     """What the rules of trainings need."""
@@ -31,9 +34,16 @@ class Trainings(Datasets):
         settings = TrainingSettings.from_config(values, image=image)
         return replace(settings, test_share=0.0) if self.test_samples(w) else settings
 
+    def job_settings(self, w: Any) -> TrainingSettings:
+        """Return the same of one job, which may be that of a single seed."""
+        settings = self.training_settings(w)
+        if not w.of_seed:
+            return settings
+        return replace(settings, seeds=(int(w.of_seed.removeprefix(SEED)),))
+
     def training_options(self, w: Any) -> list[str]:
         """Return the same as options, with the table of critical rates and the test samples."""
-        settings = self.training_settings(w)
+        settings = self.job_settings(w)
         kernel = [f"--kernel={self.placed(name)}" for name in self.training_kernel(w)]
         test = [f"--test={self.placed(name)}" for name in self.test_samples(w)]
         along = [f"--kernels-output={self.placed(name)}" for name in self.kernels_along(w)]
@@ -41,7 +51,8 @@ class Trainings(Datasets):
 
     def kernels_along(self, w: Any) -> list[str]:
         """Return the table of the kernels along a training, if they are measured."""
-        row = (w.experiment, w.dataset, w.model, w.activation, f"depth-{w.depth}.parquet")
+        job = f"depth-{w.depth}{w.of_seed}.parquet"
+        row = (w.experiment, w.dataset, w.model, w.activation, job)
         return [self.path(ALONG, *row)] if self.experiments[w.experiment]["kernels_along"] else []
 
     def experiments_along(self, measured: bool) -> str:
@@ -56,7 +67,13 @@ class Trainings(Datasets):
     def predicted_trainings(self, w: Any) -> list[str]:
         """Return the curves of all depths with which predictions are compared."""
         row = self.path("training", w.experiment, w.dataset, w.model, w.activation)
-        return [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(w)]
+        return [f"{row}/{job}.parquet" for job in self.training_jobs(w)]
+
+    def training_jobs(self, w: Any) -> list[str]:
+        """Return the names of the jobs that train an experiment's networks on one dataset."""
+        values, depths = self.experiments[w.experiment], self.training_depths(w)
+        seeds = [f"{SEED}{seed}" for seed in values["seeds"]] if values["job_per_seed"] else [""]
+        return [f"depth-{depth}{seed}" for depth in depths for seed in seeds]
 
     def kernel_options(self, w: Any) -> list[str]:
         """Return the options of the NTK where trainings begin, with their depths."""
@@ -84,7 +101,7 @@ class Trainings(Datasets):
         return [self.path("datasets", w.dataset, "all.json"), *self.test_samples(w, "json")]
 
     def trainings(self, w: Any) -> list[str]:
-        """Return the curves, or the kernels, of an experiment's networks: a file for each depth."""
+        """Return the curves, or the kernels, of an experiment's networks: a file of each job."""
         return self.training_files(w.table, w.experiment)
 
     def training_files(self, table: str, experiment: str) -> list[str]:
@@ -95,7 +112,7 @@ class Trainings(Datasets):
             row = self.path(table, experiment, *names)
             of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
             if table == "training" or (table == ALONG and values["kernels_along"]):
-                files += [f"{row}/depth-{depth}.parquet" for depth in self.training_depths(of)]
+                files += [f"{row}/{job}.parquet" for job in self.training_jobs(of)]
             elif table == ALONG:
                 continue
             elif values["predict"] if table == "predictions" else self.has_kernel(of):
