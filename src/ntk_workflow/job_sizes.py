@@ -112,7 +112,9 @@ class JobSizes:
                 return ResourceEstimate.of_all(rows)
         grid = {**config, **config["overrides"].get(w.dataset, {})}
         n = loaded if grid["samples"] == "all" else int(grid["samples"])
+        scaling = self.plan.catalogue[w.dataset]["scaling"]
         row = resources.Row.from_config(grid, n=n, d=d)
+        row = replace(row, one_norm=scaling == "unit_norm")
         match rule:
             case "describe_dataset":
                 return resources.description(n=n, d=d)

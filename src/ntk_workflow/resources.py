@@ -45,8 +45,8 @@ _PER_LAYER = 0.65
 # of the rate, for they only read the memory.
 _FACTORISATIONS, ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
-# ReLU and of a function that is interpolated.
-ANGLE, CLOSED_FORM, QUADRATURE = 4000, 700, 20000
+# ReLU, of a function that is interpolated, and of one with a kink elsewhere, where norms differ.
+ANGLE, CLOSED_FORM, QUADRATURE, PIECEWISE = 4000, 700, 20000, 180_000
 # Operations of torch's modules, in those of a large product of the same type, measured: on a hidden
 # unit of a sample in a step, and to start the operations of a layer.
 UNIT, STARTED = 1900, 2e7
@@ -163,7 +163,8 @@ def description(*, n: int, d: int) -> ResourceEstimate:
 class Row:
     """The cells of a job: for each depth and seed ``blocks`` kernels of ``kernel_size`` samples.
 
-    They are drawn from ``n`` samples of ``d`` features; ``width`` is of networks of finite width.
+    They are drawn from ``n`` samples of ``d`` features, all of ``one_norm`` or not; ``width`` is of
+    networks of finite width.
     """
 
     n: int
@@ -175,6 +176,7 @@ class Row:
     blocks: int = 1
     full_below: int = 2048
     dtype_bytes: int = 8
+    one_norm: bool = True
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, n: int, d: int) -> Row:
@@ -247,7 +249,7 @@ def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
             flops = _singular_values(m, d)
         else:
-            flops = 3 * m**2 * d + _layers(activation, m, depth) + conditioning(row)
+            flops = 3 * m**2 * d + _layers(activation, m, depth, row) + conditioning(row)
         return ResourceEstimate(row.seeds * row.blocks * flops, needed)
 
     return row.total(cells)
@@ -292,7 +294,7 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
 
     def cells(depth: int) -> ResourceEstimate:
         rays = _base(activation) in _HOMOGENEOUS or depth == 0
-        layers = 0 if rays else _layers(activation, n, depth)
+        layers = 0 if rays else _layers(activation, n, depth, row)
         flops = row.seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
         return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
 
@@ -320,9 +322,11 @@ def _passes(m: int, d: int, width: int, depth: int) -> float:
     return 4.0 * m * (d * width + (depth - 1) * width**2)
 
 
-def _layers(activation: str, m: int, depth: int) -> float:
+def _layers(activation: str, m: int, depth: int, row: Row) -> float:
     """Return the operations that take m²/2 pairs through the layers of infinite width."""
     layer = CLOSED_FORM if has_closed_form(activation) else QUADRATURE
+    if activations.base_name(activation) == "normrelu" and not row.one_norm:
+        layer = PIECEWISE
     return m**2 / 2 * (ANGLE + depth * layer)
 
 

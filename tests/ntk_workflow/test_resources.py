@@ -110,6 +110,11 @@ def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant)
     assert resources.infinite_spectrum(name, row) == resources.infinite_spectrum(alike, row)
     alike = "relu" if activations.get(name).homogeneous else "tanh" if bends else "erf"
     assert resources.infinite_min_angle(name, row) == resources.infinite_min_angle(alike, row)
+    row = replace(row, one_norm=False)
+    layer = dual(activations.get(name), np.array([1.0, 2.0]))
+    integrated = isinstance(layer, piecewise_linear.PiecewiseLinearDual)
+    for of in (resources.infinite_spectrum, resources.infinite_min_angle):
+        assert (of(name, row).flops > 3 * of("tanh", row).flops) == integrated
 
 
 # Peak memory in MB and seconds of a core: MNIST, measured.

@@ -24,6 +24,9 @@ from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
+# Steps of log q by whose multiples tables end: blocks and depths of a dataset share a few.
+STEP = 0.25
+
 # Below this angle sin θ - θ cos θ comes from its series, whose first dropped term is then 2e-17
 # of the first.
 SERIES_BELOW = 0.3
@@ -63,14 +66,23 @@ def dual(activation: Activation, q: Array) -> Dual:
     low, high = float(q.min()), float(q.max())
     if 0 < low <= high <= low * (1 + ONE_NORM):
         return _of_one_norm(activation, float(f"{low:.15e}")).repeated(len(q))
-    return _by_integrals(activation, q)
+    if (by_pieces := _by_pieces(activation, q)) is not None:
+        return by_pieces
+    below, above = np.floor(np.log(low) / STEP), np.ceil(np.log(high) / STEP)
+    return _of_range(activation, float(below), float(above)).at(q)
 
 
-def _by_integrals(activation: Activation, q: Array) -> PiecewiseLinearDual | QuadratureDual:
+def _by_pieces(activation: Activation, q: Array) -> PiecewiseLinearDual | None:
     pieces = pieces_of(activation)
-    if pieces is not None and pieces.kinks.any():
-        return PiecewiseLinearDual(pieces, q, gain=activation.gain)
-    return QuadratureDual(activation, q)
+    if pieces is None or not pieces.kinks.any():
+        return None
+    return PiecewiseLinearDual(pieces, q, gain=activation.gain)
+
+
+@lru_cache(maxsize=64)
+def _of_range(activation: Activation, below: float, above: float) -> QuadratureDual:
+    """Return the dual of two samples with the logarithms of their variances, in steps."""
+    return QuadratureDual(activation, np.exp(STEP * np.array([below, above])))
 
 
 @lru_cache(maxsize=256)
@@ -79,7 +91,8 @@ def _of_one_norm(activation: Activation, q: float) -> PiecewiseLinearDual | Quad
 
     Variances of 16 digits are taken as one: samples of one norm differ in its last bits.
     """
-    return _by_integrals(activation, np.array([q]))
+    one = np.array([q])
+    return _by_pieces(activation, one) or QuadratureDual(activation, one)
 
 
 def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:

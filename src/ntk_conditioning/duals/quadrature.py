@@ -82,9 +82,7 @@ class QuadratureDual:
 
     def __init__(self, activation: Activation, q: Array) -> None:
         self._activation = activation
-        self.variances, self.slopes = second_moments(activation, q)
-        self._s = np.log(q)
-        self._ratio = np.sqrt(q * self.slopes / self.variances)
+        self._place(q)
         self._low, self._high = float(self._s.min()), float(self._s.max())
         if self._high - self._low < ONE_NORM:
             self._high = self._low
@@ -104,6 +102,18 @@ class QuadratureDual:
                 cause += ", and norms differ" if self._low < self._high else ""
             result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
             warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
+
+    def at(self, q: Array) -> QuadratureDual:
+        """Return the dual of samples of variances ``q`` (n,) between this one's, with its tables."""
+        other = copy.copy(self)
+        other._place(q)
+        return other
+
+    def _place(self, q: Array) -> None:
+        """Set what differs between samples."""
+        self.variances, self.slopes = second_moments(self._activation, q)
+        self._s = np.log(q)
+        self._ratio = np.sqrt(q * self.slopes / self.variances)
 
     def repeated(self, n: int) -> QuadratureDual:
         """Return the dual of ``n`` samples of the norm of this one's, which share its tables."""

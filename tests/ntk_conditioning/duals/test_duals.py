@@ -210,6 +210,20 @@ def test_quadrature_is_the_closed_form(name, q):
         assert cosine_distances(layer, theta) == expected
 
 
+@pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
+def test_blocks_of_a_dataset_share_tables_with_the_same_result(name):
+    sigma = activations.get(name)
+    one, other = np.array([0.9, 0.5, 2.1]), np.array([1.9, 0.53])
+    layer, second = dual(sigma, one), dual(sigma, other)
+    assert layer._b is second._b
+    for q, shared in ((one, layer), (other, second)):
+        alone = QuadratureDual(sigma, q)
+        np.testing.assert_array_equal(shared.variances, alone.variances)
+        for theta in ANGLES:
+            expected = pytest.approx(cosine_distances(alone, theta), rel=1e-11, abs=1e-14)
+            assert cosine_distances(shared, theta) == expected
+
+
 def expectation(f, q, q2, theta):
     """Return E f(u) f(v) on a grid over z and t, cut where u = √q z or v changes sign."""
     total = 0.0
