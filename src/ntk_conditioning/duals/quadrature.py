@@ -80,6 +80,10 @@ class QuadratureDual:
     number where those of their roots exceed `TOLERATED`.
     """
 
+    variances: Array
+    slopes: Array
+    _s: Array
+
     def __init__(self, activation: Activation, q: Array) -> None:
         self._activation = activation
         self._place(q)
@@ -104,7 +108,7 @@ class QuadratureDual:
             warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
 
     def at(self, q: Array) -> QuadratureDual:
-        """Return the dual of samples of variances ``q`` (n,) between this one's, with its tables."""
+        """Return the dual, on these tables, of samples of variances ``q`` (n,) in their range."""
         other = copy.copy(self)
         other._place(q)
         return other
