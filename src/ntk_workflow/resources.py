@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,9 @@ _PER_LAYER = 0.65
 # of the rate, for they only read the memory.
 _FACTORISATIONS, ITERATIONS = 3 / 3, 200 * 2 * 10
 # Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
-# ReLU, of a function that is interpolated, and of one with a kink elsewhere, where norms differ.
-ANGLE, CLOSED_FORM, QUADRATURE, PIECEWISE = 4000, 700, 20000, 180_000
+# ReLU and of a function that is interpolated; where norms differ, of one that is linear between
+# kinks, with so many more for every two of them.
+ANGLE, CLOSED_FORM, QUADRATURE, PIECEWISE, KINKS = 4000, 700, 20000, 78_000, 102_000
 # Operations of torch's modules, in those of a large product of the same type, measured: on a hidden
 # unit of a sample in a step, and to start the operations of a layer.
 UNIT, STARTED = 1900, 2e7
@@ -325,9 +327,18 @@ def _passes(m: int, d: int, width: int, depth: int) -> float:
 def _layers(activation: str, m: int, depth: int, row: Row) -> float:
     """Return the operations that take m²/2 pairs through the layers of infinite width."""
     layer = CLOSED_FORM if has_closed_form(activation) else QUADRATURE
-    if activations.base_name(activation) == "normrelu" and not row.one_norm:
-        layer = PIECEWISE
+    if not row.one_norm and (kinks := _kinks_between_pieces(activation)):
+        layer = PIECEWISE + KINKS * kinks**2
     return m**2 / 2 * (ANGLE + depth * layer)
+
+
+@cache
+def _kinks_between_pieces(activation: str) -> int:
+    """Return the kinks of a function that is linear between them, if they are not all at 0."""
+    from ntk_conditioning.duals.piecewise_linear import pieces_of  # imports SciPy: where it counts
+
+    pieces = pieces_of(activations.get(activation))
+    return len(pieces.kinks) if pieces is not None and pieces.kinks.any() else 0
 
 
 def conditioning(row: Row) -> float:

@@ -117,6 +117,16 @@ def test_cells_of_infinite_width_cost_what_their_activations_need(name, variant)
         assert (of(name, row).flops > 3 * of("tanh", row).flops) == integrated
 
 
+@pytest.mark.usefixtures("activation_registry")
+def test_kinks_of_the_users_own_functions_cost_where_norms_differ():
+    functions = lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z)
+    activations.register(activations.Activation("hard_tanh", *functions, kinks=(-1.0, 1.0)))
+    row = Row(n=500, d=20, depths=[3], seeds=2, kernel_size=100, blocks=5)
+    cost, apart = resources.infinite_spectrum, replace(row, one_norm=False)
+    assert cost("hard_tanh", row) == cost("tanh", row)
+    assert cost("hard_tanh", apart).flops > 2 * cost("normrelu", apart).flops
+
+
 # Peak memory in MB and seconds of a core: MNIST, measured.
 MEASURED = [
     ("spectrum", "relu", 10, 5, 812, 146),
