@@ -1,6 +1,6 @@
 """How long a user waits: commands of the README in a fresh clone, and where the demo's time goes.
 
-python -m benchmarks.minutes STEP... [--folder FOLDER] [--before FOLDER]
+python -m benchmarks.minutes STEP... [--folder FOLDER]
 
 Each step runs in a fresh clone of the last commit, or in the FOLDER of an earlier call, whose
 environment is taken again. Times are kept in results/minutes.json, the last three of each step; the
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, report
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import write_text
 
 ROOT, RESULT = report.HERE.parent, report.HERE / "results/minutes.json"
 TITLE = "What a user waits for"
@@ -56,7 +56,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}, in this order")
     parser.add_argument("--folder", type=Path, help="a clone, made if there is none")
-    parser.add_argument("--before", type=Path, help="a checkout with the logs of an earlier demo")
     args = parser.parse_args(argv)
     if unknown := [name for name in args.steps if name not in STEPS]:
         parser.error(f"no step is called {unknown[0]}; they are {', '.join(STEPS)}")
@@ -65,9 +64,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
     result = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
     result["machine"] = machine.facts(threads=2)
-    if args.before:
-        result["before"] = rules(args.before)
-        write(result)
     for name in args.steps:
         seconds = timed(STEPS[name], folder)
         times = result.setdefault("seconds", {}).setdefault(name, [])
@@ -79,13 +75,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def write(result: dict[str, Any]) -> None:
     """Write the numbers, and the section of README.md."""
-    with atomic(RESULT) as temporary:
-        temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_text(RESULT, json.dumps(result, indent=2) + "\n")
     readme = report.HERE / "README.md"
     text, section = readme.read_text(encoding="utf-8"), markdown(result).rstrip() + "\n"
-    with atomic(readme) as temporary:
-        text = report.with_section(text, "minutes", TITLE, section)
-        temporary.write_text(text, encoding="utf-8")
+    write_text(readme, report.with_section(text, "minutes", TITLE, section))
 
 
 def timed(step: Step, folder: Path) -> float:
@@ -136,20 +129,12 @@ def markdown(result: dict[str, Any]) -> str:
         ]
     every = [(STEPS[n].what, ", ".join(f"{s:g}" for s in times)) for n, times in seconds.items()]
     lines += report.table(("", "seconds"), every)
-    if {"before", "after"} <= set(result):
-        before, after = result["before"], result["after"]
-        names = sorted({*before, *after}, key=lambda n: -before.get(n, after.get(n))[1])
-        lines += ["For how long the jobs of each rule of the demo held a core; before the round,"]
-        lines += ["on a machine that did a little else:", ""]
-        cells = [[*before.get(n, ["", ""]), *after.get(n, ["", ""])] for n in names]
-        rows = [(f"`{name}`", *row) for name, row in zip(names, cells, strict=True)]
-        sums = [
-            round(sum(each[k] for each in side.values()))
-            for side in (before, after)
-            for k in (0, 1)
-        ]
-        head = ("rule", "jobs before", "seconds before", "jobs", "seconds")
-        lines += report.table(head, [*rows, ("all of these", *sums)])
+    if "after" in result:
+        by_time = sorted(result["after"].items(), key=lambda rule: -rule[1][1])
+        lines += ["For how long the jobs of each rule of the demo held a core:", ""]
+        sums = (round(sum(each[k] for _, each in by_time)) for k in (0, 1))
+        rows = [(f"`{name}`", *each) for name, each in by_time]
+        lines += report.table(("rule", "jobs", "seconds"), [*rows, ("all of these", *sums)])
     return "\n".join(lines)
 
 

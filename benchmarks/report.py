@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
-from ntk_conditioning.files import atomic
+from ntk_conditioning.files import atomic, write_text
 
 HERE = Path(__file__).parent
 
@@ -87,17 +87,14 @@ def write(
 ) -> None:
     """Write the three, each whole or not at all; the numbers first."""
     results = folder / "results"
-    with atomic(results / f"{name}.json") as temporary:
-        text = json.dumps(rounded(result), indent=2, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(rounded(result), indent=2, ensure_ascii=False)
+    write_text(results / f"{name}.json", text + "\n")
     with atomic(results / f"{name}.png") as temporary:
         figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else "# Benchmarks\n"
     picture = f"![{title}](results/{name}.png)\n"
-    with atomic(readme) as temporary:
-        new = with_section(text, name, title, f"{section.rstrip()}\n\n{picture}")
-        temporary.write_text(new, encoding="utf-8")
+    write_text(readme, with_section(text, name, title, f"{section.rstrip()}\n\n{picture}"))
 
 
 def with_section(text: str, name: str, title: str, section: str) -> str:

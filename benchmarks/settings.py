@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import threadpoolctl
-import torch
+from ntk_workflow.cli import limit_threads
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,4 @@ def hold_process(threads: int) -> None:
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = str(threads)
-    torch.set_num_threads(threads)
-    threadpoolctl.threadpool_limits(threads)
+    limit_threads(threads)

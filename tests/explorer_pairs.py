@@ -15,12 +15,12 @@ from ntk_workflow.explorer.pairs import ACTIVATIONS, ANGLES, COMPUTED, DEPTHS
 
 
 def computed() -> dict[str, np.ndarray]:
-    """Return cosines, and angles between gradients in degrees, by the theory of infinite width."""
+    """Return angles between gradients in degrees, by the theory of infinite width."""
     w = 2 * np.sin(np.radians(ANGLES) / 2) ** 2
     by_depth = [tables(activations.get(name), DEPTHS) for name in ACTIVATIONS]
     gaps = np.concatenate([table[depth](w) for table in by_depth for depth in DEPTHS])
     gradient = np.degrees(2 * np.arcsin(np.sqrt(np.clip(gaps / 2, 0, 1))))
-    return {"cosine": np.clip(1 - gaps, -1, 1), "gradient": gradient}
+    return {"gradient": gradient}
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@ What may run is an activation's, a network's or a notebook's own file: SECURITY.
 papers are in tests/ntk_workflow/claims/test_expressions.py.
 """
 
-import io
 import pickle
-import tarfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +13,8 @@ import pytest
 
 from ntk_conditioning.data.readers.cifar import read_cifar10
 from ntk_conditioning.data.readers.tables import read_npz
-from ntk_conditioning.data.tars import tar_members
 from ntk_conditioning.errors import UserError
 from ntk_workflow import config
-from ntk_workflow.bundle import archive
 from ntk_workflow.claims import papers
 from ntk_workflow.pages.rendering import table_page
 from tests.clone import ROOT
@@ -84,34 +79,8 @@ def test_no_data_file_is_unpickled(tmp_path):
             read()
 
 
-def tar(path: Path, name: str, *, link: str = "") -> Path:
-    header = tarfile.TarInfo(name)
-    if link:
-        header.type, header.linkname = tarfile.SYMTYPE, link
-    with tarfile.open(path, "w") as archive:
-        archive.addfile(header, io.BytesIO())
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "link"), [("../planted", ""), ("/planted", ""), ("a/planted", "/etc/passwd")]
-)
-def test_no_member_of_a_tar_is_written_or_followed(name, link, tmp_path):
-    path = tar(tmp_path / "speech.tar", name, link=link)
-    with pytest.raises(UserError, match=r"speech\.tar"):
-        list(tar_members(path))
-
-
 def test_pages_show_texts_and_run_none(tmp_path):
     text = "<script>fetch('planted')</script><img src=x onerror=planted()>"
     page = table_page(pa.table({"title": [text]}), title=text, note=text)
     assert "<script>fetch" not in page
     assert "<img" not in page
-
-
-def test_a_zip_writes_nothing_outside(tmp_path):
-    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as opened:
-        opened.writestr("../planted", "x")
-    (tmp_path / "out").mkdir()
-    with pytest.raises(UserError):
-        archive.unpack(tmp_path / "evil.zip", tmp_path / "out")

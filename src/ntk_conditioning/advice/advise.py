@@ -117,11 +117,15 @@ def advise(
     drawn at finite width. With ``threads`` activations share the work; linear algebra should then
     have one of its own.
 
-    Raises `UserError` if fewer than four different samples are left.
+    Raises `UserError` if fewer than four different samples are left, or they have one feature.
     """
     found = geometry(x)
     if found.distinct < 4:
         raise UserError(f"{name}: {found.distinct} different samples; advice needs four or more")
+    if x.shape[1] < 2:
+        raise UserError(
+            f"{name}: one feature; samples of norm 1 would be 1 or -1, give two or more"
+        )
     rows = np.flatnonzero(x.any(axis=1))
     rows = rows[find_duplicates(x[rows]).first]
     distinct, block = x[rows], min(BLOCK, len(rows))

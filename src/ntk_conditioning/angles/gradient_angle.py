@@ -7,13 +7,16 @@ network beside the sample itself: alpha and its change forward, delta and its ch
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ntk_conditioning.angles.directions import exact_product
 from ntk_conditioning.angles.pairs import ZeroRowError, spans
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
 
@@ -23,6 +26,16 @@ PAIRS_AT_ONCE = 256
 # The relative error of sigma(z + dz) - sigma(z) is about eps/|dz|, that of the midpoint rule about
 # dz²/24: changing over here, neither is much above 1e-11.
 MIDPOINT_BELOW = 1e-5
+
+# Beside 0, where a derivative may jump.
+CLOSE_TO_0 = 1e-300
+
+# Squares of smaller norms lose digits to underflow.
+SMALLEST_NORM = 2.0**-500
+
+
+class NonFiniteGradientError(UserError):
+    """The gradient at a sample, or its square, leaves float64's range: there is no angle to it."""
 
 
 class ZeroGradientError(ZeroRowError):
@@ -39,6 +52,7 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     Raises:
         ShapeError: if the rows do not fit the network or each other.
         ZeroGradientError: if a gradient is zero.
+        NonFiniteGradientError: if the square of one leaves float64's range.
 
     >>> from ntk_conditioning.networks import activations
     >>> model = MLP((torch.ones(1, 2, dtype=torch.float64),), activations.get("linear"))
@@ -80,6 +94,11 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     u2 = squared.sum(dim=0)
     if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
         raise ZeroGradientError("a gradient of the pair is zero and has no direction")
+    for norms2 in (u2, squared_moved.sum(dim=0)):
+        if not ((norms2 >= SMALLEST_NORM**2) & norms2.isfinite()).all():
+            raise NonFiniteGradientError(
+                "a gradient of the pair is too small or too large to square; scale the samples"
+            )
     mean = (squared * along).sum(dim=0) / u2
     across2 = (across + squared * (along - mean).square()).sum(dim=0)
     return torch.atan2((across2 / u2).sqrt(), 1 + mean)
@@ -165,8 +184,8 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
     d_value = activation.function(z.moved) - value
     d_slope = activation.derivative(z.moved) - slope
     same_side = torch.ones_like(z.value, dtype=torch.bool)
-    for kink in activation.kinks:
-        same_side &= (z.value > kink) == (z.moved > kink)
+    for edge in _edges(activation):
+        same_side &= (z.value > edge) == (z.moved > edge)
     if activation.homogeneous:  # linear on either side of 0, where d_slope is exactly 0
         d_value = torch.where(same_side, slope * z.change, d_value)
         return Change(value, d_value), Change(slope, d_slope)
@@ -175,6 +194,13 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
     d_value = torch.where(near, z.change * activation.derivative(middle), d_value)
     d_slope = torch.where(near, z.change * _curvature(activation, middle), d_slope)
     return Change(value, d_value), Change(slope, d_slope)
+
+
+@cache
+def _edges(activation: Activation) -> tuple[float, ...]:
+    """Return the kinks, and 0 if the derivative jumps there, which need not be declared."""
+    below, above = activation.slopes(np.array([-CLOSE_TO_0, CLOSE_TO_0]))
+    return activation.kinks if np.isclose(below, above) else (*activation.kinks, 0.0)
 
 
 def _curvature(activation: Activation, z: Tensor) -> Tensor:

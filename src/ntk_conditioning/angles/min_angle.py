@@ -25,7 +25,12 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.angles.crowds import Crowd, most_crowded
-from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
+from ntk_conditioning.angles.gradient_angle import (
+    SMALLEST_NORM,
+    NonFiniteGradientError,
+    ZeroGradientError,
+    pair_angle,
+)
 from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, spans
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import gradient_tiles
@@ -51,14 +56,8 @@ GATHERED_AT_ONCE = 1 << 12
 # A sample of more waiting pairs than this is the centre of a crowd, which takes about as long as
 # they do.
 CROWDED = 48
-# Squares of smaller norms lose digits to underflow.
-SMALLEST_NORM = 2.0**-500
 # A gathered pair costs as much as one more block of so many pairs of a tile.
 GATHERING = 4096
-
-
-class NonFiniteGradientError(UserError):
-    """The gradient at a sample, or its square, leaves float64's range: there is no angle to it."""
 
 
 class UnresolvedGradientError(UserError):

@@ -95,24 +95,27 @@ def _of_one_norm(activation: Activation, q: float) -> PiecewiseLinearDual | Quad
     return _by_pieces(activation, one) or QuadratureDual(activation, one)
 
 
-def pair_cosine_distances(layer: Dual, w: Array) -> tuple[Array, Array]:
+def pair_cosine_distances(layer: Dual, w: Array, theta: Array | None = None) -> tuple[Array, Array]:
     """Return w' and h of pairs with 1 - cos θ = ``w``, an array of any shape.
 
-    All samples have the one variance that the dual was made for.
+    All samples have the one variance that the dual was made for. ``theta`` is θ, if it is known
+    better than w near 2 tells.
 
     >>> relu = dual(activations.get("relu"), np.ones(1))
     >>> pair_cosine_distances(relu, np.array([0.0, 1.0]))[0].round(6)
     array([0.     , 0.68169])
     """
     one, flat = slice(0, 1), w.reshape(-1, 1)
-    after, slopes = layer.cosine_distances(one, one, flat, angle_of(flat))
+    angles = angle_of(flat) if theta is None else theta.reshape(-1, 1)
+    after, slopes = layer.cosine_distances(one, one, flat, angles)
     return after.reshape(w.shape), slopes.reshape(w.shape)
 
 
 def angle_of(cosine_distance: Array) -> Array:
     """Return the angle whose cosine is 1 - ``cosine_distance``."""
-    # rounding may put a cosine distance one step above 2
-    return np.asarray(2 * np.arcsin(np.sqrt(np.minimum(cosine_distance / 2, 1))))
+    # rounding may put a cosine distance one step above 2, near which only 2 less it has digits
+    rest = np.maximum(2 - cosine_distance, 0)
+    return np.asarray(2 * np.arctan2(np.sqrt(cosine_distance), np.sqrt(rest)))
 
 
 class LeakyReLUDual:

@@ -51,9 +51,15 @@ def graded(x: Array, grade: float) -> Array:
     return np.asarray(np.tanh(grade * x) / math.tanh(grade))
 
 
-def count_needed(count: int, most: int, last_coefficients: Callable[[int], Array]) -> int:
+def count_needed(
+    count: int,
+    most: int,
+    last_coefficients: Callable[[int], Array],
+    *,
+    tolerance: float = TOLERANCE,
+) -> int:
     """Return how many points make the last Chebyshev coefficients negligible, or ``most``."""
-    while count < most and not (np.abs(last_coefficients(count)) <= TOLERANCE).all():
+    while count < most and not (np.abs(last_coefficients(count)) <= tolerance).all():
         count = math.ceil(1.25 * count)
     return count
 

@@ -217,8 +217,9 @@ def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tup
         tail, density = special.ndtr(-low), _density(low)
         squares = steep**2 * (tail + low * density) + 2 * steep * level * density + level**2 * tail
         return tail, squares
-    start = np.clip(low, -CUT, CUT)
-    width = np.clip(high, -CUT, CUT) - start
+    nearest = np.clip(0.0, low, high)  # to 0, where the density is largest
+    start = np.maximum(low, nearest - CUT)
+    width = np.minimum(high, nearest + CUT) - start
     mass, squares = np.zeros_like(width), np.zeros_like(width)
     for node, weight in zip(*_nodes(STRIP), strict=True):
         z = start + width * node

@@ -12,6 +12,7 @@ from numpy.polynomial import chebyshev
 
 from ntk_conditioning.duals.interpolation import (
     MAX_ANGLES,
+    TOLERANCE,
     chebyshev_points,
     coefficients,
     count_needed,
@@ -34,6 +35,8 @@ WARN_ABOVE = 1e-10
 # Between these angles h grows a hundredfold if σ has kinks or is steep, and else by up to 1e4.
 NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_VARIANCES = 50
+# Where errors between samples of different norms are looked for, in the range of log-variances.
+SEEN_AT = np.array([0.0, 0.01, 0.41, 0.93, 0.985, 1.0])
 MOST_KINKS = 8  # between which the plane is cut; the work grows like their cube
 
 
@@ -69,10 +72,10 @@ class QuadratureDual:
     θ is -sqrt(q q') sin θ E σ'(u)σ'(v), both w' and h come from N and from expectations at θ = 0
     without cancellation:
 
-        w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + θ^p D(s, s', θ),
+        w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + t D(s, s', θ),
 
     where s = log q, r² = q E σ'(u)² / E σ(u)², B is the mean of N over cosines between cos θ and 1,
-    and D = (N(0) - N(θ)) / θ^p with p = 1 if σ has kinks or is steep, else p = 2: so h keeps its
+    and D = (N(0) - N(θ)) / t with t = θ if σ has kinks or is steep, else t = w: so h keeps its
     digits at small angles. A to D are smooth, because the angle is the variable and not its cosine,
     and are interpolated between Chebyshev points of all their arguments.
 
@@ -159,7 +162,8 @@ class QuadratureDual:
 
     def _tabulate(self) -> None:
         """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
-        angles = count_needed(24, MAX_ANGLES, self._last_angles)
+        # what is cut off adds up at the ends of the other arguments
+        angles = count_needed(24, MAX_ANGLES, self._last_angles, tolerance=TOLERANCE / 3)
         apart = self._low < self._high
         count = count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
         s, theta = self._points(count), self._plane.angles.points(angles)
@@ -168,9 +172,9 @@ class QuadratureDual:
         mean = self._plane.mean_over_cosines(theta)
         self._b = coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         near, far = self._plane.falls(s, NEAR)
-        smooth = isinstance(self._plane, Sectors) and (far > SMOOTH * near).all()
-        self._power = 2 if smooth else 1
-        self._d = coefficients(falls / theta[:, None, None] ** self._power)
+        self._smooth = isinstance(self._plane, Sectors) and bool((far > SMOOTH * near).all())
+        over = 2 * np.sin(theta / 2) ** 2 if self._smooth else theta
+        self._d = coefficients(falls / over[:, None, None])
         self._a, self._c = np.zeros((2, 1, 1))
         if apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (Features(self._activation, self._points(n)) for n in (count, count + 1))
@@ -185,7 +189,7 @@ class QuadratureDual:
         if self._high == self._low:
             tables = np.stack([self._b.ravel(), self._d.ravel()])
             b, d = self._plane.angles.interpolated(tables, theta)
-            return np.maximum(w * scale * b, 0), np.maximum(theta**self._power * d, 0)
+            return np.maximum(w * scale * b, 0), np.maximum((w if self._smooth else theta) * d, 0)
         basis, basis2 = self._basis(s), self._basis(s2)
         angles, count, _ = self._b.shape
         left_b, left_d = basis[:, :count] @ self._b, basis[:, :count] @ self._d  # (θ, n, s')
@@ -203,7 +207,7 @@ class QuadratureDual:
         radial, radial_slopes = (gap2 * (left @ table @ right) for table in (self._a, self._c))
         # both are squared distances; only rounding makes one negative
         return np.maximum(radial + w * scale * b, 0), np.maximum(
-            radial_slopes + theta**self._power * d, 0
+            radial_slopes + (w if self._smooth else theta) * d, 0
         )
 
     def _basis(self, s: Array) -> Array:
@@ -212,8 +216,11 @@ class QuadratureDual:
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 
     def _measured_errors(self) -> tuple[float, float]:
-        """Return the largest absolute and relative error of w' and h between the table's points."""
-        s = np.unique(self._low + (self._high - self._low) * np.array([0.03, 0.41, 0.93]))
+        """Return the largest absolute and relative error of w' and h between the table's points.
+
+        Those of Chebyshev series are largest near the ends.
+        """
+        s = np.unique(self._low + (self._high - self._low) * SEEN_AT)
         at = Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
         pairs: list[tuple[Array, Array]] = []

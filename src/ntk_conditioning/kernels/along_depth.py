@@ -6,8 +6,9 @@ gain² E σ(z)² = 1, one dual serves every layer.
 
 Correlations are carried as cosine distances, see `infinite`, of each pair once. Their error is
 followed from layer to layer. A distance after a layer is a concave function of the one before that
-vanishes with it, as the dual has no negative coefficient in ρ: so relative errors do not grow, and
-absolute ones, of distances up to 1, neither. Where the dual's slope is below 1 they shrink by it.
+vanishes with it up to 1, as the dual has no negative coefficient in ρ: so relative errors do not
+grow there, and absolute ones neither; see `error_near_2`. Where the dual's slope is below 1 they
+shrink by it.
 """
 
 import math
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ntk_conditioning.angles.pairs import spans
-from ntk_conditioning.duals.closed_forms import pair_cosine_distances
+from ntk_conditioning.duals.closed_forms import Dual, angle_of, pair_cosine_distances
 from ntk_conditioning.kernels.infinite_network import (
     EPS,
     EQUAL_NORMS,
@@ -114,10 +115,13 @@ def along_depth(
             f"norms from {norms.min():g} to {norms.max():g}; scale the samples to one norm "
             "(scaling: unit_norm)"
         )
-    w = start.matrix(lambda _rows, _columns, w, _e: w)[np.triu_indices(len(norms), 1)]
+    pairs = np.triu_indices(len(norms), 1)
+    w = start.matrix_of_inputs(lambda _rows, _columns, w, _theta: w)[pairs]
+    theta = start.matrix_of_inputs(lambda _rows, _columns, _w, theta: theta)[pairs]
     # The last is of a pair that is no pair of samples: its correlation in the input is the largest
     # absolute one of all, and stays no smaller than theirs.
     w = np.append(w, np.minimum(w, 2 - w).min())
+    theta = np.append(theta, angle_of(w[-1]))
     e = w.copy()
     error = ntk_error = ROUNDING
     q = q_of_layer = float(norms.mean() ** 2)
@@ -139,12 +143,27 @@ def along_depth(
         q = float(layer.variances[0])
         share = share / (share + below)
         closest, added = w[-1], ROUNDING + layer.error
+        bent = error_near_2(layer, w, error) if depth else 0.0  # the first has θ itself
         for part in spans(len(w), PART):
-            w[part], h = pair_cosine_distances(layer, w[part])
+            angles = angle_of(w[part]) if depth else theta[part]
+            w[part], h = pair_cosine_distances(layer, w[part], angles)
             e[part] = share * w[part] + (1 - share) * (e[part] + h - e[part] * h)
         near, far = float(h[-1]), float(e[-1])
         next_error = min(1.0, below * (1 - near)) * error + added
         shrunk = (1 - near) * ntk_error + (1 - far) * error / max(closest, EPS)
         mixed = share * next_error + (1 - share) * shrunk
-        ntk_error = min(max(ntk_error, next_error), mixed) + added
+        ntk_error = min(max(ntk_error, next_error) + bent, mixed) + added
         error = next_error
+
+
+def error_near_2(layer: Dual, w: Array, error: float) -> float:
+    """Return by how much h is off for distances above 1 that are off by ``error``.
+
+    There h is not concave. As its dual has no negative coefficient, it is no steeper at 2 - g than
+    at g, and changes by no more than h(error).
+    """
+    gap = 2 - float(w.max())
+    if gap > 1:
+        return 0.0
+    (at_gap, at_error) = pair_cosine_distances(layer, np.array([max(gap, EPS), error]))[1]
+    return float(min(at_error, error * at_gap / max(gap, EPS)))

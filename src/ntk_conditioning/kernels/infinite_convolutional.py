@@ -52,12 +52,13 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
     UnresolvedKernelError,
+    real_numbers,
     require_cosines,
     resolved_dual,
 )
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.activations import Activation, Array
 
 Pooling = Literal["none", "average"]
 Tile = tuple[slice, slice]
@@ -260,9 +261,9 @@ class _Network:
             at_zero = sigma.gain * float(sigma.values(np.zeros(1))[0])
             after, slopes = np.where(zero, at_zero**2, after), np.where(zero, 0.0, slopes)
         if at_zero:
-            z = gaussian_nodes()
-            values = (sigma.values(np.sqrt(row)[:, None] * z) for row in variances)
-            means = np.stack([sigma.gain * gaussian_mean(each) for each in values])
+            some, where = np.unique(variances, return_inverse=True)
+            mean = [sigma.gain * sigma.expectation(np.asarray, q=v) if v else at_zero for v in some]
+            means = np.array(mean)[where].reshape(variances.shape)
         return _Hidden(
             layer, np.sqrt(q), np.sqrt(variances), np.sqrt(after), np.sqrt(slopes), means
         )
@@ -368,7 +369,7 @@ class _Network:
 
 
 def _images(x: ArrayLike) -> Array:
-    images = np.asarray(x, dtype=np.float64)
+    images = real_numbers(x)
     if images.ndim != 4 or images.size == 0:
         raise SamplesError(f"images of shape {images.shape}; give (n, colours, height, width)")
     if not np.isfinite(images).all():

@@ -85,6 +85,8 @@ class Layer:
         self, x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
     ) -> None:
         self.x = samples_of(x)
+        if not hasattr(depth, "__index__"):
+            raise SamplesError(f"depth {depth!r} is no whole number; it counts hidden layers")
         if depth < 0:
             raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
         sigma = activations.get(activation)
@@ -134,13 +136,17 @@ class Layer:
         It is given the rows and columns of a tile of pairs, and the cosine distances of their
         embeddings, w, and of their model gradients, e.
         """
+        return self.matrix_of_inputs(lambda r, c, *at: entry(r, c, *self._propagate(r, c, *at)))
+
+    def matrix_of_inputs(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
+        """Return the same of the samples' cosine distances w and of their angles θ."""
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         result = np.empty((n, total - offset))
         tiles = upper_tiles(n, TILE)
         if offset:
             tiles = product(spans(n, TILE), spans(total, TILE, start=n))
         for rows, columns in tiles:
-            block = entry(rows, columns, *self._distances(rows, columns))
+            block = entry(rows, columns, *self._input_distances(rows, columns))
             if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
             result[rows, columns.start - offset : columns.stop - offset] = block
@@ -236,13 +242,13 @@ class Layer:
         if not condition:
             raise _unresolved(problem, network=self._name, x=self.x)
 
-    def _distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return w and e, with input angles from differences if they are close to 0 or π."""
+    def _input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return w and θ of samples, from differences if they are close to 0 or π."""
         cosine = self._cosines(rows, columns)
         w, theta = 1 - cosine, np.arccos(cosine)
         i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
         w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
-        return self._propagate(rows, columns, w, theta)
+        return w, theta
 
     def _propagate(
         self, rows: slice, columns: slice, w: Array, theta: Array
@@ -292,6 +298,16 @@ def _error(layer: Dual, distance: float) -> float:
 
 
 def samples_of(x: ArrayLike) -> Array:
+    rows = real_numbers(x)
+    if rows.ndim != 2 or rows.size == 0:
+        raise SamplesError(f"samples of shape {rows.shape}; give one sample per row")
+    if not np.isfinite(rows).all():
+        raise SamplesError("some features are infinite or not a number")
+    return rows
+
+
+def real_numbers(x: ArrayLike) -> Array:
+    """Return an array or tensor in float64; `SamplesError` if it has no real numbers."""
     try:
         given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
         given = given.astype(np.float64) if given.dtype.kind == "O" else given
@@ -299,12 +315,7 @@ def samples_of(x: ArrayLike) -> Array:
         raise SamplesError(f"the samples are no array of numbers: {one_line(error)}") from None
     if given.dtype.kind not in "biuf":
         raise SamplesError(f"the samples are of type {given.dtype}; give real numbers")
-    rows = given.astype(np.float64, copy=False)
-    if rows.ndim != 2 or rows.size == 0:
-        raise SamplesError(f"samples of shape {rows.shape}; give one sample per row")
-    if not np.isfinite(rows).all():
-        raise SamplesError("some features are infinite or not a number")
-    return rows
+    return given.astype(np.float64, copy=False)
 
 
 def resolved_dual(activation: Activation, q: Array, *, network: str, x: Array) -> Dual:

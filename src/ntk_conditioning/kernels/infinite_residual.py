@@ -124,7 +124,8 @@ class Network:
             if not 0 <= value < math.inf:
                 raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
         self._start = Layer(x, x2, depth=min(0, depth), activation=activation)
-        kept, branch = float(residual), scale**2
+        self._biased = bias_scale > 0
+        kept, branch = float(residual), scale * scale
         bias = np.full(len(self._start.x), float(bias_scale) ** 2)
         self._input = _Sum(np.einsum("nd,nd->n", self._start.x, self._start.x), bias)
         q = diagonal = self._input.total
@@ -157,24 +158,28 @@ class Network:
     @cached_property
     def gradient_angles(self) -> Array:
         """The angles (n, n2) in radians between model gradients; small ones keep their digits."""
-        return self._start.matrix(lambda r, c, w, _: angle_of(self._distances(r, c, w)[1]))
+        return self._start.matrix_of_inputs(lambda *at: angle_of(self._distances(*at)[1]))
 
     def _kernel(self, which: int) -> Array:
         norms = np.sqrt(self._output[which].total)
 
-        def entry(rows: slice, columns: slice, w: Array, _: Array) -> Array:
-            cosine = 1 - self._distances(rows, columns, w)[which]
+        def entry(rows: slice, columns: slice, w: Array, theta: Array) -> Array:
+            cosine = 1 - self._distances(rows, columns, w, theta)[which]
             return np.asarray(np.outer(norms[rows], norms[columns]) * cosine)
 
-        return self._start.matrix(entry)
+        return self._start.matrix_of_inputs(entry)
 
-    def _distances(self, rows: slice, columns: slice, w: Array) -> tuple[Array, Array]:
+    def _distances(
+        self, rows: slice, columns: slice, w: Array, theta: Array
+    ) -> tuple[Array, Array]:
         """Return the cosine distances of both kernels from those of the samples, of a tile."""
         at = rows, columns
         with np.errstate(all="ignore"):
             w = e = self._input.distance(*at, w, 0)
-            for layer, covariance, tangent in self._blocks:
-                after, h = layer.cosine_distances(rows, columns, w, angle_of(w))
+            for k, (layer, covariance, tangent) in enumerate(self._blocks):
+                # θ itself, which w near 2 does not tell, unless a bias has come between
+                angles = angle_of(w) if k or self._biased else theta
+                after, h = layer.cosine_distances(rows, columns, w, angles)
                 e = tangent.distance(*at, e, after, 0, e + h - e * h)
                 w = covariance.distance(*at, w, after, 0)
             covariance, tangent = self._output

@@ -51,24 +51,33 @@ class Table:
     depth: int
     spline: BSpline
     errors: Array
+    opposite: float  # e(2), which float64 has no nodes close enough to
 
     def __call__(self, w: Array) -> Array:
         within = np.maximum(w, _distance(self.spline.t[0]))
-        return np.asarray(np.exp(self.spline(self._place(within))) * (w / within))
+        e = np.exp(self.spline(self._place(within))) * (w / within)
+        return np.where(w < 2, e, self.opposite)
 
     def error(self, w: Array, input_error: float = 0.0) -> float:
         """Return a bound on the errors of e at ``w``, by the table, rounding and the dual's error.
 
-        As e is concave and vanishes at 0, an error δ of a distance is one of at most e δ / w.
+        As e is concave up to 1 and vanishes at 0, an error δ of a distance is one of at most
+        e δ / w there; beyond, the slope at 2 - g is no larger than that at g. Nor is it more than
+        e(δ), as the kernel has no negative coefficient. Closer than the table's first node, e
+        itself is counted.
         """
         closest, furthest = w.min(), w.max()
         step = len(self.errors) / (self.spline.t[-1] - self.spline.t[0])
         ends = (self._place(np.array([closest, furthest])) - self.spline.t[0]) * step
         near = self.errors[max(0, int(ends[0]) - 1) : int(ends[1]) + 2].max()
+        first = _distance(self.spline.t[0])
+        if ((w > 0) & (w < first)).any():
+            near += float(self(first))
         if not input_error:
             return float(near)
+        closest = min(closest, max(2 - furthest, 0.0))
         slope = float(self(closest) / closest) if closest > 0 else np.inf
-        return float(near + min(2.0, slope * input_error))
+        return float(near + min(float(self(np.array(input_error))), slope * input_error))
 
     def _place(self, w: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -89,16 +98,18 @@ def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
     most = -np.log(SMALLEST / 2)
     x = np.linspace(-most, most, 2 * int(most * NODES) + 1)
     # every second is between two nodes, where the spline's error is seen
-    w = _distance(np.sort(np.append(x, (x[1:] + x[:-1]) / 2)))
+    at = np.sort(np.append(x, (x[1:] + x[:-1]) / 2))
+    w, theta = np.append(_distance(at), 2.0), np.append(2 * np.arctan(np.exp(at)), np.pi)
     found = {}
-    for depth, state in enumerate(_states(activation, w, max(wanted, default=0))):
+    for depth, state in enumerate(_states(activation, w, max(wanted, default=0), theta)):
         if depth in wanted:
             e = np.maximum(state.e, TINY)
+            e, opposite = e[:-1], float(e[-1])
             spline = make_interp_spline(x, np.log(e[::2]), k=DEGREE)
             between = np.abs(np.exp(spline((x[1:] + x[:-1]) / 2)) - e[1::2])
             seen = 2 * np.maximum(np.append(between, 0), np.append(0, between))
             found[depth] = Table(
-                depth, spline, state.e_error[::2] + seen + SPLINE_ROUNDING * e[::2]
+                depth, spline, state.e_error[:-1:2] + seen + SPLINE_ROUNDING * e[::2], opposite
             )
     return found
 
@@ -118,8 +129,13 @@ class _State:
     e_error: Array
 
 
-def _states(activation: Activation, w: Array, depth: int) -> Iterator[_State]:
-    """Yield the distances after 0, 1, ..., ``depth`` layers; the gain keeps norms of 1."""
+def _states(
+    activation: Activation, w: Array, depth: int, theta: Array | None = None
+) -> Iterator[_State]:
+    """Yield the distances after 0, 1, ..., ``depth`` layers; the gain keeps norms of 1.
+
+    ``theta`` are the angles of ``w``, if they are known better.
+    """
     layer = dual(activation, np.ones(1))
     slope = float(layer.slopes[0] / layer.variances[0])
     share = 1.0  # of the last layer in the diagonal of the NTK, see `along_depth`
@@ -132,10 +148,15 @@ def _states(activation: Activation, w: Array, depth: int) -> Iterator[_State]:
     yield now
     for _ in range(depth):
         share = share / (share + slope)
-        next_w, h = pair_cosine_distances(layer, now.w)
+        next_w, h = pair_cosine_distances(layer, now.w, theta)
+        theta = None
         e = share * next_w + (1 - share) * (now.e + h - now.e * h)
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.where(now.w > 0, h * now.w_error / now.w, 0.0)
+            # beyond 1 h is not concave, see `along_depth.error_near_2`
+            at_error = pair_cosine_distances(layer, np.minimum(now.w_error, 1.0))[1]
+            gap = np.maximum(2 - now.w, EPS)
+            moved = np.where(now.w > 1, np.minimum(at_error, now.w_error / gap), moved)
         w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
         e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
         now = _State(next_w, e, w_error, share * w_error + (1 - share) * e_error + ROUNDING * e)

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +86,7 @@ class Activation:
     on_arrays: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "kinks", tuple(self.kinks))  # a list could not be hashed
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
             raise ActivationError(
                 f"{self.name!r} is no name for an activation: it becomes a folder, so use "
@@ -166,7 +167,7 @@ class Activation:
 # --- expectations under N(0, 1) -------------------------------------------------------------------
 
 
-@cache
+@lru_cache(maxsize=256)
 def gaussian_rule(
     kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
 ) -> tuple[Array, Array]:

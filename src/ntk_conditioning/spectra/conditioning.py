@@ -22,6 +22,8 @@ ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
 EPS = float(np.finfo(np.float64).eps)
+# Rows that a kernel is taken to have at least where the solver's error is bounded.
+FEW = 8
 # Entries have lost digits where the largest is this close to the smallest normal number: products
 # that were summed for them fell below it.
 CLOSE_TO_UNDERFLOW = 2.0**22
@@ -113,7 +115,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
             "a kernel has none below zero"
         )
     # What LAPACK's symmetric solvers guarantee, with n for the slowly growing factor.
-    error = n * EPS * largest + entries_move(n, largest, entry_error)
+    error = max(n, FEW) * EPS * largest + entries_move(n, largest, entry_error)
     floor = resolution_floor(n, largest, max(eps, entry_error))
     ends = (largest, error), (smallest, error)
     return summary(n, *ends, floor, k.dtype, method="spectrum", eigenvalues=eigenvalues)
@@ -136,12 +138,12 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     n, p = f.shape
     near_one, exponent = _near_one(f)
     singular = _in_range(scipy.linalg.svdvals(near_one, check_finite=False), exponent)
-    if 0 < singular[0] < np.sqrt(np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW):
+    floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
+    if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
         raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
     _in_range(singular[:1] ** 2, 0)
     eigenvalues = np.zeros(n)
     eigenvalues[: len(singular)] = singular**2
-    floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
     error = max(n, p) * EPS * float(singular[0])  # of a σ
     errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
     largest = float(eigenvalues[0]), errors[0]
@@ -184,7 +186,7 @@ def summary(
         resolution_floor=floor,
         numerical_rank=rank,
         kappa=largest[0] / smallest[0] if full else None,
-        kappa_error=_error_of_ratio(largest, smallest) if full else None,
+        kappa_error=error_of_ratio(largest, smallest) if full else None,
         kappa_nonzero=largest[0] / smallest_above,
         effective_rank=effective_rank,
         method=method,
@@ -212,7 +214,8 @@ def _in_range(values: NDArray[np.float64], exponent: int) -> NDArray[np.float64]
     return np.asarray(scaled)
 
 
-def _error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
+def error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
+    """Return the bound on the relative error of the ratio of two eigenvalues."""
     above, below = largest[1] / largest[0], smallest[1] / smallest[0]
     return (above + below) / (1 - below) if below < 1 else np.inf
 

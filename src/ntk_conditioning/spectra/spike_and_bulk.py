@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.spectra.conditioning import EPS
+from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio
 
 Array = NDArray[np.float64]
 
@@ -53,9 +53,8 @@ class SpikeAndBulk:
         """A bound on the error of ``kappa``, relative to it."""
         if self.kappa is None:
             return None
-        above, below = self.lambda_max_error / self.lambda_max, self.lambda_min_error
-        below /= self.lambda_min
-        return (above + below) / (1 - below)
+        largest = self.lambda_max, self.lambda_max_error
+        return error_of_ratio(largest, (self.lambda_min, self.lambda_min_error))
 
     def _over(self, high: float, low: float) -> float | None:
         return high / low if low > self.lambda_min_error else None
@@ -86,7 +85,7 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     bulk, vectors = np.linalg.eigh(c)
     low = float(bulk[0]) - _below(bulk, np.square(vectors.T @ b), a)
     second, first = np.linalg.eigvalsh(1 - far)[-2:].tolist()
-    small = n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
+    small = 2 * n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
     return SpikeAndBulk(
         n=n,
         lambda_max=first,

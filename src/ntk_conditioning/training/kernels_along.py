@@ -134,7 +134,6 @@ def sharpness(
     *,
     start: np.random.Generator,
     factors: Sequence[float] | None = None,
-    tolerance: float = TOLERANCE,
 ) -> float:
     """Return the largest eigenvalue of the Hessian of a ``loss`` by its ``parameters``.
 
@@ -174,7 +173,7 @@ def sharpness(
         dense = np.stack([product(row) for row in np.eye(p, dtype=dtype)])
         return float(np.linalg.eigvalsh(dense)[-1])
     operator = LinearOperator((p, p), matvec=product, dtype=dtype)
-    how = {"which": "LA", "ncv": VECTORS, "tol": tolerance, "maxiter": RESTARTS, "rng": start}
+    how = {"which": "LA", "ncv": VECTORS, "tol": TOLERANCE, "maxiter": RESTARTS, "rng": start}
     try:
         return float(eigsh(operator, 1, v0=v0, return_eigenvectors=False, **how)[0])
     except ArpackError:

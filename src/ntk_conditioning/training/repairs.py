@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.angles.pairs import require_directions
 from ntk_conditioning.kernels.infinite_network import Layer
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.conditioning import resolution_floor
@@ -59,7 +60,10 @@ def repairs(
     Without targets nothing is said of labels and steps. Samples have a mean square norm of 1 after
     each repair; one that leaves a sample at 0 is left out. ``directions`` are the numbers of top
     directions that are removed.
+
+    Raises `ZeroRowError` if a sample is 0.
     """
+    require_directions(x)
     targets = np.zeros((len(x), 0)) if y is None else y
     for place, repair, removed in _repairs_of_samples(directions):
         samples = prepared(x, repair, directions=removed)
@@ -89,9 +93,11 @@ def prepared(x: Array, repair: str, *, directions: int = 0) -> Array:
     >>> prepared(np.array([[3.0, 0.0], [0.0, 4.0]]), "unit_norm").tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    x = np.ldexp(x, -int(np.frexp(np.abs(x).max())[1]))  # so that squares are in range
     if repair == "top_directions":
         top = np.linalg.svd(x, full_matrices=False)[2][:directions]
-        x = x - x @ top.T @ top
+        rest = x - x @ top.T @ top
+        x = np.where(np.abs(rest) > 1e-13, rest, 0.0)  # what is left by rounding is nothing
     elif repair.startswith(("centred", "standardized")):
         mean = x.mean(axis=0)
         # what is left of a constant feature by rounding is nothing

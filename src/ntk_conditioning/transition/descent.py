@@ -34,7 +34,7 @@ def descend(
     before it, which grows many times over where a network learns features. A linear network
     descends with step sizes below 2.
 
-    Raises `UserError` if the loss overflows.
+    Raises `UserError` if the loss overflows, or the network does not depend on its weights.
     """
     weights = [weight.clone() for weight in net.weights]
     trained = net.with_weights(weights)
@@ -49,7 +49,13 @@ def descend(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         if number < steps:
-            step = step_size / float(torch.linalg.eigvalsh(ntk)[-1])
+            largest = float(torch.linalg.eigvalsh(ntk)[-1])
+            if not largest > 0:
+                raise UserError(
+                    f"the NTK is 0 in step {number}: no neuron is active at any sample; give more "
+                    "width or another seed"
+                )
+            step = step_size / largest
             parts = zip(weights, inputs, deltas, strict=True)
             for layer, (weight, c, delta) in enumerate(parts, start=1):
                 weight.addmm_((error[:, None] * delta).T, c, alpha=-step * net.scale(layer))

@@ -4,12 +4,13 @@ With Lagrange's remainder the expansion is exact (liu2022transition, Eq. (1)), s
 term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
@@ -61,6 +62,8 @@ class Expansion:
 
     def hessian_product(self, v: Tensor) -> Tensor:
         """Return H v (p,) at w_0."""
+        if not self._slope.requires_grad:  # f is linear in these weights
+            return torch.zeros_like(v)
         # v as an argument of `grad` makes torch import sympy
         return torch.autograd.grad(self._slope @ v, self._at, retain_graph=True)[0]
 
@@ -87,6 +90,11 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
         values, vectors = lanczos(expansion.hessian_product, like, tol=TOLERANCE, **options)
     except ArpackNoConvergence as error:
         raise UserError(f"the Hessian's norm did not converge: {error}") from error
+    except ArpackError:
+        some = torch.ones_like(like) / math.sqrt(expansion.size)
+        if expansion.hessian_product(some).any():
+            raise
+        return HessianNorm(0.0, 0.0, some)  # it starts with H v, which must not be 0
     vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
     value = float(values[0])
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
@@ -124,7 +132,8 @@ def largest_terms(
     """
 
     def best(vectors: Iterable[Tensor]) -> tuple[float, Tensor]:
-        changes = (radius / torch.linalg.vector_norm(vector) * vector for vector in vectors)
+        lengths = ((float(torch.linalg.vector_norm(vector)), vector) for vector in vectors)
+        changes = (radius / length * vector if length else vector for length, vector in lengths)
         terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
         return max(terms, key=lambda pair: pair[0])
 

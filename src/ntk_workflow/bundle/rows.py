@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.conditioning import EPS, summary
+from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio, summary
 from ntk_conditioning.spectra.labels import REST
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
 from ntk_conditioning.tables.predictions import SHARES, parted, times
@@ -194,8 +194,7 @@ def _architectures(row: Row) -> Follows:
     error, eps = row["n"] * EPS * row["lambda_max"], "n, rounding and lambda_max"
     yield "resolution_floor", error, eps
     if row["kappa"] is not None:
-        above, below = error / row["lambda_max"], error / row["lambda_min"]
-        value = (above + below) / (1 - below) if below < 1 else math.inf
+        value = error_of_ratio((row["lambda_max"], error), (row["lambda_min"], error))
         yield "kappa_error", value, "the eigenvalues and their errors"
 
 

@@ -26,8 +26,8 @@ COMPUTED = Path(__file__).with_suffix(".yaml")
 def pairs() -> pd.DataFrame:
     """Return a row for each activation, depth and angle.
 
-    ``embedding`` and ``gradient`` are the angles after the network in degrees, ``cosine`` the
-    kernel's entry over its diagonal: kappa of the two is (1 + |cosine|) / (1 - |cosine|).
+    ``embedding`` and ``gradient`` are the angles after the network in degrees. The cosine k of the
+    latter is the kernel's entry over its diagonal: kappa of the two is (1 + |k|) / (1 - |k|).
     """
     levels = {"activation": ACTIVATIONS, "depth": DEPTHS, "angle": ANGLES}
     index = pd.MultiIndex.from_product(levels.values(), names=levels)

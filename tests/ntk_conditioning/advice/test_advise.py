@@ -137,3 +137,8 @@ def test_the_figure_is_drawn_where_kernels_are_singular():
     figure = draw(advised(x))
     figure.draw_without_rendering()
     assert len(figure.axes) == 3
+
+
+def test_one_feature_is_refused():
+    with pytest.raises(UserError, match="mine: one feature; "):
+        advised(np.arange(1.0, 9)[:, None])

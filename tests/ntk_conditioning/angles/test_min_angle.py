@@ -410,3 +410,13 @@ def test_gradients_that_rounding_decides_are_refused(monkeypatch):
     monkeypatch.setattr(_Search, "_exact_cosines", lambda _, pairs: -torch.ones(len(pairs)))
     with pytest.raises(UnresolvedGradientError, match=r"^each pair's cosine is below another's"):
         min_angle(mlp, x)
+
+
+@pytest.mark.parametrize("flags", [{}, {"homogeneous": True}, {"kinks": [0.0]}], ids=str)
+def test_a_kink_at_0_need_not_be_declared(flags):
+    functions = lambda z: z.clamp(min=0), lambda z: (z > 0).to(z.dtype)
+    own = activations.Activation("own", *functions, **flags)
+    weights, (x1, x2) = network(depth=2, activation="relu").weights, inputs(2)[:, None]
+    relu = MLP(weights, activations.get("relu"))
+    expected = pair_angle(relu, x1, x2).item()
+    assert pair_angle(MLP(weights, own), x1, x2).item() == pytest.approx(expected, rel=1e-12)

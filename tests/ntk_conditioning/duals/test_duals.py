@@ -293,3 +293,34 @@ def test_kinks_elsewhere_are_reported_with_the_error_they_cause(monkeypatch):
     both, _ = integrate.dblquad(lambda u, v: density([u, v]), *limits)
     expected = 1 - both / math.sqrt(math.prod(special.ndtr(ends) - special.ndtr(-ends)))
     assert cosine_distances(layer, 0.9)[1] == pytest.approx(expected, abs=10 * layer.error)
+
+
+def test_kinks_far_out_in_the_normal_density_are_seen():
+    """Soft shrinkage of samples on one line whose pre-activations are mostly cut to 0."""
+    functions = (
+        lambda z: (z - 0.5).clamp(min=0) + (z + 0.5).clamp(max=0),
+        lambda z: (z.abs() > 0.5).to(z.dtype),
+    )
+    shrink = Activation("shrink", *functions, kinks=(-0.5, 0.5))
+
+    def mean(s, t):
+        def product(z):
+            return (s * z - 0.5) * (t * z - 0.5) * stats.norm.pdf(z)
+
+        return integrate.quad(product, 0.5 / min(s, t), 25, epsabs=0, epsrel=1e-12)[0]
+
+    s, t = 0.05, 0.049
+    expected = 1 - mean(s, t) / math.sqrt(mean(s, s) * mean(t, t))
+    found = cosine_distances(dual(shrink, np.square([s, t])), 0.0)[0]
+    assert found == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
+def test_errors_at_the_ends_of_a_range_of_norms_are_told():
+    """Of sin 4z: E sin(4u) sin(4v) = exp(-8 (q + q')) sinh(16 √(q q') cos θ)."""
+    sine = Activation("sine", lambda z: (4 * z).sin(), lambda z: 4 * (4 * z).cos())
+    layer = QuadratureDual(sine, np.exp([0.26, 2.748]))
+    w = np.full((1, 1), 1 - math.cos(2.5))
+    found = layer.cosine_distances(slice(1, 2), slice(1, 2), w, np.full((1, 1), 2.5))[0]
+    assert abs(found - 1) < layer.error  # 1 up to 1e-20
+    assert layer.error > 0.01

@@ -80,3 +80,14 @@ def test_samples_that_do_not_fit_are_refused(x, depth, problem):
 def test_layers_that_are_too_steep_to_integrate_are_refused():
     with pytest.raises(infinite.UnresolvedKernelError, match=r"^tanh .* scale the data"):
         list(along_depth(1e5 * np.eye(2), depths=[1], activation="tanh"))
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-7])
+@pytest.mark.parametrize("name", ["relu", "erf", "linear"])
+def test_nearly_opposite_samples_keep_their_digits(name, gap):
+    x = on_sphere(2, 3)
+    x[1] = -x[0] + gap * x[1]
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    for found in along_depth(x, depths=[1, 3], activation=name):
+        k = infinite.ntk(x, depth=found.depth, activation=name)
+        assert abs(k[0, 1] / k[0, 0] - found.ntk.pairs[0]) <= 2 * found.ntk.error < 1e-12

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from mpmath import mpf
+from scipy import stats
 from torch.nn import functional
 
 from ntk_conditioning.angles.pairs import ZeroRowError
@@ -198,3 +199,22 @@ ONES = np.ones((2, 1, 3, 3))
 def test_what_cannot_be_computed_is_refused(x, options, error, message):
     with pytest.raises(error, match=message):
         kernels(x, **{"depths": [1], "activation": "relu"} | options)
+
+
+def test_patches_of_zeros_know_of_kinks():
+    """E σ(z) beside σ(0), which is not 0, in closed form."""
+    sigma = activations.get("normrelu-1")
+    scale, kink, offset = sigma.shifted_relu
+    x = np.zeros((2, 1, 1, 9))
+    x[0, 0, 0, 0], x[1, 0, 0, 8] = 2, 3
+
+    def mean(q: float) -> float:
+        s = math.sqrt(q)
+        above = (
+            s * stats.norm.pdf(kink / s) - kink * stats.norm.sf(kink / s) if q else max(-kink, 0)
+        )
+        return scale * (above + offset)
+
+    left, right = [4 / 9] * 2 + [0] * 7, [0] * 7 + [1.0] * 2
+    expected = np.mean([mean(a) * mean(b) for a, b in zip(left, right, strict=True)])
+    assert nngp(x, depth=1, activation=sigma)[0, 1] == pytest.approx(expected, rel=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
-from ntk_conditioning.training.repairs import repairs
+from ntk_conditioning.training.repairs import prepared, repairs
 
 
 @pytest.fixture
@@ -77,3 +77,8 @@ def test_labels_that_lie_where_nothing_is_learned_have_no_steps():
     size = {"activation": activations.get("relu"), "depth": 1, "directions": [1]}
     plain = next(iter(repairs(x, y, **size)))
     assert (plain.kappa, plain.effective_kappa, plain.steps_half) == (None, None, None)
+
+
+def test_directions_beyond_the_rank_leave_nothing():
+    low = np.outer(np.arange(1.0, 9), [1.0, 2, 3])
+    assert not prepared(low, "top_directions", directions=1).any()

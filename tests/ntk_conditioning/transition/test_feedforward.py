@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition import feedforward, gradients
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, layers, outputs
@@ -192,3 +193,27 @@ def test_descent_lowers_the_loss_and_tells_how_far_it_went():
     assert result.kernel_change == pytest.approx(float(ratio))
     still = descend(model, x, y, steps=0)
     assert (still.kernel_change, still.distance) == (0, 0)
+
+
+def test_a_hessian_that_is_zero_has_norm_0():
+    """One hidden layer of ReLUs is linear in the weights below the last, and may be silent."""
+    model, [x] = network("two_layer", "relu"), samples(1)
+    inner, silent = (
+        Expansion(model, x, last_fixed=True),
+        Expansion(model.with_weights([-w.abs() for w in model.weights]), x.abs()),
+    )
+    for expansion in (inner, silent):
+        found = hessian_norm(expansion)
+        assert (found.norm, found.residual) == (0, 0)
+        options = {"directions": 2, "generator": np.random.default_rng(0)}
+        terms = largest_terms(expansion, 0.01, eigenvector=found.eigenvector, **options)
+        assert terms.largest < 1e-15
+
+
+def test_a_network_without_active_neurons_does_not_descend():
+    model = network("two_layer", "relu")
+    silent = model.with_weights([-w.abs() for w in model.weights])
+    with pytest.raises(UserError, match="the NTK is 0 in step 0"):
+        descend(
+            silent, samples(3).abs(), torch.ones(3, dtype=torch.float64), steps=1, step_size=1.0
+        )
