@@ -14,6 +14,7 @@ from tests import (
     architecture,
     deep_page,
     fig3_page,
+    mutants,
     precision_page,
 )
 
@@ -176,3 +177,9 @@ def locked_versions(name: str) -> dict[str, set[str]]:
     lines = text_of(f"envs/{name}.in").splitlines()
     assert {re.split(r"[<>=\[ ]", line)[0] for line in lines if line[:1].isalpha()} <= set(locked)
     return locked
+
+
+def test_every_bug_that_is_planted_replaces_a_text_that_its_file_has_once():
+    """`python -m tests.mutants` itself is run by hand."""
+    for mutant in mutants.mutants():
+        assert mutant.planted(ROOT)
