@@ -113,9 +113,10 @@ def pair_cosine_distances(layer: Dual, w: Array, theta: Array | None = None) -> 
 
 def angle_of(cosine_distance: Array) -> Array:
     """Return the angle whose cosine is 1 - ``cosine_distance``."""
-    # rounding may put a cosine distance one step above 2, near which only 2 less it has digits
-    rest = np.maximum(2 - cosine_distance, 0)
-    return np.asarray(2 * np.arctan2(np.sqrt(cosine_distance), np.sqrt(rest)))
+    # near 2 only 2 less the distance has digits; rounding may put one a step above it
+    nearer = np.minimum(cosine_distance, np.maximum(2 - cosine_distance, 0))
+    angle = 2 * np.arcsin(np.sqrt(nearer / 2))
+    return np.where(cosine_distance <= 1, angle, np.pi - angle)
 
 
 class LeakyReLUDual:

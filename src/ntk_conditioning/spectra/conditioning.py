@@ -22,8 +22,6 @@ ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
 EPS = float(np.finfo(np.float64).eps)
-# Rows that a kernel is taken to have at least where the solver's error is bounded.
-FEW = 8
 # Entries have lost digits where the largest is this close to the smallest normal number: products
 # that were summed for them fell below it.
 CLOSE_TO_UNDERFLOW = 2.0**22
@@ -115,7 +113,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
             "a kernel has none below zero"
         )
     # What LAPACK's symmetric solvers guarantee, with n for the slowly growing factor.
-    error = max(n, FEW) * EPS * largest + entries_move(n, largest, entry_error)
+    error = n * EPS * largest + entries_move(n, largest, entry_error)
     floor = resolution_floor(n, largest, max(eps, entry_error))
     ends = (largest, error), (smallest, error)
     return summary(n, *ends, floor, k.dtype, method="spectrum", eigenvalues=eigenvalues)
