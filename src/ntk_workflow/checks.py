@@ -264,7 +264,7 @@ class Checks:
                 if problem:
                     yield f"{where}: {problem}, not {given}; give it overrides"
             if name in self.models:
-                values = {**study, **of, "outputs": "scalar", "overrides": {}}
+                values = {**study, **of, "outputs": "scalar", "predict": False, "overrides": {}}
                 yield from self._own_network((key,), index, name, values)
 
     def _width_study(self, key: str) -> Iterator[str]:

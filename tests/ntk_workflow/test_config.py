@@ -132,6 +132,8 @@ models: {conv: {file: examples/own_network.py}}
 models: {mine: {function: build}} -> models.mine: missing file
 {models: {m: {file: examples/own_network.py}}, training: {deep_fc: {models: [m], width: 6}}}
   -> training.deep_fc.models[0]: m on patches: examples/own_network.py: build() fails at depth 32,
+{models: {m: {file: examples/own_network.py}}, architectures_study: {models: [m], width: 6}}
+  -> architectures_study.models[0]: m on digits: examples/own_network.py: build() fails at depth 1,
 """
 
 # The same where the key that is to be changed stands in config.yaml.

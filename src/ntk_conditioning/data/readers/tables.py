@@ -86,7 +86,9 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     data = unpacked(x)
     _require_columns(x, _columns_of(data))
     try:
-        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data))
+        # a process that ends beside arrow's threads is aborted now and then
+        one_thread = pyarrow.csv.ReadOptions(use_threads=False)
+        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data), read_options=one_thread)
         names = table.column_names  # decoded only here
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = _not_a_csv(data) or one_line(error)
@@ -170,7 +172,8 @@ def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tupl
         _require_columns(x, _columns_of(content))
         names = arrow_csv.open_csv(pyarrow.BufferReader(content)).schema.names
         first = arrow_csv.ConvertOptions(include_columns=names[:1])
-        rows = arrow_csv.read_csv(pyarrow.BufferReader(content), convert_options=first).num_rows
+        how = {"convert_options": first, "read_options": arrow_csv.ReadOptions(use_threads=False)}
+        rows = arrow_csv.read_csv(pyarrow.BufferReader(content), **how).num_rows
         columns = len(names)
     return rows, len(features) if features else columns - (labels is not None)
 
