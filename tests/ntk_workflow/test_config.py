@@ -212,7 +212,7 @@ def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
     plan = plan_of({"kernels": ["infinite_ntk"]})
     assert plan.figure_tables(Wildcards(figure="liu2023relu/fig4_g")) == []
     message = "empirical_ntk in 'kernels', which is ['infinite_ntk']; add it there or remove the"
-    with pytest.raises(ConfigError, match=rf"^mine.yaml: \S+ needs {re.escape(message)} figure$"):
+    with pytest.raises(SystemExit, match=rf"^mine.yaml: \S+ needs {re.escape(message)} figure$"):
         plan.figure_tables(Wildcards(figure="liu2023relu/fig2_conditioning_vs_depth"))
 
 

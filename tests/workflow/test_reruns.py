@@ -166,6 +166,13 @@ def test_one_figure_can_be_rerun_alone_and_its_config_again(rerun):
     assert planned == Counter(render_figure=1)
 
 
+def test_a_mistake_is_told_although_what_is_asked_for_is_there(rerun):
+    for target in ("liu2023relu_fig2", "results/ci/tables/conditioning.parquet"):
+        done = rerun.run("-n", target, *CI, "--config", "samples=100000", check=False)
+        assert done.returncode == 1
+        assert "100000 is more than the 1797 samples of digits" in done.stderr.splitlines()[-1]
+
+
 def test_paper_figures_are_collected_on_demand(rerun):
     target = ("collect_paper_figures", *CI)
     done = rerun.run(*target, "--cores", "1")

@@ -17,6 +17,7 @@ from ntk_conditioning.networks.activations import (
     Array,
     DualErrors,
     gaussian_nodes,
+    wrong_slope,
 )
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def require_sound(activation: Activation) -> None:
     """Check what an activation of the user's own says of itself.
 
     Raises `ActivationError` if a function fails, is not elementwise, gives other values each time,
-    changes its argument, is not finite or gives another type; if the derivative is not the
-    function's, which is compared away from kinks; if σ is constant; or if a flag does not hold.
+    changes its argument, is not finite, gives another type, or cannot be differentiated or mapped
+    by torch; if the derivative is not the function's, which is compared away from kinks; if σ is
+    constant; or if a flag does not hold.
     """
     for function in (activation.function, activation.derivative):
         _require_elementwise(activation, function)
@@ -50,6 +52,7 @@ def require_sound(activation: Activation) -> None:
             at = z[np.argmax(np.abs(values - right))]
             raise _wrong(activation, f"{flag} does not hold at z = {at:.6g}; leave it out")
     activation.require_derivative()
+    _require_differentiable(activation)
     if not np.isclose(activation.gain, gain := activation.measured_gain(), rtol=1e-6):
         raise _wrong(activation, f"exact_gain is {activation.gain:.6g} and not {gain:.6g}")
 
@@ -113,6 +116,36 @@ def _require_elementwise(activation: Activation, function: Function) -> None:
         raise _wrong(activation, f"the {what} gives other values each time")
     if not torch.allclose(first[1:3, ::2], part, rtol=ROUNDING, atol=ROUNDING):
         raise _wrong(activation, f"the {what} is not elementwise: values depend on each other")
+
+
+def _require_differentiable(activation: Activation) -> None:
+    """Check what networks do with the functions besides calling them.
+
+    Networks differentiate the function in some studies, and the derivative where second derivatives
+    are needed: for sharpness and for angles between gradients.
+    """
+    import torch
+
+    z = activation.checked_at()
+    x = torch.from_numpy(z).requires_grad_()
+    both = (activation.function, activation.values), (activation.derivative, activation.slopes)
+    for (function, values), what in zip(both, ("function", "derivative"), strict=True):
+        try:
+            value = function(x.clone())
+            torch.func.vmap(function)(x.detach()[:, None])
+            slopes = np.zeros_like(z)  # of what is constant between kinks
+            if value.requires_grad:
+                slopes = torch.autograd.grad(value.sum(), x)[0].numpy()
+        except Exception as error:
+            problem = " ".join(f"{type(error).__name__}: {error}".split()).split(". ")[0]
+            raise _wrong(activation, f"torch cannot differentiate the {what}: {problem}") from error
+        if found := wrong_slope(z, slopes, values):
+            at, slope, rise = found
+            raise _wrong(
+                activation,
+                f"torch differentiates the {what} to {slope:.6g} at z = {at:g}, where it rises by "
+                f"{rise:.6g}; leave out no_grad and detach",
+            )
 
 
 def _leaky(slope: float | None, z: Array, values: Array) -> Array:

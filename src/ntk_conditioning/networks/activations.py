@@ -119,20 +119,20 @@ class Activation:
 
     def require_derivative(self) -> None:
         """Compare the derivative with difference quotients; `ActivationError` if they differ."""
+        z = self.checked_at()
+        if found := wrong_slope(z, self.slopes(z), self.values):
+            at, slope, rise = found
+            raise ActivationError(
+                f"{self.name}: derivative({at:g}) is {slope:.6g}, but function "
+                f"rises by {rise:.6g} there"
+            )
+
+    def checked_at(self) -> Array:
+        """Return where derivatives are compared with difference quotients: away from kinks."""
         z = _CHECKED_AT
         if self.kinks:
             z = z[np.abs(np.subtract.outer(z, self.kinks)).min(axis=1) > 2 * _CHECK_STEP]
-        rises, finer = (
-            (self.values(z + step) - self.values(z - step)) / (2 * step)
-            for step in (_CHECK_STEP, _CHECK_STEP / 10)  # the finer one for steep activations
-        )
-        for at, slope, rise, fine in zip(z, self.slopes(z), rises, finer, strict=True):
-            wrong = min(abs(slope - rise), abs(slope - fine))
-            if wrong > _CHECK_TOLERANCE * max(abs(rise), 1e-3):
-                raise ActivationError(
-                    f"{self.name}: derivative({at:g}) is {slope:.6g}, but function "
-                    f"rises by {rise:.6g} there"
-                )
+        return z
 
     def values(self, z: Array) -> Array:
         """Return σ(z) of a float64 array of any shape."""
@@ -275,6 +275,21 @@ def get(name: str | Activation) -> Activation:
     if family == _LEAKY:
         return leaky_relu(float(parameter), name=name)
     return normrelu(float(parameter), name=name)
+
+
+def wrong_slope(
+    z: Array, slopes: Array, values: Callable[[Array], Array]
+) -> tuple[float, float, float] | None:
+    """Return the first z at which a slope is not that of the values, with it and the true one."""
+    rises, finer = (
+        (values(z + step) - values(z - step)) / (2 * step)
+        for step in (_CHECK_STEP, _CHECK_STEP / 10)  # the finer one for steep activations
+    )
+    for at, slope, rise, fine in zip(z, slopes, rises, finer, strict=True):
+        wrong = min(abs(slope - rise), abs(slope - fine))
+        if wrong > _CHECK_TOLERANCE * max(abs(rise), 1e-3):
+            return float(at), float(slope), float(rise)
+    return None
 
 
 def normalized(activation: Activation) -> Activation:

@@ -8,7 +8,7 @@ from ntk_workflow import catalogue
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import GRID
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.plan.run import ConfigError, Run, content
+from ntk_workflow.plan.run import Run, content, refuse
 
 
 def _split(w: Any) -> str:
@@ -53,7 +53,7 @@ class Datasets(Run):
         """Return the inputs of a prepared dataset."""
         if w.dataset not in self.catalogue:
             advice = did_you_mean(w.dataset, self.catalogue)
-            raise ConfigError(f"no dataset {w.dataset!r}; {advice}")
+            refuse(f"no dataset {w.dataset!r}; {advice}")
         if self.catalogue[w.dataset]["reader"] == SPEECH:
             return [self.path("features", f"{w.dataset}.npz")]
         return self.original_files(w)

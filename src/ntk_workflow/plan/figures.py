@@ -2,13 +2,14 @@
 
 import fnmatch
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import did_you_mean, source_of
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.named_values import to_words
-from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content
+from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content, refuse
 
 #: The tables that the explorer shows.
 EXPLORED = (
@@ -44,7 +45,10 @@ class Figures(Run):
         targets = ["all", "bundle", "claims", *map(listing.target, self.figures)]
         similar = " or ".join(name for name in targets if w.target in name)
         advice = f"did you mean {similar}?" if similar else did_you_mean(w.target, targets)
-        raise ConfigError(f"no target {w.target!r}; {advice}")
+        message = f"no target {w.target!r}; {advice}"
+        if Path(w.target).exists():  # an input of another rule
+            raise ConfigError(message)
+        refuse(message)
 
     def figure_files(self, figure: str) -> list[str]:
         """Return what a figure consists of."""
@@ -52,14 +56,14 @@ class Figures(Run):
 
     def figure_tables(self, w: Any) -> list[str]:
         """Return the tables that a figure's notebook reads."""
+        if w.figure not in self.figures:
+            refuse(f"no figure {w.figure!r}; {did_you_mean(w.figure, self.figures)}")
         if off := self._off(w.figure):
-            raise ConfigError(
-                f"{w.figure} needs {' and '.join(off)}, which the config lacks or switches off"
-            )
+            refuse(f"{w.figure} needs {' and '.join(off)}, which the config lacks or switches off")
         for key, choices in self.figures[w.figure].get("needs", {}).items():
             have = self.config[key] if isinstance(self.config[key], list) else [self.config[key]]
             if not set(choices) & set(have):
-                raise ConfigError(
+                refuse(
                     f"{source_of([key], self.layers)}: {w.figure} needs {' or '.join(choices)} in "
                     f"{key!r}, which is {self.config[key]!r}; add it there or remove the figure"
                 )

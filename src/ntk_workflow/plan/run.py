@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import GRID, used_datasets
@@ -44,6 +44,18 @@ class ConfigError(ValueError):
     """A config asks for what cannot be had; a line for each mistake."""
 
 
+def refuse(message: str) -> NoReturn:
+    """End Snakemake in one of its input functions.
+
+    Any other error there means to it that the rule cannot make the file, which does not matter
+    where an old one is: it would go on with that, or say that there is nothing to be done.
+
+    Raises:
+        SystemExit: with the message.
+    """
+    raise SystemExit(message)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run, from its config.
@@ -72,12 +84,12 @@ class Run:
         return f"{type(self).__name__}({self.config['run']})"
 
     def require(self, study: str) -> None:
-        """Raise `ConfigError` if a study is switched off or has mistakes."""
+        """End the program if a study is switched off or has mistakes."""
         lines = [*self.mistakes.get(study, ())]
         if study != GRID and not self.section(study):
             lines.append(f"config: {study} is switched off (null), and what was asked for needs it")
         if lines:
-            raise ConfigError("\n".join(lines))
+            refuse("\n".join(["The configuration has mistakes:", *lines]))
 
     def section(self, study: str) -> Any:
         """Return a study's part of the config; the main grid has the whole of it."""

@@ -23,6 +23,14 @@ def step(z: torch.Tensor) -> torch.Tensor:
     return (z > 0.5).to(z.dtype)
 
 
+def by_numpy(z: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.tanh(z.numpy()))
+
+
+def frozen_part(z: torch.Tensor) -> torch.Tensor:
+    return 1 - z.tanh().detach() * z.tanh()
+
+
 @pytest.mark.parametrize(
     ("function", "derivative", "flags", "message"),
     [
@@ -36,6 +44,10 @@ def step(z: torch.Tensor) -> torch.Tensor:
         (lambda z: None, slope, {}, "the function returns no tensor, but NoneType"),
         (torch.tanh, torch.log, {}, "the derivative is not finite at z = -3"),
         (torch.tanh, lambda z: z.oops, {}, "the derivative fails: AttributeError: "),
+        (by_numpy, slope, {}, "torch cannot differentiate the function: RuntimeError: Can't call"),
+        (torch.tanh, torch.no_grad()(slope), {}, "torch differentiates the derivative to 0 at"),
+        (torch.tanh, frozen_part, {}, "torch differentiates the derivative to 0.0013"),
+        (lambda z: z.tanh() if z.max() > -9 else z, slope, {}, "torch cannot differentiate"),
         (torch.ones_like, torch.zeros_like, {}, "the function is constant"),
         (torch.tanh, slope, {"homogeneous": True}, "homogeneous does not hold at z = "),
         (torch.tanh, slope, {"negative_slope": 0.1}, "negative_slope does not hold at z = "),
