@@ -54,8 +54,9 @@ def main(argv: cli.Argv = None) -> None:
     sigmas = [activations.get(name) for name in dict.fromkeys([*ACTIVATIONS, *args.activations])]
     kernels: Any = {"activations": sigmas, "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
+    written = page(advice)  # before any file
     tables.write(args.output, ADVICE, tables.from_rows(ADVICE, rows(advice)))
-    write_text(args.page, page(advice))
+    write_text(args.page, written)
     first = in_words(advice)[1]
     log.info("%s: %s", first.title, " ".join(first.sentences))
 

@@ -14,9 +14,8 @@ from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
 from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import Checked, counts, page
-from ntk_workflow.claims.papers import ClaimError, Paper, entries, read_paper
+from ntk_workflow.claims.papers import ClaimError, Paper, entries, load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.config import SCHEMAS, Layer, read_yaml, schema_errors
 from ntk_workflow.pages.rendering import mathml
 
 #: Columns of the table that are keys of a claim.
@@ -30,7 +29,7 @@ log = logger(__file__)
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
-    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="tables (.parquet)")
+    parser.add_argument("--tables", type=Path, nargs="*", required=True, help="tables (.parquet)")
     parser.add_argument("--run", required=True, help="name of the run, for the pages")
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     parser.add_argument("--markdown", type=Path, required=True, help="page to write (.md)")
@@ -67,19 +66,14 @@ def load_paper(path: Path) -> Paper:
         ClaimError: if it is not as schemas/papers.schema.yaml says, or a formula is no LaTeX.
     """
     require_file(path)
-    content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
-    if problems := schema_errors(content, schema, [Layer(str(path), {})]):
-        raise ClaimError("; ".join(problems))
-    try:
-        paper = read_paper(path.stem, content)
-        for claim in paper.claims:
-            for key, latex in (claim.formula or {}).items():
-                try:
-                    mathml(latex)
-                except ValueError as error:
-                    raise ClaimError(f"claim {claim.name}: formula.{key}: {error}") from None
-    except ClaimError as error:
-        raise ClaimError(f"{path}: {error}") from None
+    paper = load(path)
+    for claim in paper.claims:
+        for key, latex in (claim.formula or {}).items():
+            try:
+                mathml(latex)
+            except ValueError as error:
+                place = f"{path}: claim {claim.name}: formula.{key}"
+                raise ClaimError(f"{place}: {error}") from None
     return paper
 
 

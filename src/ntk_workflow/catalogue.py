@@ -5,7 +5,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ntk_conditioning.data import datasets, prepared, readers
 from ntk_conditioning.errors import UserError
@@ -187,18 +189,39 @@ READ_BELOW = 2**26
 
 def content_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield a line if a file of the user's own cannot be read as its entry says."""
+    if (content := _content(name, entry)) and content.problem:
+        yield f"catalogue: {name}: {content.problem}"
+
+
+def known_labels(name: str, entry: Entry) -> int | None:
+    """Return how many different labels a dataset has, as far as that is known without a job."""
+    if entry["reader"] == "gaussian" or entry.get("options", {}).get("labels", "y") is None:
+        return 0
+    content = _content(name, entry)
+    return content.labels if content else None
+
+
+class _Content(NamedTuple):
+    problem: str
+    labels: int | None
+
+
+def _content(name: str, entry: Entry) -> _Content | None:
+    """Read a file of the user's own, if it is there and not too large."""
     path = Path(entry.get("path", ""))
     if path.is_file() and entry["reader"] != SPEECH and path.stat().st_size <= READ_BELOW:
-        yield from _content_errors(name, json.dumps(entry), path.stat().st_mtime_ns)
+        return _read(name, json.dumps(entry), path.stat().st_mtime_ns)
+    return None
 
 
 @cache
-def _content_errors(name: str, entry: str, _mtime: int) -> list[str]:
+def _read(name: str, entry: str, _mtime: int) -> _Content:
     try:
-        prepared.scaled(datasets.read(dataset_source(name, json.loads(entry))))
+        samples = datasets.read(dataset_source(name, json.loads(entry)))
+        prepared.scaled(samples)
     except UserError as error:
-        return [f"catalogue: {name}: {error}"]
-    return []
+        return _Content(str(error), None)
+    return _Content("", 0 if samples.y is None else len(np.unique(samples.y)))
 
 
 def path_errors(name: str, entry: Entry) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ntk_conditioning.networks.activations import TOLERATED, DualErrors
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, kind_of, width_problem
 from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_conditioning.training.prediction import UNPREDICTABLE
-from ntk_workflow.catalogue import SPEECH, content_errors, path_errors
+from ntk_workflow.catalogue import SPEECH, content_errors, known_labels, path_errors
 from ntk_workflow.config import Layer, did_you_mean, key_name, source_of
 
 if TYPE_CHECKING:
@@ -140,8 +140,12 @@ class Checks:
             if name not in self.catalogue:
                 yield f"{where}: unknown dataset {name!r}; {did_you_mean(name, self.catalogue)}"
                 continue
-            if labels and self.catalogue[name]["reader"] == "gaussian":
+            asked = labels and self.trial.needed
+            kinds = known_labels(name, self.catalogue[name]) if asked else None
+            if kinds == 0:
                 yield f"{where}: {name} has no labels, and {labels}; remove it"
+            elif kinds == 1:
+                yield f"{where}: all labels of {name} are equal: nothing can be learned; remove it"
             yield from path_errors(name, self.catalogue[name])
             if self.trial.needed:
                 yield from content_errors(name, self.catalogue[name])
@@ -222,6 +226,10 @@ class Checks:
 
     def _phase_study(self, study: str) -> Iterator[str]:
         yield from self._names((study,), infinite=True)
+        for index, name in enumerate(self.config[study]["datasets"]):
+            if self.shapes.get(name, (None, None))[1] == 1:
+                where = self.at(study, "datasets", index)
+                yield f"{where}: {name} has one feature, and on the sphere two places; remove it"
         if "activations" in (self.config[study]["large"] or ()):
             yield from self._activations((study, "large", "activations"))
 
@@ -236,8 +244,10 @@ class Checks:
             yield from self._enough(self.config[study]["samples"], name, study, "samples")
             d = self.shapes.get(name, (None, None))[1]
             most = min(self.config[study]["samples"], d or math.inf) - 1
-            if max(self.config[study]["directions"]) > most:
-                where = self.at(study, "datasets", index)
+            where = self.at(study, "datasets", index)
+            if not most:
+                yield f"{where}: {name} has one feature, and no direction to leave out; remove it"
+            elif max(self.config[study]["directions"]) > most:
                 yield f"{where}: {name} has at most {most} top directions; take fewer directions"
 
     def _architectures_study(self, key: str) -> Iterator[str]:
@@ -304,6 +314,14 @@ class Checks:
             key = ("overrides", name, "samples") if own else ("samples",)
             samples = overrides[name]["samples"] if own else values["samples"]
             yield from self._enough(samples, name, *place, *key)
+            n = self._available(name) if samples == "all" else samples
+            held = round(values["test_share"] * n) if n else 1
+            if n and values["test_share"] and self._has_no_test(name) and not 0 < held < n - 1:
+                where = self.at(*place, "test_share")
+                yield (
+                    f"{where}: {values['test_share']:g} of the {n} samples of {name} is {held}; "
+                    "leave 2 to train on and 1 to test on"
+                )
         if values["mixed_precision"] and values["dtype"] != "float32":
             where = self.at(*place, "mixed_precision")
             yield f"{where}: needs dtype float32, not {values['dtype']}"
@@ -327,10 +345,14 @@ class Checks:
                     f"{self.at(*place, 'datasets', index)}: {need} needs images, {name} has none; "
                     "give its catalogue entry image: [height, width, colours]"
                 )
-            tested = "test_x" in self.catalogue[name].get("files", {}) or values["test_share"] > 0
+            tested = values["test_share"] > 0 or not self._has_no_test(name)
             if values["criterion"] == "test_accuracy" and not tested:
                 where = self.at(*place, "criterion")
                 yield f"{where}: {name} has no test samples; give a test_share or another criterion"
+
+    def _has_no_test(self, name: str) -> bool:
+        """Return whether a dataset has no test samples of its own."""
+        return "test_x" not in self.catalogue.get(name, {}).get("files", {})
 
     def _plain(self, place: Place, _index: int, name: str, values: Config) -> Iterator[str]:
         """Yield lines for what only modules are trained with."""

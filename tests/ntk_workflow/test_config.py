@@ -109,6 +109,8 @@ overrides: {digits: {balanced: true}}
 {kernel_size: all, blocks: 2, datasets: [digits]}
   -> blocks: kernel_size all makes one block of digits; set it to 1
 balanced: 1 -> balanced: 1 is not true or false
+training: {resnet: {test_share: 0.0001}}
+  -> training.resnet.test_share: 0.0001 of the 500 samples of patches is 0; leave 2 to train on and
 overrides: {digits: {frames: 100}}
   -> overrides.digits.frames: digits is no speech corpus; remove frames
 {training: null, overrides: {librispeech_sample: {frames: 300, kernel_size: 301}}}
@@ -185,6 +187,12 @@ def test_a_file_of_ones_own_is_read_before_any_job(tmp_path):
     assert line.startswith(f"catalogue: mine: {path}: line 4, column 'b' is inf, one of 1 values")
     path.write_text("a,b\n\n1,2\n3,4\n")
     assert lines(overlay) == []
+    trained = overlay | {"training": {"fig3": {"datasets": ["mine"], "overrides": {}}}}
+    assert "mine has no labels, and training needs them" in lines(trained)[0]
+    entry["options"] = {"labels": "b"}
+    (tmp_path / "mine.yaml").write_text(json.dumps({"mine": entry}))
+    path.write_text("a,b\n1,2\n3,2\n")
+    assert "all labels of mine are equal: nothing can be learned" in lines(trained)[0]
 
 
 def test_two_files_of_one_name_are_found():

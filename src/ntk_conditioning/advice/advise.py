@@ -82,9 +82,9 @@ class Advice:
     """All that is measured for the advice on a dataset of the ``name``.
 
     ``block`` and ``small_block`` are the samples of kernels, at infinite and at finite width;
-    ``classes`` counts the labels, 0 where there are none. ``repairs`` are of samples as they are,
-    by a network with one hidden layer. ``preparation`` is the best one of `PREPARATIONS`, and
-    ``gram`` kappa of the Gram matrix after it, None where it is singular.
+    ``classes`` counts the labels, 0 where there are none or all are one. ``repairs`` are of samples
+    as they are, by a network with one hidden layer. ``preparation`` is the best one of
+    `PREPARATIONS`, and ``gram`` kappa of the Gram matrix after it, None where it is singular.
     """
 
     name: str
@@ -117,7 +117,7 @@ def advise(
     drawn at finite width. With ``threads`` activations share the work; linear algebra should then
     have one of its own.
 
-    Raises `UserError` if fewer than four different samples are left, or they have one feature.
+    Raises `UserError` if fewer than four different samples are left, or they have one direction.
     """
     found = geometry(x)
     if found.distinct < 4:
@@ -126,11 +126,15 @@ def advise(
         raise UserError(
             f"{name}: one feature; samples of norm 1 would be 1 or -1, give two or more"
         )
+    if found.rank < 2:
+        raise UserError(f"{name}: all samples are parallel; of norm 1 they would be equal")
     rows = np.flatnonzero(x.any(axis=1))
     rows = rows[find_duplicates(x[rows]).first]
     distinct, block = x[rows], min(BLOCK, len(rows))
     chosen = DataPlace(name, distinct, block).rows(seed)
     targets = None if labels is None else _codes(labels[rows][chosen])
+    if targets is not None and targets.shape[1] == 1:  # nothing is to be learned
+        targets = None
     first = activations[0]
     repaired = list(repairs(distinct[chosen], targets, activation=first, depth=1, directions=(1,)))
     preparation = _best_preparation(repaired)

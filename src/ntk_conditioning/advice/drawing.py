@@ -45,10 +45,10 @@ def _draw_repairs(ax: Axes, advice: Advice) -> None:
             chosen = each.repair == advice.preparation
             ax.barh(place, each.kappa, color="#0077BB" if chosen else "#9ecae1", height=0.65)
         else:
-            ax.text(1.2, place, "singular", va="center", **NOTE)
+            ax.text(1.2, place, "not resolved", va="center", **NOTE)
     names = [("kernel " if each.place == KERNEL else "") + LABELS[each.repair] for each in shown]
     ax.set_yticks(range(len(shown)), names)
-    ax.invert_yaxis()
+    ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set(xscale="log", xlim=(1, None))
     ax.set_xlabel(KAPPA)
     ax.set_title("Preparation (ReLU, 1 layer)")
@@ -64,10 +64,7 @@ def _draw_depth(ax: Axes, advice: Advice) -> None:
         depths = [each.depth for each in own]
         style: Any = {"color": inks[name], "linestyle": lines[name], "label": None}
         ax.plot(depths, np.where(kappas > HIGHEST, np.nan, kappas), **style)
-    ax.set(xscale="log", yscale="log")
-    plain_log(ax, "x")
-    ax.set_xlabel(DEPTH)
-    ax.set_ylabel(KAPPA)
+    _label_axes(ax)
     ax.set_title("Infinite width")
     handles = [
         line_handle(activation_label(name), color=inks[name], linestyle=lines[name])
@@ -90,11 +87,7 @@ def _draw_width(ax: Axes, advice: Advice) -> None:
             ax.plot(depths, kappas, color=inks[name], linestyle=style, **mark)
             ends = [w.low for w in own], [w.high for w in own]
             ax.fill_between(depths, *ends, color=inks[name], alpha=0.12, linewidth=0)
-    ax.set(xscale="log", yscale="log")
-    if names:
-        plain_log(ax, "x")
-    ax.set_xlabel(DEPTH)
-    ax.set_ylabel(KAPPA)
+    _label_axes(ax)
     handles = [
         line_handle(
             activation_label(name),
@@ -110,3 +103,15 @@ def _draw_width(ax: Axes, advice: Advice) -> None:
     ]
     ax.legend(handles=handles, fontsize=6)
     ax.set_title(f"Random networks, {advice.small_block} samples")
+
+
+def _label_axes(ax: Axes) -> None:
+    """Label depth and kappa; an axis without any kappa has a word instead."""
+    if not any(np.isfinite(line.get_ydata(orig=False)).any() for line in ax.get_lines()):
+        ax.text(0.5, 0.5, "not resolved", transform=ax.transAxes, ha="center", **NOTE)
+        ax.set(xticks=[], yticks=[])
+    else:
+        ax.set(xscale="log", yscale="log")
+        plain_log(ax, "x")
+    ax.set_xlabel(DEPTH)
+    ax.set_ylabel(KAPPA)

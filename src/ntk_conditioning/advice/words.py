@@ -15,6 +15,8 @@ from ntk_conditioning.advice.advise import (
 from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.training.repairs import KERNEL, Repaired
 
+#: Samples so close, in degrees, may be what makes a kernel singular in float64.
+PARALLEL = 1e-6
 #: Norms differ if the largest is so many times the smallest.
 ALIKE = 1.1
 
@@ -111,6 +113,11 @@ def _first(advice: Advice) -> Iterator[str]:
         yield "Remove all but one of equal samples: nothing else makes the kernel regular."
     by_name = {each.repair: each for each in advice.repairs if each.place != KERNEL}
     plain, norm = by_name["none"], by_name["unit_norm"]
+    if norm.kappa is None and not of.duplicates and of.angle is not None and of.angle < PARALLEL:
+        yield (
+            f"Remove row {of.i} or {of.j}, and one of any others as close: float64 cannot tell "
+            "kernels with both from singular ones."
+        )
     words = {
         "unit_norm": "Divide each sample by its norm",
         "centred_unit_norm": "Subtract the mean of all samples, then divide each by its norm",
@@ -154,6 +161,8 @@ def _gain(plain: Repaired, repaired: Repaired) -> float:
 
 def _change(plain: Repaired, repaired: Repaired) -> str:
     change = f"kappa goes from {number(plain.kappa)} to {number(repaired.kappa)}"
+    if plain.kappa is None and repaired.kappa is None:
+        change = "kappa is resolved neither before nor after it"
     before, after = plain.steps_hundredth, repaired.steps_hundredth
     if before and after:
         change += (
@@ -213,6 +222,8 @@ def _depth(advice: Advice) -> Iterator[str]:
 
 
 def _along(name: str, predictions: Sequence[Prediction]) -> str:
+    if not any(each.kappa for each in predictions):
+        return f"kappa of {name} is not resolved at any depth"
     told = [each for each in predictions if each.depth in (1, 2, 8, 64)] or predictions
     values = [f"{number(each.kappa)} with {count(each.depth, 'layer')}" for each in told]
     return f"{name} has {', '.join(values)}"

@@ -65,11 +65,12 @@ class Network(nn.Module):
         return self.head(u), u
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
-        """Return the parameters by the factor of their learning rate, in a fixed order."""
+        """Return those that train by the factor of their learning rate, in a fixed order."""
         groups: dict[float, list[nn.Parameter]] = {}
         for module in self.modules():
             factor = SCALAR_RATE if isinstance(module, Scalar) else 1.0
-            groups.setdefault(factor, []).extend(module.parameters(recurse=False))
+            own = (each for each in module.parameters(recurse=False) if each.requires_grad)
+            groups.setdefault(factor, []).extend(own)
         return {factor: parameters for factor, parameters in groups.items() if parameters}
 
 

@@ -113,10 +113,10 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
 
     ``size`` is that of `make_own_network`, without the type.
 
-    Raises `OwnNetworkError` if it fails or returns no module, the module has no weights, fails or
-    has outputs of another shape than (2, outputs) for two samples, two networks from the same
-    ``generator`` differ in their weights or, as dropout makes them, in their outputs, or those from
-    different ones do not.
+    Raises `OwnNetworkError` if it fails or returns no module, the module has no weights or some
+    that are not finite, fails or has outputs of another shape than (n, outputs) for n samples, two
+    networks from the same ``generator`` differ in their weights or, as dropout makes them, in their
+    outputs, or those from different ones do not.
     """
     first, again, other = (
         make_own_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
@@ -124,6 +124,9 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
     )
     if not any(parameter.requires_grad for parameter in first.parameters()):
         raise model.error("returns a module without weights to train; give it some")
+    for name, weight in first.body[0].named_parameters():
+        if not torch.isfinite(weight).all():
+            raise model.error(f"draws weights that are not finite: {name}")
     if not _equal(first, again):
         raise model.error(
             "gives other weights each time: draw all from generator, or begin with "
@@ -132,21 +135,21 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
     if _equal(first, other):
         raise model.error("gives the same weights for every seed: draw them from generator")
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal((2, *shape))).float()
     values = []
-    for network in (first, again):
+    for network, n in ((first, 2), (again, 2), (other, 3)):
+        x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
         try:
             f, _ = network(x)
         except Exception as error:
-            problem = f"gives a network that fails on two samples of shape {shape}"
+            problem = f"gives a network that fails on {n} samples of shape {shape}"
             raise model.error(f"{problem}: {_describe(error)}") from error
+        found = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
+        if found != (n, outputs):
+            raise model.error(
+                f"gives a network whose outputs for {n} samples are {found}; with "
+                f"outputs={outputs} they must be a tensor ({n}, {outputs})"
+            )
         values.append(f)
-    shapes = [tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__ for f in values]
-    if shapes[0] != (2, outputs):
-        raise model.error(
-            f"gives a network whose outputs for 2 samples are {shapes[0]}; with outputs={outputs} "
-            f"they must be a tensor (2, {outputs})"
-        )
     if not torch.allclose(values[0], values[1], rtol=0, atol=0, equal_nan=True):
         raise model.error(
             "gives a network whose outputs differ from one call to the next, as with dropout; a "

@@ -102,6 +102,17 @@ def parse(text: str) -> Expression:
     return _built(tree)
 
 
+def columns(text: str) -> set[str]:
+    """Return the columns that an expression of the grammar names.
+
+    >>> sorted(columns("log(kappa) > n and depth.isin([1, 2])"))
+    ['depth', 'kappa', 'n']
+    """
+    nodes = [*ast.walk(ast.parse(text.strip(), mode="eval"))]
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+
+
 def evaluate(text: str, rows: pd.DataFrame) -> NDArray[Any]:
     """Return what an expression gives for each row: booleans, or floating-point numbers.
 

@@ -3,16 +3,18 @@
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow.claims.expressions import ExpressionError, parse
-from ntk_workflow.config import LOADER, read_yaml
+from ntk_conditioning.tables.registry import TABLES
+from ntk_workflow.claims.expressions import ExpressionError, columns, parse
+from ntk_workflow.config import LOADER, SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
@@ -144,12 +146,34 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
     return paper
 
 
-def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[str, Paper]:
-    """Return the papers by name; scripts/check_claims.py compares their files with the schema.
+def load(path: Path) -> Paper:
+    """Return what a file says that a paper claims.
 
     Raises:
-        ValueError: a line for every file that is missing, unreadable or has an expression that is
-            not allowed, and for every claim about a table that no run has.
+        ClaimError: if it is not as schemas/papers.schema.yaml says, or as `read_paper`.
+        ValueError: if it is no YAML.
+    """
+    content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
+    if problems := schema_errors(content, schema, [Layer(str(path), {})]):
+        raise ClaimError("\n".join(problems))
+    try:
+        return read_paper(path.stem, content)
+    except ClaimError as error:
+        raise ClaimError(f"{path}: {error}") from None
+
+
+def read(
+    names: Sequence[str],
+    *,
+    folder: str,
+    tables: Collection[str],
+    figures: Collection[str] | None = None,
+) -> dict[str, Paper]:
+    """Return the papers by name.
+
+    Raises:
+        ValueError: a line for every file that is missing or that `load` cannot read, and for every
+            claim about a table that no run has, a column that the table has not, or a figure.
     """
     papers: dict[str, Paper] = {}
     problems = []
@@ -159,18 +183,47 @@ def read(names: Sequence[str], *, folder: str, tables: Collection[str]) -> dict[
             if not path.exists():
                 known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
                 raise ValueError(f"config key papers: there is no {path}; there are: {known}")
-            papers[name] = read_paper(name, read_yaml(path))
-            unknown = [table for table in papers[name].tables if table not in tables]
-            problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
-        except ClaimError as error:
-            problems.append(f"{path}: {error}")
-        except (LookupError, TypeError) as error:
-            problems.append(f"{path}: not a paper's claims: {error}")
+            papers[name] = load(path)
         except ValueError as error:
             problems.append(str(error))
+            continue
+        unknown = [table for table in papers[name].tables if table not in tables]
+        problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
+        for claim in papers[name].claims if not unknown else ():
+            problems += [f"{path}: claim {claim.name}: {line}" for line in _unknown_columns(claim)]
+            if figures is not None and claim.figure not in {None, *figures}:
+                similar = did_you_mean(str(claim.figure), figures)
+                problems.append(
+                    f"{path}: claim {claim.name}: no figure {claim.figure!r}; {similar}"
+                )
     if problems:
         raise ValueError("\n".join(problems))
     return papers
+
+
+@cache
+def _declared(table: str) -> frozenset[str]:
+    kind = "conditioning" if table == "activation_study" else table
+    return frozenset(TABLES[kind].schema.names)
+
+
+def _unknown_columns(claim: Claim) -> Iterator[str]:
+    """Yield a line for each column that a claim names and that its rows will not have."""
+    own = _declared(claim.table)
+    known = set(own)
+    asked: list[tuple[str, Sequence[str], Collection[str]]] = [("where", claim.where, own)]
+    for join in claim.joins:
+        joined = _declared(join.table or claim.table)
+        on = [*join.on, *([join.previous] if join.previous else [])]
+        asked += [("joins.where", join.where, joined), ("joins.on", on, joined & known)]
+        known |= {f"{join.prefix}_{name}" for name in (known if join.previous else joined)}
+    conditions = [condition.where for condition in claim.conditions]
+    asked += [("quantity", [claim.quantity], known), ("target", [claim.target], known)]
+    asked += [("conditions.where", conditions, known)]
+    asked += [("paper_size", [claim.paper_size], known)] if claim.paper_size else []
+    for key, texts, of in asked:
+        for name in sorted({name for text in texts for name in columns(text)} - {*of}):
+            yield f"{key}: there is no column {name!r} in {claim.table}; {did_you_mean(name, of)}"
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ class Plan(Rows, Trainings, Figures):
         lines += problems
         papers: dict[str, Any] = {}
         try:
-            papers = claim_files.read(config["papers"] or (), folder=f"{home}papers", tables=TABLES)
+            of = {"folder": f"{home}papers", "tables": TABLES, "figures": figures}
+            papers = claim_files.read(config["papers"] or (), **of)
         except ValueError as error:
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):

@@ -134,11 +134,15 @@ def test_too_few_samples_are_refused():
 
 def test_the_figure_is_drawn_where_kernels_are_singular():
     x = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])  # parallel samples
-    figure = draw(advised(x))
-    figure.draw_without_rendering()
-    assert len(figure.axes) == 3
+    nearly = 1 + 1e-9 * uniform(20, 3)
+    for samples in (x, nearly):
+        figure = draw(advised(samples))
+        figure.draw_without_rendering()
+        assert len(figure.axes) == 3
 
 
-def test_one_feature_is_refused():
+def test_one_direction_is_refused():
     with pytest.raises(UserError, match="mine: one feature; "):
         advised(np.arange(1.0, 9)[:, None])
+    with pytest.raises(UserError, match="mine: all samples are parallel; "):
+        advised(np.outer(np.arange(1, 9), [1.0, 2, 3]))

@@ -142,7 +142,8 @@ def test_names_of_many_columns_are_not_compared_with_each_other(tmp_path, monkey
 
     n = 500
     table = pa.table({f"c{k}": [k, k] for k in range(n)})
-    wide = SimpleNamespace(column_names=[*map(Name, table.column_names)], columns=table.columns)
+    names = [*map(Name, table.column_names)]
+    wide = SimpleNamespace(column_names=names, columns=table.columns, num_rows=2)
     monkeypatch.setattr("pyarrow.csv.read_csv", lambda _, **options: wide)
     (tmp_path / "wide.csv").touch()
     assert read_csv(tmp_path / "wide.csv", labels="c0").x.shape == (2, n - 1)

@@ -168,6 +168,7 @@ def test_types_are_kept_and_categories_are_labels(tmp_path):
     ("text", "error", "problem"),
     [
         ("a,b\n1,2\n3,\n5,NA\n", ContentError, "'b' has 2 missing values, the first in line 3"),
+        ("a,b\n", ContentError, "has no samples, only columns"),
         ("a,b\n\n1,2\n\n3,x\n", ContentError, "line 5, column 'b' is 'x', not a number; encode"),
         ("a;b\n1;2\n", FormatError, "its columns are separated by ';'; save it with commas"),
         ("a,b\n1,2\n".encode("utf-16"), FormatError, "it is in UTF-16; save it in UTF-8"),
@@ -187,6 +188,10 @@ def test_faults_of_a_csv_are_named(tmp_path, text, error, problem):
 def test_a_text_label_that_is_missing_is_no_class(tmp_path):
     with pytest.raises(ContentError, match=r"mine.csv: .*'y' has 1 missing values, .* in line 3"):
         read_csv(csv_file(tmp_path, "a,y\n1,cat\n2,\n3,dog\n"), labels="y")
+    with pytest.raises(ContentError, match=r"'y' has 2 missing values, .* in line 4"):
+        read_csv(csv_file(tmp_path, 'a,y\n1,cat\n2,"NA"\n3,NA\n4,nan\n'), labels="y")
+    with pytest.raises(ContentError, match="'y' has ' dog' and 'dog', which differ in spaces"):
+        read_csv(csv_file(tmp_path, "a,y\n1, dog\n2,cat\n3,dog\n"), labels="y")
 
 
 def test_faults_of_a_parquet_are_named(tmp_path):

@@ -61,7 +61,13 @@ MISTAKES = {
     LINEAR
     + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": ": build() gives other weights",
     LINEAR + "    return nn.Sequential(nn.Unflatten(1, (2, 32)), network)": (
-        ": build() gives a network that fails on two samples of shape (64,): RuntimeError"
+        ": build() gives a network that fails on 2 samples of shape (64,): RuntimeError"
+    ),
+    LINEAR + "    return nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, 64)), network)": (
+        ": build() gives a network that fails on 3 samples of shape (64,): RuntimeError"
+    ),
+    LINEAR + "    network.weight.data.log_()\n    return network": (
+        ": build() draws weights that are not finite: weight"
     ),
     LINEAR + "    return nn.Sequential(network, nn.Dropout())": (
         ": build() gives a network whose outputs differ from one call to the next, as with dropout"

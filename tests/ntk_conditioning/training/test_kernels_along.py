@@ -141,6 +141,29 @@ def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(ki
     assert ensemble.metrics["sharpness"][-1, 0] == pytest.approx(largest, rel=1e-3)
 
 
+def test_parameters_that_do_not_train_count_for_nothing():
+    network = networks("mlp_bias")(generator(1, "init"))
+    x, y = torch.randn(5, 12, dtype=torch.float64), torch.arange(5) % 3
+    rest = explicit(network, x)
+    first = next(network.parameters())
+    k = (
+        module_kernel(network, x)
+        - torch.einsum("iap,jap->ij", *[rest[..., : first.numel()]] * 2) / 3
+    )
+    first.requires_grad_(False)
+    torch.testing.assert_close(module_kernel(network, x), k, rtol=1e-10, atol=1e-10)
+    assert all(first is not p for group in network.rate_groups().values() for p in group)
+    loss = make_loss(*LOSS[:1], outputs=LOSS[1], classes=3, dtype=torch.float64)
+    train = {1: Part(x, y)}
+    descent = Descent(epochs=1, batch_size=5)
+    frozen = ModuleEnsemble(lambda _: network, loss, MEMBERS[:1], train, descent=descent)
+    frozen.measure_along(Along(samples=BLOCK, points=2))
+    before = first.clone()
+    finish(frozen)
+    assert torch.equal(first, before)
+    assert np.isfinite(frozen.metrics["sharpness"]).all()
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_measurements_of_mlps_are_those_of_their_weights(together):
     ensemble = make(along=Along(samples=BLOCK, points=4), together=together)

@@ -88,7 +88,12 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     try:
         # a process that ends beside arrow's threads is aborted now and then
         one_thread = pyarrow.csv.ReadOptions(use_threads=False)
-        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data), read_options=one_thread)
+        # NA is a gap in texts as in numbers; "NA" is a text
+        gaps = pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        how = {"read_options": one_thread, "convert_options": gaps}
+        table = pyarrow.csv.read_csv(pyarrow.BufferReader(data), **how)
         names = table.column_names  # decoded only here
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = _not_a_csv(data) or one_line(error)
@@ -198,6 +203,8 @@ def _from_table(
     wanted = [*features, *([] if labels is None else [labels])]
     # by name from here on: a table of pyarrow looks at all its columns for one
     columns = dict(zip(names, table.columns, strict=True))
+    if not table.num_rows:
+        raise ContentError(f"{path} has no samples, only columns")
     if missing := [name for name in wanted if name not in columns]:
         raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
     if labels in features:
@@ -224,7 +231,7 @@ def _array(
         row, first = next(texts, (0, str(column[0])))
         raise ContentError(
             f"{path}: {place(row)}, column {name!r} is {first[:40]!r}, not a number; encode "
-            "texts as numbers, or list the numeric columns under options, features"
+            "texts as numbers, make it the labels, or list numeric columns under options, features"
         )
     if not (is_number or is_text):
         raise ContentError(
@@ -241,6 +248,12 @@ def _array(
             f"{place(int(missing.argmax()))}; fill them or remove the rows"
         )
     if is_text:
+        kinds = sorted({*labels}, key=lambda text: (text.strip(), text))
+        if alike := [(a, b) for a, b in itertools.pairwise(kinds) if a.strip() == b.strip()]:
+            raise ContentError(
+                f"{path}: column {name!r} has {alike[0][0]!r} and {alike[0][1]!r}, which differ in "
+                "spaces alone; make them one"
+            )
         return np.asarray(labels, dtype=np.str_)
     plain = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
     return np.asarray(plain.to_numpy())
