@@ -45,7 +45,7 @@ MARKERS ?= not browser
 # As the shell takes them, apostrophes included.
 CONFIGS = $(foreach file,$(CONFIG),'$(subst ','\'',$(file))')
 # The run's name is the last one that a config gives.
-RUN = $(shell sed -n 's/^run: *\([^ ]*\).*/\1/p' config.yaml $(CONFIGS) | tail -1)
+RUN = $(shell sed -n "s/^run: *[\"']*\([^ \"']*\).*/\1/p" config.yaml $(CONFIGS) | tail -1)
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -178,6 +178,7 @@ advice: $(READY)
 
 # compare_runs.py exits with 1 if the runs differ, which is no failure here.
 compare: $(READER)/.installed
+	@test -n "$(A)" -a -n "$(B)" || { echo "which runs? make compare A=results/demo B=results/laptop"; exit 2; }
 	@PYTHONPATH=src $(READER)/bin/python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 bundle: $(READY)

@@ -121,7 +121,9 @@ def name(job: LogRecord) -> str:
     """Return a job's rule and wildcards, the run apart."""
     fields = vars(job)
     wildcards = [text for key, text in fields["wildcards"].items() if key != "run"]
-    return " ".join([fields["rule_name"], *filter(None, ["/".join(wildcards)])])
+    # one of a path's own begins with "/", and may be empty
+    parts = [text.strip("/") for text in wildcards if text]
+    return " ".join([fields["rule_name"], *filter(None, ["/".join(parts)])])
 
 
 def spoken(seconds: float) -> str:

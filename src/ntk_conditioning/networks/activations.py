@@ -86,7 +86,13 @@ class Activation:
     on_arrays: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kinks", tuple(self.kinks))  # a list could not be hashed
+        try:
+            kinks = tuple(map(float, self.kinks))  # a list could not be hashed
+        except (TypeError, ValueError):
+            kinks = (math.nan,)
+        if not all(map(math.isfinite, kinks)):
+            raise ActivationError(f"{self.name}: kinks is {self.kinks!r}; give numbers, as (0, 1)")
+        object.__setattr__(self, "kinks", kinks)
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
             raise ActivationError(
                 f"{self.name!r} is no name for an activation: it becomes a folder, so use "

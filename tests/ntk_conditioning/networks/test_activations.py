@@ -123,6 +123,12 @@ def test_names_that_are_taken_or_no_folder_names_are_refused(name, message):
         activations.register(cube(name))
 
 
+@pytest.mark.parametrize("kinks", [0, "ab", [None], [math.inf]])
+def test_kinks_are_numbers(kinks):
+    with pytest.raises(ActivationError, match=r"cube: kinks is .*; give numbers, as \(0, 1\)"):
+        cube("cube", kinks=kinks)
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
