@@ -136,12 +136,13 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     n, p = f.shape
     near_one, exponent = _near_one(f)
     singular = _in_range(scipy.linalg.svdvals(near_one, check_finite=False), exponent)
-    floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
+    with np.errstate(over="ignore"):  # told below
+        floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
+        squares = _in_range(singular**2, 0)
     if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
         raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
-    _in_range(singular[:1] ** 2, 0)
     eigenvalues = np.zeros(n)
-    eigenvalues[: len(singular)] = singular**2
+    eigenvalues[: len(singular)] = squares
     error = max(n, p) * EPS * float(singular[0])  # of a σ
     errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
     largest = float(eigenvalues[0]), errors[0]
