@@ -28,7 +28,8 @@ Operators = Mapping[type[ast.AST], Callable[..., Any]]
 
 ALLOWED = (
     "allowed are columns, numbers, + - * / **, == != < <= > >=, and, or, not, in [...], abs(...), "
-    "log(...), and of a column .min(), .max(), .isna(), .notna(), .fillna(...), .isin([...]), "
+    "log(...), and of a column .min(), .max(), also of the rows with the same model .max('model'), "
+    ".isna(), .notna(), .fillna(...), .isin([...]), "
     ".str.startswith('...'), .str.endswith('...'), .str.contains('...') and .str.fullmatch('...'), "
     "whose text may have up to three of .* and (...)?"
 )
@@ -50,7 +51,8 @@ BINARY: Operators = {
 }
 FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"abs": np.abs, "log": np.log}
 #: What a column can be asked for.
-PROPERTIES = ("min", "max", "isna", "notna")
+EXTREMES = ("min", "max")
+PROPERTIES = (*EXTREMES, "isna", "notna")
 _PLAIN = r"[\w -]*"
 #: What a column's texts can be compared with. A regular expression with more open parts could take
 #: exponential time.
@@ -69,9 +71,9 @@ def parse(text: str) -> Expression:
     """Return the function of a table's rows that an expression describes.
 
     Its grammar is `ALLOWED`. All numbers are floating-point numbers, ``log`` is the natural one,
-    ``min`` and ``max`` are over all rows, ``not`` can be written ``~``. Texts are compared with
-    letters, digits, spaces, ``_`` and ``-``; those of ``fullmatch`` also with ``.*``, any
-    characters, and ``(...)?``, which may be missing.
+    ``min`` and ``max`` are over all rows, or over those alike in named columns, ``not`` can be
+    written ``~``. Texts are compared with letters, digits, spaces, ``_`` and ``-``; those of
+    ``fullmatch`` also with ``.*``, any characters, and ``(...)?``, which may be missing.
 
     Raises:
         ExpressionError: one line that names the part that is not allowed, and what is; also if
@@ -109,8 +111,17 @@ def columns(text: str) -> set[str]:
     ['depth', 'kappa', 'n']
     """
     nodes = [*ast.walk(ast.parse(text.strip(), mode="eval"))]
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    functions = {id(call.func) for call in calls}
+    alike = [
+        argument.value
+        for call in calls
+        for argument in call.args
+        if isinstance(call.func, ast.Attribute) and call.func.attr in EXTREMES
+        if isinstance(argument, ast.Constant)
+    ]
+    found = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions}
+    return {*found, *map(str, alike)}
 
 
 def evaluate(text: str, rows: pd.DataFrame) -> NDArray[Any]:
@@ -181,6 +192,9 @@ def _side(node: ast.expr) -> Expression:
 
 def _of_column(node: ast.Call, name: str, method: str) -> Expression:
     match method, node.args:
+        case _, [_, *_] as names if method in EXTREMES and all(map(_is_text, names)):
+            alike = [str(ast.literal_eval(each)) for each in names]
+            return lambda rows: _extreme_of_alike(rows, name, method, alike)
         case _, [] if method in PROPERTIES:
             return lambda rows: getattr(_column(rows, name), method)()
         case "isin", [values]:
@@ -190,6 +204,17 @@ def _of_column(node: ast.Call, name: str, method: str) -> Expression:
             filling = _built(value)
             return lambda rows: _column(rows, name).fillna(filling(rows))
     raise _refusal(node)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _extreme_of_alike(rows: pd.DataFrame, name: str, method: str, alike: list[str]) -> Any:
+    """Return the least or largest value of a column in the rows equal in others, for each row."""
+    groups = [_column(rows, each) for each in alike]
+    grouped = _column(rows, name).groupby(groups, dropna=False, observed=True)
+    return _values(grouped.transform(method))
 
 
 def _members(node: ast.expr) -> list[Any]:

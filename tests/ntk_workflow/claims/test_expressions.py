@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_workflow.claims.expressions import ExpressionError, evaluate, parse
+from ntk_workflow.claims.expressions import ExpressionError, columns, evaluate, parse
 from ntk_workflow.claims.papers import ClaimError, read_paper
 
 ROWS = pd.DataFrame(
@@ -38,6 +38,20 @@ def test_they_give_what_pandas_gives(text: str):
     assert len(evaluate(text, ROWS.iloc[:0])) == 0
 
 
+def test_extremes_of_rows_that_are_equal_in_other_columns():
+    rows = pd.DataFrame(
+        {"model": ["a", "a", "b", "b"], "data": [1, 2, 1, 1], "depth": [1, 8, 2, 3]}
+    )
+    categorical = rows.astype({"model": "category"})
+    for each in (rows, categorical):
+        found = evaluate("depth == depth.max('model')", each)
+        assert found.tolist() == [False, True, False, True]
+    assert evaluate("depth.min('model', 'data')", rows).tolist() == [1, 8, 2, 2]
+    assert columns("depth == depth.max('model')") == {"depth", "model"}
+    with pytest.raises(ExpressionError, match="there is no column colour"):
+        evaluate("depth.max('colour')", rows)
+
+
 HOSTILE = [
     # other code
     "@pd.io.common.os.system('touch planted')",
@@ -48,6 +62,7 @@ HOSTILE = [
     *("depth.pipe(open, 'planted', 'w')", "depth.fillna(depth.to_csv('planted'))"),
     *("depth.isin([open('planted', 'w')])", "depth in [open('planted', 'w')]"),
     *("depth in depth.to_csv('planted')", "depth in {}", "depth in [{[]: 1}]", "depth is None"),
+    *("depth.max(model)", "depth.max(1)", "depth.isna('model')"),
     *("depth.max(open('planted', 'w'))", "depth.max(axis=open('planted', 'w'))"),
     *("open('planted', 'w')", 'eval(\'open("planted", "w")\')', 'f\'{open("planted", "w")}\''),
     *("__import__('os').system('touch planted')", "import os", "(lambda: open('planted', 'w'))()"),

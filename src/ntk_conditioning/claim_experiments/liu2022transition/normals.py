@@ -6,7 +6,6 @@ their start on a sample of norm sqrt(d). ``depth`` of a measurement is the hidde
 
 import itertools
 import math
-from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -64,10 +63,7 @@ def remark_4(setting: Setting) -> Measurements:
 
 
 def notation(setting: Setting) -> Measurements:
-    """Measure Eqs. (8), (11) and (15) in the second of two layers, and the shapes printed there.
-
-    Also the number of columns of the last layer's weights in a DenseNet, Eq. (37).
-    """
+    """Measure Eqs. (11) and (15) in the second of two layers."""
     wide, norm = 2 * FEW, torch.linalg.vector_norm
     for seed, name in itertools.product(setting.seeds, ACTIVATIONS):
         row = partial(Measurement, activation=name, depth=2, width=FEW, seed=seed)
@@ -77,13 +73,8 @@ def notation(setting: Setting) -> Measurements:
         inputs, sums = layers(net, x[None])
         inner, outer = gradients(inputs[1], first), gradients(sums[1], first)
         yield row("equation_11", norm(outer - second @ inner / math.sqrt(wide)) / norm(outer))
-        yield row("equation_11_rows", len(inner), FEW, wide)
-        yield row("equation_8_rows", len(sums[1][0]), wide, len(second))
         terms = (second[0] * inputs[1][0]).detach() / math.sqrt(wide)
         yield row("equation_15", sums[1][0, 0].detach(), wide * terms[0], terms.sum())
-        net, x = network((FEW, FEW), name, seed, dense=True)
-        columns = layers(net, x[None])[0][2].shape[1]
-        yield replace(row("equation_37_columns", columns, 3 * FEW, D + 2 * FEW), depth=3)
 
 
 def equation_12(setting: Setting) -> Measurements:

@@ -81,9 +81,15 @@ def shallow(setting: Setting) -> Measurements:
 
     Only the first layer is trained. Lemma D.3 is on the entries' factor P. With ones on P's
     diagonal, λ_min(G * P) >= λ_min(G) and λ_max(G * P) <= λ_max(G) (Schur). A sample at right
-    angles to all others is an eigenvector of both: the longest has λ_max, the shortest λ_min.
+    angles to all others is an eigenvector of both: the longest has λ_max, the shortest λ_min. With
+    more samples than dimensions G is singular, and λ_min is measured in units of its rounding.
     """
     for seed in setting.seeds:
+        x = _rows(seed, N, N // 4)
+        found = conditioning(_shallow(x))
+        crowded = partial(Measurement, activation="relu", depth=1, n=N, d=N // 4, seed=seed)
+        smallest = (found.lambda_min or 0.0) / found.resolution_floor
+        yield crowded("shallow_singular_lambda_min", smallest)
         for kind, x in (
             ("random", _rows(seed, N, 2 * N)),
             ("close", _rows(seed, N, 2 * N, 1e-3)),
@@ -94,12 +100,17 @@ def shallow(setting: Setting) -> Measurements:
         ):
             gram, d = x @ x.T, x.shape[1]
             row = partial(Measurement, activation="relu", depth=1, n=N, d=d, seed=seed)
-            kernel = gram * (1 - infinite.gradient_angles(x, depth=0, activation="relu") / math.pi)
-            extremes = (_extremes(conditioning(k)) for k in (kernel, gram))
+            extremes = (_extremes(conditioning(k)) for k in (_shallow(x), gram))
             low, high = (ours / theirs for ours, theirs in zip(*extremes, strict=True))
             yield row(f"shallow_{kind}_lambda_min_over_gram", low)
             yield row(f"shallow_{kind}_lambda_max_over_gram", high)
             yield row(f"shallow_{kind}_kappa_over_gram", high / low)
+
+
+def _shallow(x: Array) -> Array:
+    """Return the kernel (n, n) of Eq. (12)'s network, whose first layer alone is trained."""
+    angles = infinite.gradient_angles(x, depth=0, activation="relu")
+    return np.asarray(x @ x.T * (1 - angles / math.pi))
 
 
 def inputs(setting: Setting) -> Measurements:
