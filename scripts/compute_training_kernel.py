@@ -28,7 +28,7 @@ from ntk_workflow.cli import Argv, count_from_zero, logger, run_main
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.settings import from_mapping
-from ntk_workflow.trainings.data import training_samples
+from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import initial_network, takes_images
 from ntk_workflow.trainings.settings import Family, KernelSettings, training_parser
 
@@ -48,7 +48,7 @@ def main(argv: Argv = None) -> None:
     family, settings = from_mapping(Family, vars(args)), from_mapping(KernelSettings, vars(args))
     load_activations(args)
     log.info("device cpu, float64, width %d", settings.width)
-    every = training_samples(args.data, family.dataset, settings)[0]
+    every = labelled_samples(args.data, None, family.dataset, settings).train
     own, activation = load_own_network(args), activations.get(args.activation)
     images = args.image if takes_images(family.model) else None
     rows = []

@@ -79,7 +79,7 @@ def main(argv: Argv = None) -> None:
             predicted = predictions[key]
             rows.append(
                 {name: curve[0][name] for name in COPIED}
-                | {"epochs": epochs, "train_loss": losses}
+                | {"last_epoch": epochs[-1], "epochs": epochs, "train_loss": losses}
                 | predicted
                 | times(epochs, losses)
                 | {"parted_epoch": parted(epochs, losses, predicted["predicted_loss"])}

@@ -19,7 +19,9 @@ from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
+from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import initial_network
+from ntk_workflow.trainings.settings import KernelSettings
 from tests.sources import write_prepared
 from tests.trainings import to_words
 
@@ -105,6 +107,16 @@ def test_of_many_samples_a_part_is_taken_by_rng(folder, monkeypatch):
         # An eigenvalue that grows like the number of samples leaves the rate as it is, roughly.
         ratio = row["critical_learning_rate"] / all_of_them["critical_learning_rate"]
         assert 0.5 < ratio < 2
+
+
+def test_what_is_held_out_for_tests_is_no_part_of_it(folder):
+    rows = kernel(folder, **{"test-share": 0.3})
+    settings = KernelSettings(seeds=SEEDS, test_share=0.3)
+    trained = labelled_samples(folder / "train.npz", None, "tiny", settings).train
+    for row in rows:
+        assert (row["n"], row["n_train"]) == (14, 14)
+        expected = spectrum(row, trained[row["seed"]].x)
+        assert row["critical_learning_rate"] == pytest.approx(28 / expected.lambda_max, rel=1e-12)
 
 
 @pytest.mark.parametrize("model", ["fc_layer_norm", "resnet_fixup"])

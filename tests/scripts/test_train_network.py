@@ -292,7 +292,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"model_file": None}, "--model mine: give its --model-file; built in are mlp, "),
         (OWN | {"model": "conv"}, "--model conv: built in; give --model-file another name"),
         (OWN | {"model_function": "bild"}, "own_network.py: bild() is not there; write def bild"),
-        (OWN | {"image": None}, "build() gives a network that fails on two samples of shape (24,)"),
+        (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
         (

@@ -333,6 +333,7 @@ def _phase_laws(row: Row) -> Follows:
 
 def _predictions(row: Row) -> Follows:
     epochs, real, predicted = row["epochs"], row["train_loss"], row["predicted_loss"]
+    yield "last_epoch", epochs[-1], "its epochs"
     yield from ((name, at, "its losses") for name, at in times(epochs, real).items())
     yield "parted_epoch", parted(epochs, real, predicted), "both losses"
     if row["method"] == "flow":

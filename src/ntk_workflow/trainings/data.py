@@ -13,7 +13,7 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_workflow.cli import UsageError
 from ntk_workflow.samples import load_samples
-from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
+from ntk_workflow.trainings.settings import KernelSettings
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def training_samples(
 
 
 def labelled_samples(
-    path: Path, test: Path | None, dataset: str, settings: TrainingSettings
+    path: Path, test: Path | None, dataset: str, settings: KernelSettings
 ) -> LabelledSamples:
     """Return the samples of prepared datasets; without a ``test`` set, some may be held out."""
     if test and settings.test_share:

@@ -52,6 +52,9 @@ class KernelSettings:
     samples: int | Literal["all"] = option(
         "samples that every seed draws for itself, or all", type=count_or_all, default="all"
     )
+    test_share: float = option(
+        "share of the samples that every seed holds out for tests", type=share, default=0.0
+    )
     input_scale: Literal["none", "fan_in"] = option(
         "fan_in multiplies samples by sqrt(2/d), as the first layer of the published code",
         default="none",
@@ -88,9 +91,6 @@ class TrainingSettings(KernelSettings):
     )
     dtype: Literal["float32", "float64"] = option("precision", default="float32")
     tf32: bool = option("let a GPU round products to TF32", default=False)
-    test_share: float = option(
-        "share of the samples that every seed holds out for tests", type=share, default=0.0
-    )
     momentum: float = option("share of the last step in the next", type=share, default=0.0)
     weight_decay: float = option(
         "share of the weights that is added to their gradient", type=not_negative, default=0.0
