@@ -3,11 +3,13 @@
 import argparse
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.bundle.description import bag_info
@@ -31,7 +33,7 @@ def main(argv: Argv = None) -> None:
     rows = [Path(args.root + name) for name in known["files"] if name.startswith(folders)]
     catalogues = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in args.catalogues]
     entries = {name: entry for catalogue in catalogues for name, entry in catalogue.items()}
-    period = jobs.period(known["jobs"])
+    period, record = jobs.period(known["jobs"]), f"results/{args.run}/record/"
     # where no job states a time, the run is as old as its newest file
     newest = jobs.iso(max(path.stat().st_mtime for path in args.files))
     run = crate.Run(
@@ -39,9 +41,13 @@ def main(argv: Argv = None) -> None:
         citation=yaml.safe_load((args.source / "CITATION.cff").read_text(encoding="utf-8")),
         published=period[1] if period else newest,
         period=period,
-        results=[name(path) for path in args.files if "record" not in path.parts],
+        results=[each for each in map(name, args.files) if not each.startswith(record)],
         data={name: entries[name] for name in args.datasets},
     )
+    places = Counter(inside(path, args.source) for path in [*args.workflow, *args.own_catalogues])
+    if twice := [str(place) for place, count in places.items() if count > 1]:
+        message = f"two files would be {twice[0]} in the bundle; give one of them another name"
+        raise UserError(message)
     with scratch_folder() as scratch:
         folder = scratch / args.run
         for path in [*args.files, args.jobs, *(rows if args.include_rows else [])]:

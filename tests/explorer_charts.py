@@ -323,8 +323,9 @@ def _spec(chart: alt.LayerChart, signals: Mapping[str, Any]) -> Spec:
 
 
 def described() -> str:
-    """Return the charts in Vega-Lite, as the file has them."""
-    return json.dumps({name: make() for name, make in CHARTS.items()}, indent=1) + "\n"
+    """Return the charts in Vega-Lite, as the file has them: each in a line."""
+    charts = (f"{json.dumps(name)}: {json.dumps(make())}" for name, make in CHARTS.items())
+    return "{\n" + ",\n".join(charts) + "\n}\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Plant small bugs, one at a time, and see that tests catch them: `python -m tests.mutants [NAME]`.
 
 Each is planted in one temporary copy of the checkout, where the tests that should catch it must
-fail, and must pass without it. All together are listed in tests/mutants.md.
+fail, and must pass without it.
 """
 
 import argparse
@@ -16,16 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "tests/mutants.md"
-HEADING = """\
-# Planted bugs
-
-Small mistakes that a programmer could make, and the tests that catch them; made by
-`python -m tests.mutants`, which plants them one at a time in a copy of the checkout.
-"""
 #: Ten of the numerics, ten of the workflow, ten of bundle and data. Three lines each: name, file
 #: and tests, what is replaced by what, and what a user would see.
-TABLE = PAGE.with_suffix(".txt")
+TABLE = ROOT / "tests/mutants.txt"
 
 
 @dataclass(frozen=True)
@@ -81,17 +74,6 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def page(caught: Sequence[tuple[Mutant, str | None]]) -> str:
-    """Return the list of all bugs in Markdown."""
-    rows = [("bug", "file", "what a user would see", "caught by"), ("---",) * 4]
-    for mutant, test in caught:
-        change = f"`{mutant.old}` → " + (f"`{mutant.new}`" if mutant.new else "nothing")
-        by = f"`{test}`" if test else "**nothing**"
-        rows.append((f"{mutant.name}: {change}", f"`{mutant.file}`", mutant.effect, by))
-    lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-    return "\n".join([HEADING, *lines, ""])
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     known = {mutant.name: mutant for mutant in mutants()}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -100,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := [name for name in names if name not in known]:
         parser.error(f"no bug is called {unknown[0]}; they are {', '.join(known)}")
     chosen = [known[name] for name in names or known]
-    results = []
+    caught = []
     with tempfile.TemporaryDirectory(prefix="ntk-mutants-") as scratch:
         folder = copied(Path(scratch))
         texts = {mutant: mutant.planted(folder) for mutant in chosen}  # all are checked first
@@ -113,12 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 path.write_text(texts[mutant], encoding="utf-8")
                 test = failure(folder, tests)
                 path.write_bytes(original)
-                results.append((mutant, test))
+                caught.append(bool(test))
                 print(f"{mutant.name}: {f'caught by {test}' if test else 'NOT CAUGHT'}", flush=True)
-    results.sort(key=lambda result: chosen.index(result[0]))
-    if not names:
-        PAGE.write_text(page(results), encoding="utf-8")
-    return 0 if all(test for _, test in results) else 1
+    return 0 if all(caught) else 1
 
 
 if __name__ == "__main__":

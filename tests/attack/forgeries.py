@@ -147,7 +147,7 @@ RAW_FILES: Mapping[str, str] = {
     ),
     r".*/jobs\.json: files\.(?!workflow).*\.(sha256|bytes|folder)": "of a file not in the bundle",
     r".*/versions\.json: (python|system|architecture|libraries\..*)": "what the run had",
-    r".*\.ipynb: cells\.\d+\.outputs\..*": "what a notebook has shown, seen with --render",
+    r".*\.ipynb: cells\.\d+\.outputs\..*": "what a notebook has shown",
     r".*/figures/.*": "drawn from tables, seen with --render",
 }
 

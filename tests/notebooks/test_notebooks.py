@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from dataclasses import asdict
-from dataclasses import asdict
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
@@ -36,22 +35,22 @@ from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.finite_width import FINITE_WIDTH
 from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
+from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.tables.precision import PRECISION
-from ntk_conditioning.tables.repairs import REPAIRS
-from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
 from ntk_conditioning.tables.predictions import PREDICTIONS, times
 from ntk_conditioning.tables.predictions import known as known_losses
+from ntk_conditioning.tables.repairs import REPAIRS
+from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_conditioning.theory.finite_width import fitted_laws
+from ntk_conditioning.training.kernels_along import ALONG
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow.figures import captions
 from ntk_workflow.named_values import from_words, named_values, to_words
@@ -246,7 +245,7 @@ def write_studies(folder, names, *, widths, sigmas):
 
 
 def write_architectures(folder, models, *, depths, seeds, resolved):
-    """Write kernels of networks; κ falls with depth, and is missing at the first if not resolved."""
+    """Write kernels of networks; κ falls with depth, missing at the first unless ``resolved``."""
     names, rows = ["digits", "own_data"][: len(seeds)], []
     for dataset, model, activation, depth in product(names, models, ["relu", "erf"], depths):
         for seed in [*seeds, *([None] if model == "conv" else [])]:
@@ -438,7 +437,10 @@ def drawing(figure, what, made, tmp_path, monkeypatch):
     parameters = {name: given[name] for name in spec.get("parameters", [])}
     parameters |= {f"{name}_table": f"{given['folder']}/{name}.parquet" for name in spec["tables"]}
     parameters |= {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
-    with matplotlib.rc_context(), pd.option_context("display.width", 400, "display.max_columns", 20):
+    with (
+        matplotlib.rc_context(),
+        pd.option_context("display.width", 400, "display.max_columns", 20),
+    ):
         yield FOLDER / f"{figure}.ipynb", parameters
         pyplot.close("all")
 

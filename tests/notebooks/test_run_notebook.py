@@ -105,7 +105,9 @@ def ended(pid: int) -> bool:
 def test_no_kernel_outlives_its_notebook_nor_a_program_that_is_killed(toy):
     """One that did would keep the job's memory and its output open."""
     note = toy.pdf.with_name("pid")
-    toy.write(f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); open(pdf, 'w').close()")
+    toy.write(
+        f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); open(pdf, 'w').close()"
+    )
     assert toy.run() == 0
     assert ended(int(note.read_text()))
 

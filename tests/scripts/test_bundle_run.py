@@ -170,7 +170,9 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     assert bundle("--include-rows") - names == {ROW}
 
 
-def test_a_users_own_data_and_files_are_not_named_by_their_place(here: Path, tmp_path: Path):
+def test_a_users_own_data_and_files_are_not_named_by_their_place(
+    here: Path, tmp_path: Path, capsys
+):
     record()
     (tmp_path / "secret.csv").write_text("3,4\n")
     catalogue, activation = tmp_path / "my_catalogue.yaml", tmp_path / "swish.py"
@@ -181,6 +183,11 @@ def test_a_users_own_data_and_files_are_not_named_by_their_place(here: Path, tmp
     content = Path(BUNDLE).read_bytes()
     assert sha256(tmp_path / "secret.csv").encode() in content
     assert str(tmp_path).encode() not in content
+    (tmp_path / "more").mkdir()
+    other = shutil.copy(catalogue, tmp_path / "more")
+    with pytest.raises(AssertionError):
+        bundle(own=[str(catalogue), str(other)], dataset="mine")
+    assert "two files would be elsewhere/my_catalogue.yaml" in capsys.readouterr().err
 
 
 def test_results_without_records_and_a_file_that_names_a_folder(here: Path, capsys, monkeypatch):

@@ -4,13 +4,11 @@ import json
 import re
 
 import pandas as pd
-import pytest
 import render_explorer
 
 from ntk_workflow.explorer import page
 from ntk_workflow.explorer.charts import WRITTEN
-from ntk_workflow.explorer.pairs import pairs
-from tests import explorer_charts, explorer_pairs
+from tests import explorer_charts
 
 
 def content(path):
@@ -36,15 +34,6 @@ def test_two_samples_have_the_kernel_of_equation_11(tmp_path):
     wide = pairs[(pairs.activation == "relu") & (pairs.angle == 20)].set_index("depth")
     assert wide["gradient"].is_monotonic_increasing
     assert wide["embedding"].is_monotonic_decreasing
-
-
-def test_the_stored_numbers_are_those_of_the_theory():
-    """To the digits that a page has."""
-    stored = pairs()
-    for name, values in explorer_pairs.computed().items():
-        assert stored[name].to_numpy() == pytest.approx(values, rel=1e-6, abs=1e-6), (
-            "run: PYTHONPATH=src python -m tests.explorer_pairs"
-        )
 
 
 def test_the_stored_charts_are_those_that_are_described():

@@ -196,7 +196,9 @@ def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(tmp_path)
     assert verify_bundle.main([str(tmp_path / RUN)]) == 0
-    assert "1 files of its source are not this checkout's, such as papers/tiny.yaml" in messages
+    assert (
+        "files of its source that are not this checkout's: 1, such as papers/tiny.yaml" in messages
+    )
 
 
 def test_verification_needs_no_package_but_those_of_its_lock(bundle: Path):
@@ -567,7 +569,7 @@ def test_a_signature_is_part_of_the_verdict(signed: Path, capsys):
     assert verify_bundle.main([str(zipped), f"--signers={signers(signed, 'alice')}"]) == 0
     assert "run.zip: consistent; signed by alice (SHA256:" in capsys.readouterr().err
     assert verify_bundle.main([str(zipped)]) == 0
-    assert "consistent; signed, by whom is not checked" in capsys.readouterr().err
+    assert "consistent; a signature is beside it, unchecked" in capsys.readouterr().err
 
 
 def test_signatures_that_do_not_count(signed: Path, tmp_path: Path, refusal):

@@ -20,6 +20,7 @@ from ntk_workflow.bundle import BundleError
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
 MOST = 20_000  #: members of a bundle, of whose rows there is one for each job
 _END = struct.Struct("<4s4H2LH")  # of the archive
+_ENTRY = 512  # bytes of a member in the archive's list, at most
 _UNIX = 3
 _CHUNK = 1 << 20
 _DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
@@ -88,11 +89,12 @@ def _require_few(path: Path) -> None:
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - _END.size))
         end = stream.read()
-    if len(end) == _END.size and end.startswith(b"PK\x05\x06"):
-        count = _END.unpack(end)[4]
-        if count > MOST:
-            more = "more than 65534" if count == 65535 else str(count)
-            raise BundleError(f"{path}: {more} files in it, and a bundle has at most {MOST}")
+    if len(end) < _END.size or not end.startswith(b"PK\x05\x06"):
+        raise zipfile.BadZipFile("it does not end as one")
+    count, size = _END.unpack(end)[4:6]
+    if count > MOST or size > MOST * _ENTRY:
+        more = "more than 65534" if count == 65535 else str(max(count, size // _ENTRY))
+        raise BundleError(f"{path}: {more} files in it, and a bundle has at most {MOST}")
 
 
 def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:

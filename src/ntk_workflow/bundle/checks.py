@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ntk_conditioning import tables
+from ntk_conditioning.data.archives import require_unpackable
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
@@ -28,7 +30,7 @@ def require_tables(folder: Path) -> int:
     for path in paths:
         try:
             _require_declared(path, _kind(path.relative_to(folder).parts))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             problem = f"no Parquet file that can be read ({one_line(error)})"
             if isinstance(error, UserError):
                 problem = str(error).removeprefix(f"{path}: ").removesuffix("; delete it")
@@ -45,7 +47,10 @@ def _kind(parts: tuple[str, ...]) -> str:
 
 
 def _require_declared(path: Path, kind: str) -> None:
-    metadata = pq.read_schema(path).metadata or {}
+    facts = pq.read_metadata(path)
+    values = 8 * facts.num_rows * facts.num_columns
+    require_unpackable(path.name, values, packed=path.stat().st_size)
+    metadata = facts.metadata or {}
     table = TABLES.get(metadata.get(b"table", b"").decode())
     if table is None:
         raise BundleError("no table that this version of the package declares")

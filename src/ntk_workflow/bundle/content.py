@@ -33,7 +33,8 @@ _ELEMENTS = {"div", "p", "style", "table", "thead", "tbody", "tr", "th", "td"}
 _ATTRIBUTES = {"border", "class", "colspan", "halign", "rowspan", "scoped", "style", "valign"}
 #: Names in a PDF that act, fetch or hide; Matplotlib writes none of them.
 _ACTIVE = re.compile(
-    rb"/(JavaScript|OpenAction|Launch|EmbeddedFile|URI|ObjStm|AcroForm|RichMedia|XFA|SubmitForm)"
+    rb"/(JavaScript|JS|OpenAction|AA|Launch|EmbeddedFile|URI|ObjStm|AcroForm|RichMedia|XFA|SubmitForm"
+    rb"|GoToR|GoToE|Named|ImportData|Rendition|Movie|Sound)\b"
 )
 _ESCAPE = re.compile(rb"#([0-9a-fA-F]{2})")
 
@@ -99,7 +100,10 @@ def _notebook_problems(payload: Path, name: str, figure: str, plan: Plan) -> Ite
         given = _assigned("".join(injected["source"]))
         outputs = [output for cell in executed for output in cell.get("outputs", ())]
         shown = [item for output in outputs for item in _shown(output)]
-    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError, OSError) as error:
+    except (
+        *(ValueError, LookupError, TypeError, AttributeError, SyntaxError, OSError),
+        *(RecursionError, MemoryError),
+    ) as error:
         yield f"no executed notebook ({one_line(error) or type(error).__name__})"
         return
     if found != expected:

@@ -23,7 +23,9 @@ PROGRAMS = {
     "train_and_measure_network": "train_network",
     "render_figure": "run_notebook",
 }
-_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OSError)
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError)
+#: Parts of the source on which results and verdicts depend.
+_DECIDING = ("papers/", "scripts/", "src/", "notebooks/", "rules/", "datasets.yaml")
 
 
 def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
@@ -76,7 +78,9 @@ def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
 
 
 def require_source(payload: Path, plan: Plan) -> list[str]:
-    """Return the bundled files of the source that are not this checkout's.
+    """Return the bundled files of the source that are not this checkout's, papers and code first.
+
+    The user's own, which no checkout has, do not count.
 
     Raises:
         BundleError: if a part of the source is missing, or a file that the Snakefile includes.
@@ -89,11 +93,12 @@ def require_source(payload: Path, plan: Plan) -> list[str]:
     for name in (*SOURCE, *included, *own):
         if not (workflow / name).exists():
             raise BundleError(f"workflow/{name}: missing, and a bundle has the whole source")
-    return [
+    others = [
         name
         for name, path in files_by_name(workflow).items()
-        if name not in own and not _equal(path, ROOT / name)
+        if not _equal(path, ROOT / name) and (name not in own or (ROOT / name).exists())
     ]
+    return sorted(others, key=lambda name: not name.startswith(_DECIDING))
 
 
 def _equal(path: Path, other: Path) -> bool:

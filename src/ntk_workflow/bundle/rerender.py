@@ -129,6 +129,9 @@ def _same_word(a: bytes, b: bytes) -> bool:
 def compared(figure: str, archived: Path, again: Path) -> str | None:
     """Return how a picture that was drawn again differs from the archived one, or None."""
     try:
+        with Image.open(archived) as one, Image.open(again) as other:
+            if one.size != other.size:  # before a large one is unpacked
+                return "comes out in another size"
         pictures = (Image.open(path).convert("RGBA") for path in (archived, again))
         a, b = (np.asarray(picture, dtype=np.int16) for picture in pictures)
     except (OSError, ValueError, Image.DecompressionBombError) as error:

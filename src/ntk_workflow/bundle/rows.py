@@ -224,9 +224,14 @@ def _bounds(row: Row) -> Follows:
         yield "excess_error", None, "its excess"
     else:
         low, high, error = row["lambda_min"], row["lambda_max"], row["lambda_error"]
+        if not 0 <= error < low:
+            yield "excess", None, "a lambda_min that is not above its error"
+            return
         bound = (high - low + 2 * error) / (low - error) - excess
         # both are differences of numbers of the size of the excess, near which lambda_min is 1
-        if abs(bound - row["excess_error"]) > LARGE * bound + 8 * EPS * (1 + excess):
+        rounding = 8 * EPS * (1 + excess)
+        wrong = abs(bound - row["excess_error"]) > LARGE * abs(bound) + rounding
+        if wrong or row["excess_error"] < -rounding:
             yield "excess_error", bound, "its eigenvalues and lambda_error"
     n, known = row["n"], max(1.0, *(abs(row[name] - 1) for name in ("lambda_min", "lambda_max")))
     if row["kernel"] == "nngp":

@@ -10,7 +10,7 @@ from ntk_workflow.bundle import BundleError
 NAMESPACE = "ntk-conditioning"  #: a signature for something else does not count; as in the Makefile
 
 UNSIGNED = "not signed: whoever holds it could have changed it"
-UNCHECKED = "signed, by whom is not checked: verify it with --signers, or SIGNERS=file to make"
+UNCHECKED = "a signature is beside it, unchecked: verify it with --signers, or SIGNERS=file to make"
 
 
 def signature_of(bundle: Path) -> Path:

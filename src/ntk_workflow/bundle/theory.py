@@ -3,6 +3,7 @@
 They are evaluated again, apart from other relations, because that takes time.
 """
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.rows import Follows, Row, same
 from ntk_workflow.plan import Plan
 
-#: Beside the largest eigenvalue: smaller ones are 0 where they are this near.
+#: Beside the largest number that theory gives: smaller ones are 0 where they are this near.
 ROUNDING = 1e-12
 
 
@@ -34,8 +35,10 @@ def require_theory(payload: Path, plan: Plan) -> None:
     for row in rows:
         # the user's own are not imported
         if activations.base_name(row["activation"]) in activations.names():
-            for column, value, why in theory.of(row):
-                near = abs(row[column] - value) <= ROUNDING * row["far_lambda_max"]
+            found = [*theory.of(row)]
+            scale = max(abs(value) for _, value, _ in found if math.isfinite(value))
+            for column, value, why in found:
+                near = abs(row[column] - value) <= ROUNDING * scale
                 if not near and not same(row[column], value):
                     place = ", ".join(f"{k} {row[k]}" for k in PHASE.keys if row[k])
                     line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"

@@ -36,7 +36,7 @@ PROGRAMS = {
 #: Of these, what is done in one process with the theory: it needs the same duals.
 WITH_THEORY = ("measure_activations",)
 OTHER_CODE = "compared with this checkout, whose code of %d rules is not the run's: %s"
-OTHER_SOURCE = "%d files of its source are not this checkout's, such as %s"
+OTHER_SOURCE = "files of its source that are not this checkout's: %d, such as %s"
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def verify(folder: Path, *, render: bool) -> Plan:
         others = record.require_jobs(payload, plan, own_source=not unknown)
         record.require_version(payload, plan)
         if unknown:
-            log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:3]))
+            log.warning(OTHER_SOURCE, len(unknown), ", ".join(unknown[:10]))
         if others:
             log.warning(OTHER_CODE, len(others), ", ".join(others[:5]))
         description.require_description(folder, payload, plan)

@@ -1,26 +1,21 @@
 """What networks of infinite width do to two samples at an angle, for the explorer's theory panel.
 
-The numbers are the same in every run, so they lie beside this module, where `tests.explorer_pairs`
-has written them: their computation needs torch, which bundles are verified without, and cosines
-near zero are rounding noise, which differs between processors.
+The numbers are the same in every run.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
+from ntk_conditioning.kernels.tabulated import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import liu2023relu
 
 #: Angles in degrees, depths, and activations.
 ANGLES = np.concatenate([np.arange(1.0, 10), np.arange(10, 181, 2.5)])
 DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 ACTIVATIONS = ("relu", "tanh", "gelu", "selu", "sigmoid", "normalized_relu", "normalized_sigmoid")
-#: JSON, and so YAML: a module's YAML file enters the digest of programs that import it.
-COMPUTED = Path(__file__).with_suffix(".yaml")
 
 
 def pairs() -> pd.DataFrame:
@@ -31,8 +26,11 @@ def pairs() -> pd.DataFrame:
     """
     levels = {"activation": ACTIVATIONS, "depth": DEPTHS, "angle": ANGLES}
     index = pd.MultiIndex.from_product(levels.values(), names=levels)
-    computed = json.loads(COMPUTED.read_text(encoding="utf-8"))
-    found = pd.DataFrame(computed, index=index).reset_index()
+    w = 2 * np.sin(np.radians(ANGLES) / 2) ** 2
+    by_depth = [tables(activations.get(name), DEPTHS) for name in ACTIVATIONS]
+    gaps = np.concatenate([table[depth](w) for table in by_depth for depth in DEPTHS])
+    gradient = np.degrees(2 * np.arcsin(np.sqrt(np.clip(gaps / 2, 0, 1))))
+    found = pd.DataFrame({"gradient": gradient}, index=index).reset_index()
     embeddings = [liu2023relu.embedding_angle(np.radians(ANGLES), depth) for depth in DEPTHS]
     relu = found["activation"] == "relu"
     found.loc[relu, "embedding"] = np.degrees(np.concatenate(embeddings))
