@@ -257,7 +257,7 @@ class _Network:
             for each in (layer.variances, layer.slopes)
         )
         means, at_zero = None, 0.0
-        if zero.any():  # the closed forms do without values, and so without torch
+        if zero.any():
             at_zero = sigma.gain * float(sigma.values(np.zeros(1))[0])
             after, slopes = np.where(zero, at_zero**2, after), np.where(zero, 0.0, slopes)
         if at_zero:

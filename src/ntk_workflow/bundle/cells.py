@@ -143,7 +143,8 @@ def _activation_study(plan: Plan) -> Iterator[Cells]:
 def _bounds(plan: Plan) -> Iterator[Cells]:
     study = plan.config["bounds_study"]
     axes = (study["datasets"], study["activations"], ("nngp", "infinite_ntk"), study["depths"])
-    yield Cells(("dataset", "activation", "kernel", "depth"), product(*axes))
+    columns = ("dataset", "activation", "kernel", "depth", "n")
+    yield Cells(columns, product(*axes, (study["samples"],)))
 
 
 def _phase(plan: Plan) -> Iterator[Cells]:
@@ -308,10 +309,31 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
     columns = ("experiment", "dataset", "model", "activation", "depth", "seed", "width")
     of = (*columns, *_SETTINGS, "image", "decay_at")
     yield "training", Cells((*of, "rate", "given_rate", "epoch"), cells("training"))
+    sizes = _sizes(plan, experiment)
+    of_sizes = Cells(
+        ("dataset", "model", "n", "batch_size"),
+        ((*network, *size) for network, size in sizes.items()),
+        lambda row: (row["dataset"], row["model"]) in sizes,
+    )
+    yield "training", of_sizes
     yield "training_kernels", Cells(columns, cells("training_kernels"))
     if values["predict"]:
         rated = (*columns, "rate", "given_rate")
         yield "predictions", Cells(rated, cells("predictions"))
+
+
+def _sizes(plan: Plan, experiment: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return samples and batches of networks, where the config or the catalogue tells them."""
+    values, found = plan.experiments[experiment], {}
+    for dataset, model in product(values["datasets"], values["models"]):
+        w = SimpleNamespace(experiment=experiment, dataset=dataset, model=model)
+        settings = plan.training_settings(w)
+        n = plan.shape(dataset)[0] if settings.samples == "all" else settings.samples
+        if n is not None:
+            n -= round(settings.test_share * n)
+            batch = n if settings.batch_size == "all" else min(settings.batch_size, n)
+            found[dataset, model] = n, batch
+    return found
 
 
 #: Columns of trainings that the config gives as they are.

@@ -122,12 +122,19 @@ def require_recomputed(
     The workflow is this checkout's, as are its papers; the config and catalogues are the bundle's.
 
     Raises:
-        BundleError: if the run needs its author's Python files, a job fails or gives other rows.
+        BundleError: if the run needs its author's Python files or data, a job fails or gives other
+            rows.
     """
     if files := plan.plugin_files:
         raise BundleError(
             f"its run needs {files[0]}, and verification runs no Python of a bundle: to run it "
             f"again, read that file, then snakemake --configfile {plan.path('record/config.yaml')}"
+        )
+    own = [plan.catalogue[name].get("path") for name in plan.used_datasets]
+    if absent := [path for path in own if path and not (ROOT / path).exists()]:
+        raise BundleError(
+            f"its run read {absent[0]}, data of its author's own, and a bundle has no data: "
+            "nothing of it can be run again without them"
         )
     known = dict(row_tables(plan))
     with scratch_folder() as scratch:

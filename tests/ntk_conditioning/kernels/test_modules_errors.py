@@ -37,7 +37,6 @@ NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=Fa
 TUPLE = OfFunction(lambda m, x: (m.layer(x), x), layer=linear())
 IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
 MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
-DETACHED = OfFunction(lambda m, x: m.layer(x).detach(), layer=linear())
 DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
 NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
 OTHERS = OfFunction(
