@@ -497,7 +497,7 @@ def restated(claim: Claim, rows: pd.DataFrame) -> Iterator[tuple[Mutant, Claim]]
     elif number := _number(claim):
         for factor in (PERCENT, 1 / PERCENT):
             yield _reworded(claim, "constant", {claim.target: f"{number * factor:.6g}"})
-    if "printed" in rows and (rows["printed"] != rows["corrected"]).all():
+    if "printed" in rows and _differ(rows["printed"], rows["corrected"]):
         pair = {"printed": "corrected", "corrected": "printed"}
         has_both = rows[list(pair)].notna().all(axis=None)
         if has_both and len(columns) == 1:
@@ -505,6 +505,11 @@ def restated(claim: Claim, rows: pd.DataFrame) -> Iterator[tuple[Mutant, Claim]]
         elif has_both and not columns and claim.comparison == "==":
             yield _reworded(claim, "misprint", {claim.target: "corrected"})
     yield from _by_hand(claim)
+
+
+def _differ(printed: pd.Series, corrected: pd.Series) -> bool:
+    """Return whether numbers differ in all rows by more than rounding leaves of 0."""
+    return not np.isclose(printed, corrected, rtol=1e-12, atol=1e-30).any()
 
 
 def _by_hand(claim: Claim) -> Iterator[tuple[Mutant, Claim]]:

@@ -26,7 +26,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.bundle import BundleError, archive, bag, signatures, verification
+from ntk_workflow.bundle import BundleError, archive, bag, checks, signatures, verification
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
 from ntk_workflow.bundle.joins import require_joins
@@ -199,6 +199,20 @@ def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
     assert (
         "files of its source that are not this checkout's: 1, such as papers/tiny.yaml" in messages
     )
+
+
+def test_what_would_take_all_memory_is_refused_before_it_is_read(
+    bundle: Path, tmp_path: Path, capsys, monkeypatch
+):
+    monkeypatch.setattr(checks, "LIMIT", (0, 0))
+    assert verify_bundle.main([str(bundle)]) == 2
+    assert re.search(r"\.parquet: \d+ rows in \d+ bytes: a bomb", capsys.readouterr().err)
+    content = bytearray(bundle.read_bytes())
+    size = len(content) - 10  # of the archive's list
+    content[size : size + 4] = (10**8).to_bytes(4, "little")
+    (tmp_path / "many.zip").write_bytes(content)
+    assert verify_bundle.main([str(tmp_path / "many.zip")]) == 2
+    assert "195312 files in it, and a bundle has at most 20000" in capsys.readouterr().err
 
 
 def test_verification_needs_no_package_but_those_of_its_lock(bundle: Path):

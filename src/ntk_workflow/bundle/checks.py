@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.archives import require_unpackable
+from ntk_conditioning.data.archives import LIMIT
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
@@ -48,8 +48,9 @@ def _kind(parts: tuple[str, ...]) -> str:
 
 def _require_declared(path: Path, kind: str) -> None:
     facts = pq.read_metadata(path)
-    values = 8 * facts.num_rows * facts.num_columns
-    require_unpackable(path.name, values, packed=path.stat().st_size)
+    packed, (free, ratio) = path.stat().st_size, LIMIT
+    if 8 * facts.num_rows * facts.num_columns > free + ratio * packed:
+        raise BundleError(f"{facts.num_rows} rows in {packed} bytes: a bomb?")
     metadata = facts.metadata or {}
     table = TABLES.get(metadata.get(b"table", b"").decode())
     if table is None:

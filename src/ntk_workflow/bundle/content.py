@@ -4,6 +4,7 @@ nothing that acts when it is opened.
 
 import ast
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
@@ -36,6 +37,7 @@ _ACTIVE = re.compile(
     rb"/(JavaScript|JS|OpenAction|AA|Launch|EmbeddedFile|URI|ObjStm|AcroForm|RichMedia|XFA|SubmitForm"
     rb"|GoToR|GoToE|Named|ImportData|Rendition|Movie|Sound)\b"
 )
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is one line here
 _ESCAPE = re.compile(rb"#([0-9a-fA-F]{2})")
 
 
