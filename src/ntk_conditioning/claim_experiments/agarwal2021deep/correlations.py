@@ -57,9 +57,9 @@ N = 24  # samples of a kernel
 RATIOS = (1.0, 2.0, 8.0)  # dimension over samples
 KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
 TERMS = 9  # terms of a power series that are looked at
-#: Equally correlated samples: activations, numbers of samples, and 1 less the correlation.
+#: Equally correlated samples: activations, numbers of samples, and 1 less their correlations.
 EQUAL_ACTIVATIONS = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
-EQUAL_SIZES, EQUAL_SEPARATION = (2, 4), 0.25
+EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
 class CorrelationMap:
@@ -309,10 +309,11 @@ def equal_correlations(setting: Setting) -> Measurements:
     separation of both Assumptions A and B. With r = Θ_12/Θ_11 kappa - 1 is n r/(1 - r), which keeps
     its digits where the eigenvalues of Θ are equal up to rounding.
     """
-    delta = EQUAL_SEPARATION
-    for name in EQUAL_ACTIVATIONS:
+    for name, delta in itertools.product(EQUAL_ACTIVATIONS, EQUAL_SEPARATIONS):
         layer = CorrelationMap(name)
-        mu = layer.mu
+        mu, apart = layer.mu, separating_depth(delta, layer.mu)
+        half = (1 - mu / 2) ** apart
+        yield Measurement("corollary_28_half", half, 0.5, activation=name, at=delta, depth=apart)
         for n in EQUAL_SIZES:
             row = partial(Measurement, activation=name, n=n, at=delta)
             first = first_depth(n, delta, mu, ntk=True)
@@ -322,10 +323,10 @@ def equal_correlations(setting: Setting) -> Measurements:
                 for statement, proof in (("ntk_excess_a", False), ("ntk_excess_a_proof", True)):
                     bound = excess_bound(depth, n, delta, mu, ntk=True, proof=proof)
                     yield row(statement, excess / bound, depth=depth)
-            for depth in np.array([4, 8]) * separating_depth(delta, mu):
+            for depth in sorted({4 * apart, 8 * apart}):
                 bound = excess_bound_b(depth, n, delta, mu, ntk=True)
                 excess = n * r[depth] / (1 - r[depth])
-                yield row("ntk_excess_b", excess / bound, depth=int(depth))
+                yield row("ntk_excess_b", excess / bound, depth=depth)
 
 
 def assumptions(setting: Setting) -> Measurements:
@@ -333,9 +334,9 @@ def assumptions(setting: Setting) -> Measurements:
     for seed in setting.seeds:
         x = on_sphere(generator(seed, "data"), N, 2 * N)
         yield Measurement("assumption_b", _assumption_b(x @ x.T), n=N, d=2 * N, seed=seed)
-    for n in EQUAL_SIZES:
-        gram = np.full((n, n), 1 - EQUAL_SEPARATION) + EQUAL_SEPARATION * np.eye(n)
-        yield Measurement("assumption_b", _assumption_b(gram), n=n, at=EQUAL_SEPARATION)
+    for n, delta in itertools.product(EQUAL_SIZES, EQUAL_SEPARATIONS):
+        gram = np.full((n, n), 1 - delta) + delta * np.eye(n)
+        yield Measurement("assumption_b", _assumption_b(gram), n=n, at=delta)
 
 
 def _assumption_b(gram: Array) -> float:
