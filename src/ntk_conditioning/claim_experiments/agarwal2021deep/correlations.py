@@ -313,7 +313,8 @@ def equal_correlations(setting: Setting) -> Measurements:
         layer = CorrelationMap(name)
         mu, apart = layer.mu, separating_depth(delta, layer.mu)
         half = (1 - mu / 2) ** apart
-        yield Measurement("corollary_28_half", half, 0.5, activation=name, at=delta, depth=apart)
+        separated = partial(Measurement, activation=name, at=delta, depth=apart)
+        yield separated("corollary_28_half", half, 0.5, 2 * delta)
         for n in EQUAL_SIZES:
             row = partial(Measurement, activation=name, n=n, at=delta)
             first = first_depth(n, delta, mu, ntk=True)
