@@ -230,7 +230,7 @@ def _bounds(row: Row) -> Follows:
         bound = (high - low + 2 * error) / (low - error) - excess
         # both are differences of numbers of the size of the excess, near which lambda_min is 1
         rounding = 8 * EPS * (1 + excess)
-        wrong = abs(bound - row["excess_error"]) > LARGE * abs(bound) + rounding
+        wrong = abs(bound - row["excess_error"]) > LARGE * bound + rounding
         if wrong or row["excess_error"] < -rounding:
             yield "excess_error", bound, "its eigenvalues and lambda_error"
     n, known = row["n"], max(1.0, *(abs(row[name] - 1) for name in ("lambda_min", "lambda_max")))

@@ -36,7 +36,8 @@ def require_theory(payload: Path, plan: Plan) -> None:
         # the user's own are not imported
         if activations.base_name(row["activation"]) in activations.names():
             found = [*theory.of(row)]
-            scale = max(abs(value) for _, value, _ in found if math.isfinite(value))
+            numbers = (abs(value) for _, value, _ in found if math.isfinite(value))
+            scale = max(numbers, default=0.0)
             for column, value, why in found:
                 near = abs(row[column] - value) <= ROUNDING * scale
                 if not near and not same(row[column], value):
