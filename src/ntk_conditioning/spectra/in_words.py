@@ -49,7 +49,7 @@ def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     >>> numbers.kappa
     4.0
     >>> print(numbers)
-    kappa 4, known to 6e-15 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
+    kappa 4, known to 1e-14 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
     >>> condition(np.ones((2, 2))).kappa is None
     True
     """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio, summary
+from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio, growth, summary
 from ntk_conditioning.spectra.labels import REST
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
 from ntk_conditioning.tables.predictions import SHARES, parted, times
@@ -69,10 +69,10 @@ def _spectra(row: Row) -> Follows:
         yield "method", method, "its network and eigenvalues"
     eps = float(np.finfo(row["dtype"]).eps)
     if row["method"] == "spectrum":
-        error = row["n"] * EPS * row["lambda_max"]
+        error = growth(row["n"]) * EPS * row["lambda_max"]
         why = "n, rounding and lambda_max"
         floor, empirical = row["resolution_floor"], row["kernel"].startswith("empirical")
-        if not empirical and floor > error * (1 + TOLERANCE):
+        if not empirical and floor > row["n"] * EPS * row["lambda_max"] * (1 + TOLERANCE):
             error, why = error + floor, f"{why}, and the floor, which the dual's error gives"
         yield "lambda_max_error", error, why
         if row["lambda_min"] is not None:
@@ -82,7 +82,7 @@ def _spectra(row: Row) -> Follows:
     if row["method"] == "factor":  # the samples times a matrix
         largest, why = max(row["n"], row["d"]), "n, d, rounding and its eigenvalues"
         yield "resolution_floor", (largest * eps) ** 2 * row["lambda_max"], why
-        error = largest * EPS * math.sqrt(row["lambda_max"])
+        error = growth(largest) * EPS * math.sqrt(row["lambda_max"])
         for end in ("lambda_max", "lambda_min"):
             known = 2 * math.sqrt(max(row[end] or 0.0, 0.0)) * error + error**2
             full = end == "lambda_max" or row["d"] >= row["n"]
@@ -191,8 +191,9 @@ def _architectures(row: Row) -> Follows:
     yield from _ratio(row)
     if row["lambda_min"] is not None:
         yield "numerical_rank", row["n"], "a resolved lambda_min"
-    error, eps = row["n"] * EPS * row["lambda_max"], "n, rounding and lambda_max"
-    yield "resolution_floor", error, eps
+    floor = row["n"] * EPS * row["lambda_max"]
+    yield "resolution_floor", floor, "n, rounding and lambda_max"
+    error = growth(row["n"]) * EPS * row["lambda_max"]
     if row["kappa"] is not None:
         value = error_of_ratio((row["lambda_max"], error), (row["lambda_min"], error))
         yield "kappa_error", value, "the eigenvalues and their errors"

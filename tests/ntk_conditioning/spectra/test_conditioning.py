@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -132,3 +133,19 @@ def test_a_kernel_at_the_ends_of_float64_is_refused_by_name(find, exponent):
     """Near underflow entries have lost digits; the largest eigenvalue of a large one overflows."""
     with pytest.raises(KernelError, match=r"scale the (samples|data)"):
         find(np.ldexp(np.eye(30) + 1, exponent))
+
+
+def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():
+    rng = np.random.default_rng(2)
+    beyond = 0
+    for _ in range(60):
+        factor = rng.standard_normal((3, 3))
+        k = np.tril(factor @ factor.T)
+        k += np.tril(k, -1).T
+        found = conditioning(k)
+        with mpmath.workdps(40):
+            exact = sorted(mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True))
+            off = max(abs(exact[-1] - found.lambda_max), abs(exact[0] - found.lambda_min))
+        assert off <= found.lambda_max_error == found.lambda_min_error
+        beyond += off > 3 * EPS * found.lambda_max
+    assert beyond  # n · eps would not do
