@@ -15,6 +15,7 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
         # no linear networks and none of SELU are trained, one depth only with the code's scale and
         # by gradient descent, and each depth at its own rates
         *("section_6_linear", "figure_7_selu", "figure_8_selu", "figure_8_higher"),
+        *("figure_7_selu_train", "figure_8_selu_train"),
         *("figure_3_depth_code", "section_6_square_loss", "section_6_square_loss_relative"),
         *("figure_3_every_rate_images", "figure_3_every_rate_speech", "figure_3_every_rate_code"),
         *("figure_3_common_rate_code", "figure_3_depth_epochs_code"),
