@@ -102,12 +102,15 @@ def on_a_gpu() -> str:
             / f"training/{row.experiment}/{row.dataset}/mlp/relu/depth-{row.depth}.parquet"
         )
         curves = pd.read_parquet(of)
-        last = ends[row.dataset, row.depth] = curves[curves["epoch"] == curves["epoch"].max()]
-        critical[row.dataset, row.depth] = row.critical_learning_rate
+        network = row.experiment, row.dataset, row.depth
+        last = ends[network] = curves[curves["epoch"] == curves["epoch"].max()]
+        critical[network] = row.critical_learning_rate
         accuracy = last[last["learning_rate"] == row.learning_rate]["test_accuracy"].mean()
-        rows.append([*_cells(row), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
-    whole = markdown_table([*HEAD, "test accuracy", "sha256 of the curves"], rows)
-    pairs = [pair for pair in pairwise(ends) if pair[0][0] == pair[1][0]]
+        before = [SCALES[row.experiment], str(row.seeds)]
+        rows.append([*before, *_cells(row), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
+    head = ["first layer's scale", "seeds", *HEAD, "test accuracy", "sha256 of the curves"]
+    whole = markdown_table(head, rows)
+    pairs = [pair for pair in pairwise(ends) if pair[0][:2] == pair[1][:2]]
     steps = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
     lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in steps)
     apart = [
