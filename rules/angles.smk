@@ -23,7 +23,7 @@ rule compute_min_angle:
         device="cpu",
     params:
         settings=plan.grid("depths", "seeds", "width", "exclude_duplicates"),
-        plugins=plan.activation,
+        activation=plan.activation,
         checkpoints=plan.placed(
             "results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}"
         ),
@@ -31,7 +31,7 @@ rule compute_min_angle:
     shell:
         f"{python} {home}scripts/compute_min_angle.py"
         " --data {input.data:q} --dataset {wildcards.dataset}"
-        " --activation {wildcards.activation} {params.plugins:q} {params.settings:q}"
+        " {params.activation:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -54,7 +54,7 @@ rule compute_infinite_min_angle:
     params:
         settings=plan.grid("depths", "exclude_duplicates"),
         seeds=lambda w: plan.drawing_seeds(w.dataset),
-        plugins=plan.activation,
+        activation=plan.activation,
         checkpoints=plan.placed(
             "results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}"
         ),
@@ -62,6 +62,6 @@ rule compute_infinite_min_angle:
     shell:
         f"{python} {home}scripts/compute_infinite_min_angle.py"
         " --data {input.data:q}"
-        " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
+        " --dataset {wildcards.dataset} {params.activation:q}"
         " {params.settings:q} --seeds {params.seeds} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"

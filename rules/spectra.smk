@@ -31,7 +31,7 @@ rule compute_spectrum:
     params:
         settings=plan.grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        plugins=plan.activation,
+        activation=plan.activation,
         checkpoints=plan.placed(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
@@ -39,7 +39,7 @@ rule compute_spectrum:
     shell:
         f"{python} {home}scripts/compute_spectrum.py"
         " --kernel {wildcards.kernel} --data {input.data:q}"
-        " --dataset {wildcards.dataset} --activation {wildcards.activation} {params.plugins:q}"
+        " --dataset {wildcards.dataset} {params.activation:q}"
         " {params.settings:q} {params.solver:q} --device {resources.device} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
 
@@ -65,7 +65,7 @@ rule compute_infinite_spectrum:
         kernel="{kernel}",
         settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        activations=plan.activation_options,
+        activations=plan.activation,
         checkpoints=plan.placed(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
@@ -97,6 +97,6 @@ use rule compute_infinite_spectrum as compute_activation_study with:
             "activation_study", "depths", "seeds", "kernel_size", "blocks"
         ),
         solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        activations=plan.study_activations("activation_study", "--activation"),
+        activations=plan.study_activations("activation_study"),
         checkpoints=plan.placed("results/{run}/checkpoints/activation_study/{dataset}"),
         code=plan.code("scripts/compute_infinite_spectrum.py", study="activation_study"),

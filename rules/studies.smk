@@ -57,7 +57,7 @@ rule measure_phase:
     resources:
         **sizes("measure_phase"),
     params:
-        activation=plan.activation_options,
+        activation=plan.activation,
         places=plan.places,
         code=plan.code("scripts/measure_phase.py"),
     shell:
@@ -128,7 +128,7 @@ rule measure_finite_width:
     resources:
         **sizes("measure_finite_width"),
     params:
-        activations=plan.study_activations("finite_width_study", "--activation"),
+        activations=plan.study_activations("finite_width_study"),
         settings=plan.study("finite_width_study"),
         checkpoints=plan.placed("results/{run}/checkpoints/finite_width/{dataset}"),
         code=plan.code("scripts/measure_finite_width.py", study="finite_width_study"),
@@ -181,7 +181,7 @@ rule measure_architectures:
     resources:
         **sizes("measure_architectures"),
     params:
-        activations=plan.study_activations("architectures_study", "--activation"),
+        activations=plan.study_activations("architectures_study"),
         networks=plan.architectures,
         settings=plan.study(
             "architectures_study", "infinite_width", "samples", "sample_seed", "seeds"
@@ -215,7 +215,7 @@ rule measure_orthogonality:
     params:
         program="scripts/measure_orthogonality.py",
         network=plan.network("orthogonality_study"),
-        activations=plan.study_activations("orthogonality_study", "--activation"),
+        activations=plan.study_activations("orthogonality_study"),
         settings=plan.study("orthogonality_study"),
         checkpoints=plan.placed(
             "results/{run}/checkpoints/orthogonality/{dataset}/{architecture}"
@@ -244,7 +244,7 @@ use rule measure_orthogonality as measure_linearity with:
     params:
         program="scripts/measure_linearity.py",
         network=plan.network("linearity_study"),
-        activations=plan.study_activations("linearity_study", "--activation"),
+        activations=plan.study_activations("linearity_study"),
         settings=plan.study("linearity_study"),
         checkpoints=plan.placed(
             "results/{run}/checkpoints/linearity/{dataset}/{architecture}"

@@ -33,14 +33,13 @@ rule compute_training_kernel:
         **sizes("compute_training_kernel"),
     params:
         settings=plan.kernel_options,
-        plugins=plan.own_options,
+        network=plan.network_options,
         code=plan.code("scripts/compute_training_kernel.py"),
     shell:
         f"{python} {home}scripts/compute_training_kernel.py"
         " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
+        " {params.network:q} {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
 
 
 rule train_network:
@@ -65,7 +64,7 @@ rule train_network:
         device="cpu",
     params:
         settings=plan.training_options,
-        plugins=plan.own_options,
+        network=plan.network_options,
         checkpoints=plan.placed(
             "results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}"
         ),
@@ -74,8 +73,7 @@ rule train_network:
         f"{python} {home}scripts/train_network.py"
         " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " --depth {wildcards.depth} {params.settings:q}"
+        " {params.network:q} --depth {wildcards.depth} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --output {output.curves:q} 2> {log:q}"
 
@@ -111,11 +109,10 @@ rule predict_training:
         **sizes("predict_training"),
     params:
         settings=plan.prediction_options,
-        plugins=plan.own_options,
+        network=plan.network_options,
         code=plan.code("scripts/predict_training.py"),
     shell:
         f"{python} {home}scripts/predict_training.py"
         " --data {input.data:q} --training {input.training:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " --model {wildcards.model} --activation {wildcards.activation} {params.plugins:q}"
-        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
+        " {params.network:q} {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"

@@ -40,7 +40,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--data", type=Path, required=True, help="prepared dataset (.npz), .csv or .parquet")
     add("--dataset", required=True, help="name written into the table and on the page")
     add("--labels", help="column of a table with labels; without it all columns are features")
-    add("--activations", nargs="+", default=[], help="further activations")
+    add("--activation", nargs="+", default=[], help="further activations")
     activation_files_argument(parser)
     cli.threads_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
@@ -51,7 +51,7 @@ def main(argv: cli.Argv = None) -> None:
     load_activation_files(args)
     x, labels = samples(args.data, args.labels)
     log.info("device cpu, float64, n %d, d %d", *x.shape)
-    sigmas = [activations.get(name) for name in dict.fromkeys([*ACTIVATIONS, *args.activations])]
+    sigmas = [activations.get(name) for name in dict.fromkeys([*ACTIVATIONS, *args.activation])]
     kernels: Any = {"activations": sigmas, "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
     written = page(advice)  # before any file

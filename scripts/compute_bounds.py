@@ -8,7 +8,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli_activations import activations_argument, load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -20,8 +20,7 @@ def main(argv: cli.Argv = None) -> None:
     positive, count = cli.positive_integer, cli.positive_integer_or_all
     parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
     parser.add_argument("--dataset", required=True, help="name written into the tables")
-    parser.add_argument("--activations", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
+    activations_argument(parser)
     parser.add_argument("--depths", type=positive, nargs="+", required=True, help="hidden layers")
     parser.add_argument("--samples", type=count, required=True, help="samples drawn, or all")
     parser.add_argument("--seed", type=cli.seed, default=1, help="seed of the draw")
@@ -29,16 +28,15 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
-    load_activation_files(args)
+    sigmas = load_activations(args)
     x = load_samples(args.data).x
     rng = generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
     log.info("device cpu, float64, infinite width, %d samples", len(block))
     rows = []
-    for name in args.activations:
+    for name, sigma in sigmas.items():
         labels = {"dataset": args.dataset, "activation": name}
-        rows += [labels | each for each in compare(x[block], depths=args.depths, activation=name)]
+        rows += [labels | each for each in compare(x[block], depths=args.depths, activation=sigma)]
         log.info("%s: %d depths", name, len(args.depths))
     tables.write(args.output, BOUNDS, tables.from_rows(BOUNDS, rows))
 

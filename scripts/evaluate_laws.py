@@ -12,7 +12,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli_activations import activations_argument, load_activation_files
 
 log = cli.logger(__file__)
 
@@ -21,8 +21,7 @@ log = cli.logger(__file__)
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(description=__doc__)
     add, positive = parser.add_argument, cli.positive_integer
-    add("--activations", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
+    activations_argument(parser)
     add("--samples", type=positive, required=True, help="number n of samples")
     help = "smallest and largest number n/d"
     add("--samples-per-dimension", type=cli.positive_number, nargs=2, required=True, help=help)
@@ -42,7 +41,7 @@ def main(argv: cli.Argv = None) -> None:
     dimensions = sorted({round(n / ratio) for ratio in ratios if n / ratio >= 3})
     cosines = [0.0, *(1 - np.geomspace(args.closest, 1, down)[-2::-1]).tolist()]
     rows: list[dict[str, Any]] = []
-    for name in args.activations:
+    for name in args.activation:
         functions = tabulated.tables(activations.get(name), {0, *args.depths})
         for (depth, function), d, c in product(functions.items(), dimensions, cosines):
             keys = {"activation": name, "depth": depth}

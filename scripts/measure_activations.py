@@ -21,15 +21,15 @@ log = logger(__file__)
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument(
-        "--activations", nargs="+", required=True, help="names, each also normalised"
+        "--activation", nargs="+", required=True, help="names, each also normalised"
     )
     activation_files_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     load_activation_files(args)
-    plain = [name.removeprefix(NORMALIZED) for name in args.activations]
-    names = dict.fromkeys([*args.activations, *(NORMALIZED + name for name in plain)])
+    plain = [name.removeprefix(NORMALIZED) for name in args.activation]
+    names = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
     sigmas = [activations.get(name) for name in names]
     log.info("device cpu, float64, %d activations", len(sigmas))
     rows = [row(sigma) for sigma in sigmas]

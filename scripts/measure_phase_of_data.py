@@ -5,11 +5,10 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli_activations import activations_argument, load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -21,8 +20,7 @@ def main(argv: cli.Argv = None) -> None:
     add, positive = parser.add_argument, cli.positive_integer
     add("--data", type=Path, required=True, help="prepared dataset (.npz)")
     add("--dataset", required=True, help="name written into the table")
-    add("--activations", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
+    activations_argument(parser)
     add(
         "--samples", type=positive, required=True, help="how many are drawn, or all if it has fewer"
     )
@@ -32,14 +30,12 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
-    load_activation_files(args)
+    sigmas = load_activations(args)
     x = load_samples(args.data).x
     log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
     rows: list[dict[str, Any]] = []
-    for name in args.activations:
-        sigma = activations.get(name)
+    for name, sigma in sigmas.items():
         functions = tabulated.tables(sigma, args.depths)
         for seed in args.seeds:
             rows += measure(place, sigma, functions, seed=seed)

@@ -10,11 +10,10 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli_activations import activations_argument, load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -26,8 +25,7 @@ def main(argv: cli.Argv = None) -> None:
     add, positive = parser.add_argument, cli.positive_integer
     add("--data", type=Path, required=True, help="prepared dataset (.npz), with labels")
     add("--dataset", required=True, help="name written into the table")
-    add("--activations", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
+    activations_argument(parser)
     add("--samples", type=positive, required=True, help="samples of a kernel")
     add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
     add("--directions", type=positive, nargs="+", required=True, help="top directions to remove")
@@ -36,8 +34,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
-    load_activation_files(args)
+    sigmas = load_activations(args)
     data = load_samples(args.data)
     if data.y is None:
         raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
@@ -50,8 +47,7 @@ def main(argv: cli.Argv = None) -> None:
     for seed in args.seeds:
         chosen = draw(args.dataset, len(data.x), args.samples, generator=seed_stream(seed))
         x, y = data.x[chosen], codes[chosen]
-        for name, depth in product(args.activations, args.depths):
-            sigma = activations.get(name)
+        for (name, sigma), depth in product(sigmas.items(), args.depths):
             keys = {"dataset": args.dataset, "activation": name, "depth": depth, "seed": seed}
             for each in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
                 rows.append(keys | asdict(each) | {"d": x.shape[1]})

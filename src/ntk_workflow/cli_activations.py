@@ -14,6 +14,12 @@ def activation_files_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--activation-file", type=Path, action="append", default=[], help=help)
 
 
+def activations_argument(parser: argparse.ArgumentParser) -> None:
+    """Add activations by name, and the files that register activations."""
+    parser.add_argument("--activation", nargs="+", required=True, help="names of activations")
+    activation_files_argument(parser)
+
+
 def load_activation_files(args: argparse.Namespace) -> None:
     """Register the activations of the files that a program was given."""
     if args.activation_file:

@@ -44,7 +44,7 @@ def test_data_are_placed_by_their_mean_and_covariance(tmp_path: Path):
     limit_threads(1)
     x = 3 * equicorrelated(np.random.default_rng(0), n=400, d=31, c=0.5).samples
     save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
-    given = {"data": tmp_path / "mine.npz", "dataset": "mine", "activations": ("relu", "tanh")}
+    given = {"data": tmp_path / "mine.npz", "dataset": "mine", "activation": ("relu", "tanh")}
     given |= {"samples": 100, "depths": (1, 4), "seeds": (1, 2), "output": tmp_path / "p.parquet"}
     assert measure_phase_of_data.main(to_words(given)) == 0
     rows = tables.read(tmp_path / "p.parquet", PHASE).to_pylist()
@@ -58,7 +58,7 @@ def test_data_are_placed_by_their_mean_and_covariance(tmp_path: Path):
 
 
 def test_laws_are_evaluated_on_a_grid(tmp_path: Path):
-    given = {"activations": ("relu", "sigmoid"), "samples": 64, "samples_per_dimension": (0.5, 64)}
+    given = {"activation": ("relu", "sigmoid"), "samples": 64, "samples_per_dimension": (0.5, 64)}
     given |= {"closest": 0.01, "points": (4, 3), "depths": (1, 4), "output": tmp_path / "laws"}
     assert evaluate_laws.main(to_words(given)) == 0
     rows = tables.read(tmp_path / "laws", PHASE_LAWS).to_pylist()

@@ -24,7 +24,7 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
         (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
         (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
-        (measure_activations, "--activations norm_relu", "did you mean 'normrelu'"),
+        (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
         (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),

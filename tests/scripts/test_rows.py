@@ -246,7 +246,7 @@ def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, r
 
 
 def test_bounds_of_all_activations_are_one_file(folder, refusal):
-    given = f"--data {folder}/all.npz --dataset tiny --activations relu erf --depths 1 4"
+    given = f"--data {folder}/all.npz --dataset tiny --activation relu erf --depths 1 4"
 
     def compute(options: str) -> bytes:
         assert compute_bounds.main(f"{given} --output {folder}/row.parquet {options}".split()) == 0
@@ -259,7 +259,7 @@ def test_bounds_of_all_activations_are_one_file(folder, refusal):
     assert set(rows["n"]) == {10}
     assert rows.query("activation == 'erf'")["l_0"].notna().all()
     assert rows.query("activation == 'relu'")["l_0"].isna().all()
-    assert compute("--samples 10 --activations erf relu") == first
+    assert compute("--samples 10 --activation erf relu") == first
     assert compute("--samples 10 --seed 2") != first
     words = f"{given} --output {folder}/other.parquet --samples 31".split()
     assert "larger than the dataset's 20 samples" in refusal(compute_bounds, words)

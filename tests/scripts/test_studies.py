@@ -91,7 +91,7 @@ def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
     names = ("relu", "normrelu", "normalized_gelu", "swish")
     for path in paths:
-        options = ["--activations", *names, f"--activation-file={EXAMPLE}", f"--output={path}"]
+        options = ["--activation", *names, f"--activation-file={EXAMPLE}", f"--output={path}"]
         assert measure_activations.main(options) == 0
     assert paths[0].read_bytes() == paths[1].read_bytes()
     rows = table(tmp_path, "one", "activations").set_index("activation")

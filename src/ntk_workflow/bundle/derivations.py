@@ -113,7 +113,7 @@ def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
     if "activations" in plan.tables:
         given = plan.activations("activation_constants")
         if not plan.plugins(*given):  # the user's own are not imported
-            words, output = ["--activations", *given], {"--output": table("activations")}
+            words, output = ["--activation", *given], {"--output": table("activations")}
             yield Derivation("measure_activations", {}, output, words)
     yield from _pages(plan)
 

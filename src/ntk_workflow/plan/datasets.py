@@ -130,8 +130,7 @@ class Datasets(Run):
     def advised_activations(self, w: Any) -> list[str]:
         """Return a parameter: activations of the user's own, on which advice is given too."""
         own = [name for name in self.config["activations"] if self.plugins(name)]
-        files = [f"--activation-file={file}" for file in self.plugins(*own)]
-        return ["--activations", *own, *files] if own else []
+        return self.activation_options(*own) if own else []
 
     def datasheets(self) -> list[str]:
         """Return the datasheets of all draws of the run's grids."""

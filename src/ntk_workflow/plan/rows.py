@@ -61,16 +61,12 @@ class Rows(PhaseRows):
 
         return settings
 
-    def study_activations(
-        self, study: str, option: str = "--activations"
-    ) -> Callable[[Any], list[str]]:
+    def study_activations(self, study: str) -> Callable[[Any], list[str]]:
         """Return a parameter: a study's activations, and the files that register one's own."""
 
         def words(w: Any) -> list[str]:
             self.require(study)
-            names = self.activations(study)
-            files = [f"--activation-file={file}" for file in self.plugins(*names)]
-            return [option, *names, *files]
+            return self.activation_options(*self.activations(study))
 
         return words
 

@@ -131,21 +131,21 @@ class Run:
         built_in = {activations.base_name(name) for name in names} <= _BUILT_IN
         return [] if built_in else list(self.config["activation_files"])
 
+    def activation_options(self, *names: str) -> list[str]:
+        """Return activations as options, with the files that register those of the user's own."""
+        return ["--activation", *names, *(f"--activation-file={f}" for f in self.plugins(*names))]
+
     def activation(self, w: Any) -> list[str]:
-        """Return the files of an activation of the user's own as options."""
-        return [f"--activation-file={file}" for file in self.plugins(w.activation)]
+        """Return a job's activation as options."""
+        return self.activation_options(w.activation)
 
-    def own_options(self, w: Any) -> list[str]:
-        """Return the files of a network and an activation of the user's own as options."""
-        if w.model not in self.models:
-            return self.activation(w)
-        entry = self.config["models"][w.model]
-        options = [f"--model-file={entry['file']}", f"--model-function={entry['function']}"]
-        return [*self.activation(w), *options]
-
-    def activation_options(self, w: Any) -> list[str]:
-        """Return a row's activation, with the files of one of the user's own, as options."""
-        return ["--activation", w.activation, *self.activation(w)]
+    def network_options(self, w: Any) -> list[str]:
+        """Return a training's network and activation as options, with files of the user's own."""
+        options = ["--model", w.model, *self.activation(w)]
+        if w.model in self.models:
+            entry = self.config["models"][w.model]
+            options += [f"--model-file={entry['file']}", f"--model-function={entry['function']}"]
+        return options
 
     def activations(self, study: str) -> list[str]:
         section = self.section(study) or []

@@ -11,7 +11,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables import Table
 from ntk_workflow.checkpoints.cells import Cell, Checkpoints
 from ntk_workflow.cli import Parser, UsageError, logger, threads_argument
-from ntk_workflow.cli_activations import activation_files_argument
+from ntk_workflow.cli_activations import activations_argument
 from ntk_workflow.progress import progress
 
 log = logger(__file__)
@@ -22,8 +22,7 @@ def row_parser(description: str | None) -> Parser:
     parser = Parser(description=description)
     add = parser.add_argument
     add("--dataset", required=True, help="name written into the table")
-    add("--activation", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
+    activations_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     add("--checkpoints", type=Path, help="folder in which cells that are done are kept")
     threads_argument(parser)
