@@ -245,7 +245,7 @@ def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
     """Estimate compute_infinite_spectrum: each layer changes the m²/2 pairs of a block."""
     m, d = row.kernel_size, row.d
     needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=2) + 8 * row.n * d
-    needed += 0 if has_closed_form(activation) else TORCH
+    needed += _process(activation) - memory.PROCESS
 
     def cells(depth: int) -> ResourceEstimate:
         if activation == "linear" or depth == 0:
@@ -292,7 +292,7 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
     all layers. There is one seed where nothing is drawn.
     """
     n, d = row.n, row.d
-    base = memory.PROCESS if has_closed_form(activation) else TORCH
+    base = _process(activation)
 
     def cells(depth: int) -> ResourceEstimate:
         rays = _base(activation) in _HOMOGENEOUS or depth == 0
@@ -301,6 +301,12 @@ def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
         return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
 
     return row.total(cells)
+
+
+def _process(activation: str) -> int:
+    """Return what a process of infinite width takes: torch is for functions of the user's own."""
+    known = activations.is_known(activation) and activations.get(activation).on_arrays
+    return memory.PROCESS if known else TORCH
 
 
 def has_closed_form(activation: str) -> bool:
