@@ -214,6 +214,12 @@ def _geometry(given: dict[str, Any]) -> Geometry:
     return Geometry(kernel, stride, padding, dilation, given["groups"])
 
 
+def _concerns(trace: Trace, x: Tensor, weight: Tensor, bias: Any) -> bool:
+    """Return whether samples with channels meet weights that are watched, or slowly any weights."""
+    watched = trace.derived(weight) or trace.derived(bias) or convolutions.is_slow(x)
+    return x.ndim == weight.ndim and not trace.derived(x) and bool(watched)
+
+
 def _add_bias(trace: Trace, out: Tensor, bias: Any) -> Tensor:
     if bias is None:
         return out
@@ -231,13 +237,7 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
     """A convolution: the windows of x are its positions."""
     given = _bound(_CONVOLUTION, args, kwargs)
     x, weight, bias = given["input"], given["weight"], given["bias"]
-    known = trace.derived(weight)
-    batched = x.ndim == weight.ndim and axis.dim == 0
-    if (
-        not batched
-        or trace.derived(x)
-        or not (known or trace.derived(bias) or convolutions.is_slow(x))
-    ):
+    if axis.dim != 0 or not _concerns(trace, x, weight, bias):
         return NotImplemented
     if isinstance(given["padding"], str):
         if given["padding"] == "same":
@@ -251,7 +251,7 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
         options = g.stride, g.padding, g.dilation, g.groups
         out = func(x, fixed, trace.constant(bias), *options)
     uses = [*_bias_use(trace, bias)]
-    if known:
+    if known := trace.derived(weight):
         x = x.detach()
 
         def factors(delta: Tensor) -> tuple[Tensor, Tensor]:
@@ -272,13 +272,7 @@ def _transposed(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> 
     """The adjoint of a convolution, in which samples and gradients at the output change places."""
     given = _bound(_TRANSPOSED, args, kwargs)
     x, weight, bias = given["input"], given["weight"], given["bias"]
-    known = trace.derived(weight)
-    batched = x.ndim == weight.ndim and axis == Axis(0)
-    if (
-        not batched
-        or trace.derived(x)
-        or not (known or trace.derived(bias) or convolutions.is_slow(x))
-    ):
+    if axis != Axis(0) or not _concerns(trace, x, weight, bias):
         return NotImplemented
     g, more = _geometry(given), _numbers(given["output_padding"], weight.ndim - 2)
     fixed = trace.constant(weight)
@@ -290,7 +284,7 @@ def _transposed(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> 
         options = g.stride, g.padding, more, g.groups, g.dilation
         out = func(x, fixed, trace.constant(bias), *options)
     uses = [*_bias_use(trace, bias)]
-    if known:
+    if known := trace.derived(weight):
         uses.append(Use(known, lambda delta: convolutions.weight_gradients(delta, x.detach(), g)))
     return trace.watch(out, uses)
 
