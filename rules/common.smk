@@ -40,6 +40,7 @@ for name, module in [*sys.modules.items()]:
 
 from ntk_workflow import snakemake_internals
 from ntk_workflow.figures import listing
+from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
 from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.plan import ConfigError, Plan
 from ntk_workflow.surroundings import require_surroundings

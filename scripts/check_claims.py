@@ -4,15 +4,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ntk_conditioning import tables
-from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file, write_text
-from ntk_conditioning.tables import TableError
 from ntk_conditioning.tables.claims import CLAIMS
-from ntk_workflow.claims.checking import check
+from ntk_workflow.claims.checking import check, read_frame
 from ntk_workflow.claims.pages import Checked, counts, page
 from ntk_workflow.claims.papers import ClaimError, Paper, entries, load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
@@ -79,13 +75,7 @@ def load_paper(path: Path) -> Paper:
 
 def frame(path: Path) -> pd.DataFrame:
     """Return a table of a run without its lists, which no claim is about."""
-    require_file(path)
-    try:
-        schema = pq.read_schema(path)
-        names = [field.name for field in schema if not pa.types.is_nested(field.type)]
-        rows = pd.read_parquet(path, columns=names)
-    except (OSError, ValueError) as error:
-        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+    rows = read_frame(path, lists=False)
     texts = rows.select_dtypes("str").columns
     return rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
 

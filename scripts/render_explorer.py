@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import pandas as pd
-import pyarrow as pa
-
-from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import require_file, write_text
-from ntk_conditioning.tables import TableError
+from ntk_conditioning.files import write_text
+from ntk_workflow.claims.checking import read_frame
 from ntk_workflow.claims.papers import read_paper
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import read_yaml
@@ -29,18 +25,9 @@ def main(argv: Argv = None) -> None:
 
     papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
     like = args.like.read_text(encoding="utf-8", errors="replace") if args.like else ""
-    text = page(args.run, {path.stem: table(path) for path in args.tables}, papers, like=like)
+    text = page(args.run, {path.stem: read_frame(path) for path in args.tables}, papers, like=like)
     write_text(args.output, text)
     log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
-
-
-def table(path: Path) -> pd.DataFrame:
-    """Return a table of a run."""
-    require_file(path)
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
 
 
 if __name__ == "__main__":

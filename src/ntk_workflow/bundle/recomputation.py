@@ -23,7 +23,7 @@ from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow import estimate
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.recorded import ROOT, inside
-from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.figures.parameters import TRAINED_TABLES, has_table
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.rows import AXES
 
@@ -84,8 +84,8 @@ def row_tables(plan: Plan) -> Iterator[tuple[str, str]]:
             yield from ((file, table(name)) for file in plan.row_files(name))
         elif name in _WHOLE:
             yield table(name), table(name)
-    for (experiment, values), name in product(plan.experiments.items(), TRAINING_TABLES):
-        if name != "learning_rates" and has_table(name, values):
+    for (experiment, values), name in product(plan.experiments.items(), TRAINED_TABLES):
+        if has_table(name, values):
             files = plan.training_files(name, experiment)
             yield from ((file, table(name, experiment)) for file in files)
 

@@ -15,14 +15,15 @@ from ntk_conditioning.theory.bounds_vs_exact import RESOLVED
 from ntk_workflow import catalogue
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.rows import FOLLOWS, Row, same
+from ntk_workflow.figures.parameters import TRAINED_TABLES
 from ntk_workflow.plan import Plan
 
 
 def require_relations(payload: Path, plan: Plan) -> None:
     """Raise `BundleError` if a number in a table is not the one that its row or others give."""
-    experiments = [f"{t}/{name}" for t in _TRAINED for name in plan.experiments]
+    experiments = [f"{t}/{name}" for t in TRAINED_TABLES for name in plan.experiments]
     sizes = {name: _declared(name, plan) for name in plan.used_datasets}
-    alone = [name for name in plan.tables if name not in _TRAINED]  # others are those below
+    alone = [name for name in plan.tables if name not in TRAINED_TABLES]  # others are those below
     for name in [*alone, *experiments]:
         path, kind = plan.path("tables", f"{name}.parquet"), name.split("/")[0]
         table = TABLES["conditioning" if kind == "activation_study" else kind]
@@ -114,7 +115,6 @@ def _require_sizes(rows: list[Row], sizes: dict[str, Row]) -> None:
             )
 
 
-_TRAINED = ("training", "training_kernels", "predictions", "kernels_along_training")
 #: Tables whose networks have fewer inputs than their dataset.
 _OTHER_SIZES = ("orthogonality", "linearity")
 _POINT = ("experiment", "dataset", "model", "activation", "depth")

@@ -4,13 +4,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ntk_conditioning.errors import one_line
+from ntk_conditioning.files import require_file
+from ntk_conditioning.tables import TableError
 from ntk_workflow.claims.expressions import ExpressionError, evaluate
 from ntk_workflow.claims.papers import Claim, ClaimError, Join
 
@@ -103,6 +108,22 @@ class Cases:
             return FAILS
         sure = self.good(claim, self.low) & self.good(claim, self.high)
         return HOLDS if sure.all() else UNDECIDED
+
+
+def read_frame(path: Path, *, lists: bool = True) -> pd.DataFrame:
+    """Return a table of a run, with its columns of lists or without.
+
+    Raises:
+        MissingFileError: if there is no such file.
+        TableError: if it cannot be read.
+    """
+    require_file(path)
+    try:
+        schema = pq.read_schema(path)
+        names = [field.name for field in schema if lists or not pa.types.is_nested(field.type)]
+        return pd.read_parquet(path, columns=names)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
 
 
 def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:

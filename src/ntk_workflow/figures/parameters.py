@@ -8,6 +8,8 @@ from typing import Any
 TRAINING_TABLES = (
     *("training", "training_kernels", "learning_rates", "predictions", "kernels_along_training"),
 )
+#: Those of what jobs compute.
+TRAINED_TABLES = tuple(name for name in TRAINING_TABLES if name != "learning_rates")
 #: The key of an experiment that asks for a table, by table; the others are made of all.
 ASKED_FOR = {"predictions": "predict", "kernels_along_training": "kernels_along"}
 

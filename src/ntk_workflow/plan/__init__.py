@@ -29,12 +29,12 @@ from ntk_workflow.config import (
     source_of,
     with_defaults,
 )
-from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES, has_table
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.figures import Figures
 from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import TABLES, ConfigError
-from ntk_workflow.plan.trainings import ALONG, Trainings
+from ntk_workflow.plan.trainings import Trainings
 from ntk_workflow.provenance import digests, versions
 from ntk_workflow.trial import Trial
 
@@ -173,8 +173,7 @@ class Plan(Rows, Trainings, Figures):
         """Return all rows and trainings of the run, of which its tables are made."""
         tables = [table for table in AXES if table in self.tables]
         rows = [path for table in tables for path in self.row_files(table)]
-        trained = ("training", "training_kernels", "predictions", ALONG)
-        for name, table in product(self.experiments, trained):
+        for name, table in product(self.experiments, TRAINED_TABLES):
             rows += self.training_files(table, name)
         return rows
 
