@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.subsets import draw, seed_stream
+from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks.mlp import MLP
@@ -47,7 +47,7 @@ def main(argv: Argv = None) -> None:
     activations, networks = load_activations(args), load_architectures(args)
     image = tuple(args.image) if args.image else None
     data = load_samples(args.data).x
-    x = drawn_samples(data, args.dataset, samples=args.samples, seed=args.sample_seed)
+    x = draw_on_sphere(args.dataset, data, args.samples, seed=args.sample_seed)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
 
     def scaled(model: str) -> NDArray[np.float64]:
@@ -83,14 +83,6 @@ def main(argv: Argv = None) -> None:
                 place = (activation, "depth", depth)
                 cells += [Cell(*place, number, args.data, name, of) for number, of in kinds]
     write_row(args, ARCHITECTURES, cells, compute, program=__file__)
-
-
-def drawn_samples(
-    data: NDArray[np.float64], name: str, *, samples: int, seed: int
-) -> NDArray[np.float64]:
-    """Return so many samples of norm 1."""
-    rows = draw(name, len(data), samples, generator=seed_stream(seed))
-    return np.asarray(data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True))
 
 
 def of_network(one: Architecture) -> tuple[Any, ...]:

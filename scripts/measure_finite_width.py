@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ntk_conditioning.data.subsets import draw, seed_stream
+from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.seeds import generator
@@ -40,8 +40,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     sigmas = load_activations(args)
     data = load_samples(args.data).x
-    rows = draw(args.dataset, len(data), max(args.samples), generator=seed_stream(args.sample_seed))
-    drawn = data[rows] / np.linalg.norm(data[rows], axis=1, keepdims=True)
+    drawn = draw_on_sphere(args.dataset, data, max(args.samples), seed=args.sample_seed)
     log.info("device cpu, float64, up to %d samples of %d features", *drawn.shape)
 
     @cache

@@ -8,6 +8,7 @@ from torch.func import functional_call, jacrev, vmap
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.trainings.networks import initial_network
@@ -41,7 +42,7 @@ def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
     x = load_prepared(tmp_path / "tiny.npz").x
     wanted = rows.query("model == 'resnet_batch_norm' and seed == 2").iloc[0]
     size = {"depth": 5, "width": 4, "activation": activations.get("relu"), "image": (4, 4, 2)}
-    drawn = measure_architectures.drawn_samples(x, "tiny", samples=6, seed=1)
+    drawn = draw_on_sphere("tiny", x, 6, seed=1)
     assert np.linalg.norm(drawn, axis=1) == pytest.approx(1)
     network, seen = initial_network("resnet_batch_norm", 4 * drawn, seed=2, **size)
     assert seen.square().sum(1).mean((1, 2)).numpy() == pytest.approx(1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array
 from ntk_conditioning.networks.mlp import MLP, forward
+from ntk_conditioning.theory.sphere import unit_rows
 
 
 def exponent(x: ArrayLike, y: ArrayLike) -> float:
@@ -28,8 +29,7 @@ def rms(values: ArrayLike) -> float:
 
 def on_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
     """Return samples (n, d) uniform on the unit sphere."""
-    x = rng.standard_normal((n, d))
-    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
+    return unit_rows(rng.standard_normal((n, d)))
 
 
 def second_slopes(slopes: Callable[[Array], Array], z: Array) -> Array:

@@ -58,6 +58,12 @@ def draw(
     return np.sort(np.concatenate(rows))
 
 
+def draw_on_sphere(name: str, x: NDArray[np.float64], n: int, *, seed: int) -> NDArray[np.float64]:
+    """Return ``n`` of the samples ``x`` (total, d) that a seed draws, over their norms."""
+    drawn = x[draw(name, len(x), n, generator=seed_stream(seed))]
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
+
+
 def draw_two_classes(
     name: str,
     labels: NDArray[np.int64] | None,

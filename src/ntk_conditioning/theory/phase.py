@@ -93,8 +93,7 @@ class DataPlace:
 
     @cached_property
     def _units(self) -> Array:
-        units: Array = self.x / np.linalg.norm(self.x, axis=1, keepdims=True)
-        return units
+        return sphere.unit_rows(self.x)
 
     @cached_property
     def _mean(self) -> Array:

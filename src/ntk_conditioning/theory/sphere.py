@@ -71,7 +71,7 @@ def effective_dimension(x: Array) -> float:
 
 def uniform(rng: np.random.Generator, *, n: int, d: int) -> Draw:
     """Return samples (n, d) that are uniform on the sphere."""
-    return Draw(_unit(rng.standard_normal((n, d))))
+    return Draw(unit_rows(rng.standard_normal((n, d))))
 
 
 def equicorrelated(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
@@ -87,12 +87,12 @@ def two_clusters(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
 def power_law(rng: np.random.Generator, *, n: int, d: int, exponent: float) -> Draw:
     """Return Gaussian samples of norm 1, whose j-th feature has a variance of j^(-exponent)."""
     scales = np.arange(1.0, d + 1) ** (-exponent / 2)
-    return Draw(_unit(rng.standard_normal((n, d)) * scales))
+    return Draw(unit_rows(rng.standard_normal((n, d)) * scales))
 
 
-def _unit(x: Array) -> Array:
-    lengths: Array = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / lengths
+def unit_rows(x: Array) -> Array:
+    """Return samples (n, d) over their norms."""
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 #: The shapes by name. Each takes n, d and, but for uniform, one number more.

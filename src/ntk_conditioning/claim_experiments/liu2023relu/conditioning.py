@@ -24,6 +24,7 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.theory import liu2023relu as theory
+from ntk_conditioning.theory.sphere import unit_rows
 
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
 SCALES = (0.1, 1.0, 10.0)
@@ -68,7 +69,7 @@ def row_norms(setting: Setting) -> Measurements:
         for kind, b in (
             ("random", rows),
             ("orthogonal", scale * np.eye(N)),
-            ("parallel", np.outer(lengths, _unit(rows)[0])),
+            ("parallel", np.outer(lengths, unit_rows(rows)[0])),
         ):
             high, norms = np.linalg.norm(b, 2) ** 2, np.linalg.norm(b, axis=1)
             row = partial(Measurement, n=N, d=b.shape[1], seed=seed, at=scale)
@@ -134,7 +135,7 @@ def _dimensions(setting: Setting, seed: int) -> Measurements:
         row = partial(Measurement, activation="relu", n=n, seed=seed)
         by_ratio = []
         for ratio in RATIOS:
-            x = _unit(_rows(seed, n, int(ratio * n)))
+            x = unit_rows(_rows(seed, n, int(ratio * n)))
             least, largest = _extremes(conditioning(x @ x.T))
             gram, d, kappas = largest / least, x.shape[1], []
             for kernels in along_depth(x, depths=setting.depths, activation="relu"):
@@ -187,7 +188,7 @@ def _norms(setting: Setting, seed: int) -> Measurements:
     x = generator(seed, "data").standard_normal((8 * N, 5))
     row = partial(Measurement, activation="relu", n=len(x), d=5, seed=seed)
     for depth in setting.depths:
-        ratio = _kappa(x, depth) / _kappa(_unit(x), depth)
+        ratio = _kappa(x, depth) / _kappa(unit_rows(x), depth)
         yield row("norms_kappa_ratio", ratio, depth=depth)
 
 
@@ -217,10 +218,6 @@ def _second(conditioned: Conditioning) -> float:
     """Return the second largest eigenvalue."""
     assert conditioned.eigenvalues is not None  # of so few samples all are computed
     return float(conditioned.eigenvalues[1])
-
-
-def _unit(x: Array) -> Array:
-    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _with_one_apart(x: Array, length: float) -> Array:
