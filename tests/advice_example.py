@@ -1,7 +1,4 @@
-"""Write the example of docs/advice.md: what the advice says of the wines.
-
-PYTHONPATH=src:scripts python -m tests.advice_example
-"""
+"""The example of docs/advice.md: what the advice says of the wines."""
 
 from pathlib import Path
 
@@ -10,15 +7,11 @@ import advise_dataset
 from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.networks import activations
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/advice.md"
-START = "<!-- advice: written by PYTHONPATH=src:scripts python -m tests.advice_example -->\n"
-END = "<!-- end of advice -->\n"
 
 
-def example() -> str:
+def in_markdown() -> str:
     """Return what is said of the samples, and what is to be done first, in Markdown."""
     x, labels = advise_dataset.samples(ROOT / "examples/wine.csv", "cultivar")
     sigmas = [activations.get("relu")]
@@ -27,13 +20,4 @@ def example() -> str:
     for section in sections:
         lines += [f"> **{section.title}**", ">", *(f"> - {each}" for each in section.sentences)]
         lines.append(">")
-    return "\n".join(lines[:-1]) + "\n"
-
-
-def page() -> str:
-    """Return docs/advice.md with the example as it is now."""
-    return with_part(PAGE, START, END, example())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    return "\n".join(lines[:-1])

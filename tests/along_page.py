@@ -1,7 +1,4 @@
-"""Write what kernels do along training into docs/why_deeper_trains.md, from resources.
-
-PYTHONPATH=src:scripts python -m tests.along_page
-"""
+"""What kernels do along training, for docs/why_deeper_trains.md, from resources."""
 
 from pathlib import Path
 
@@ -10,12 +7,9 @@ import pandas as pd
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_workflow.pages.rendering import markdown_table, shown
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
-ROWS, PAGE = ROOT / "resources/along_training", ROOT / "docs/why_deeper_trains.md"
-START = "<!-- along training: written by PYTHONPATH=src:scripts python -m tests.along_page -->\n"
-END = "<!-- end of along training -->\n"
+ROWS = ROOT / "resources/along_training"
 GROUP = ["width", "rate", "activation", "seed"]
 
 
@@ -59,12 +53,3 @@ def _in_order(rows: pd.DataFrame, column: str) -> str:
     groups = [group.sort_values("depth")[column] for _, group in rows.groupby(GROUP)]
     falls = sum(values.is_monotonic_decreasing and values.is_unique for values in groups)
     return f"{shown(falls)} of {len(groups)}"
-
-
-def page() -> str:
-    """Return the page with the table as it is now."""
-    return with_part(PAGE, START, END, f"{in_markdown()}\n")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

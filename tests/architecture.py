@@ -1,7 +1,4 @@
-"""Write docs/architecture.md: which room imports which, and which rule makes what other rules read.
-
-PYTHONPATH=src python -m tests.architecture
-"""
+"""docs/architecture.md: which room imports which, and which rule makes what other rules read."""
 
 import os
 import re
@@ -16,7 +13,6 @@ import networkx as nx
 from tests import snakemake_forks
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
 PACKAGES = {
     "ntk_conditioning": "The science: arrays and torch modules in, arrays and dataclasses out.",
     "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it imports the science.",
@@ -26,7 +22,7 @@ TEXT = """\
 
 `ntk_conditioning` is the science, `ntk_workflow` the library of the pipeline. The science does not
 import the pipeline, and a room imports only rooms below it: `make lint` checks both. An arrow that
-follows from others is left out. `PYTHONPATH=src python -m tests.architecture` writes this page.
+follows from others is left out. `PYTHONPATH=src:scripts python -m tests.pages` writes this page.
 """
 RULES = """
 ## Rules
@@ -86,7 +82,3 @@ def diagram(rooms: nx.DiGraph) -> Iterator[str]:
     yield from (f"    {room}" for room in sorted(nx.isolates(reduced)))
     yield from (f"    {room} --> {other}" for room, other in sorted(reduced.edges))
     yield "```"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -45,8 +45,6 @@ from tests.marked import with_part
 ROOT = Path(__file__).parents[1]
 FORMULAS = ROOT / "tests/claim_formulas.yaml"
 LIST, PAGE = ROOT / "tests/claim_mutants.md", ROOT / "docs/claims.md"
-START = "<!-- mutants: written by python -m tests.claim_mutants -->\n"
-END = "<!-- end of mutants -->\n"
 
 KINDS = ("theory", "erratum", "limit")
 BOUNDS = "bounds"
@@ -668,8 +666,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{trial.paper} {trial.claim.name}: {state}")
     if not args.claims:
         LIST.write_text(listed(tried), encoding="utf-8")
-        page = with_part(PAGE, START, END, f"{summary(tried)}\n")
-        PAGE.write_text(page, encoding="utf-8")
+        text = with_part(PAGE, "mutants", f"{summary(tried)}\n")
+        PAGE.write_text(text, encoding="utf-8")
     return 0 if all(trial.caught or not trial.mutants for trial in tried) else 1
 
 

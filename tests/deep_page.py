@@ -1,7 +1,4 @@
-"""Write what deep networks on part of CIFAR-10 came to into docs/agarwal2021deep.md.
-
-PYTHONPATH=src:scripts python -m tests.deep_page
-"""
+"""What deep networks on part of CIFAR-10 came to, for docs/agarwal2021deep.md."""
 
 from pathlib import Path
 
@@ -9,12 +6,9 @@ import pandas as pd
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.pages.rendering import markdown_table
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
-CURVES, PAGE = ROOT / "resources/cifar10_part", ROOT / "docs/agarwal2021deep.md"
-START = "<!-- deep networks: written by PYTHONPATH=src:scripts python -m tests.deep_page -->\n"
-END = "<!-- end of deep networks -->\n"
+CURVES = ROOT / "resources/cifar10_part"
 FITTED = 0.99
 
 
@@ -36,13 +30,4 @@ def in_markdown() -> str:
             row += [str(fitted), f"{last['train_loss']:.5f}", f"{last['test_accuracy']:.3f}"]
             row += [f"{each['test_dot_product']:.2f}" for each in (first, last)]
         cells.append([*row, f"`{sha256(path)[:16]}`"])
-    return f"{markdown_table([*head, 'sha256 of the curves'], cells)}\n"
-
-
-def page() -> str:
-    """Return the page with the table as it is now."""
-    return with_part(PAGE, START, END, in_markdown())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    return markdown_table([*head, "sha256 of the curves"], cells)

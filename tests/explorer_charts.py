@@ -1,8 +1,6 @@
-"""Write src/ntk_workflow/explorer/charts.yaml, the explorer's charts, which are Vega-Altair's here.
+"""The explorer's charts, for src/ntk_workflow/explorer/charts.yaml; here they are Vega-Altair's.
 
 A parameter of a chart is a signal that the page's controls of the same name set.
-
-PYTHONPATH=src python -m tests.explorer_charts
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from ntk_conditioning.files import write_text
-from ntk_workflow.explorer.charts import WRITTEN, Spec
+from ntk_workflow.explorer.charts import Spec
 
 #: Colours that are told apart by everyone, on white and on black (Tol 2021, "Colour schemes",
 #: bright), and dashes.
@@ -326,7 +323,3 @@ def described() -> str:
     """Return the charts in Vega-Lite, as the file has them: each in a line."""
     charts = (f"{json.dumps(name)}: {json.dumps(make())}" for name, make in CHARTS.items())
     return "{\n" + ",\n".join(charts) + "\n}\n"
-
-
-if __name__ == "__main__":
-    write_text(WRITTEN, described())

@@ -1,7 +1,4 @@
-"""The page of questions and answers: runs its snippets and writes what they print below them.
-
-`python -m tests.faq_page` writes the page; a test looks whether it is up to date.
-"""
+"""The page of questions and answers: runs its snippets and writes what they print below them."""
 
 import contextlib
 import io
@@ -21,7 +18,3 @@ def _run(match: re.Match[str]) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(match[1], {"__name__": "faq"})
     return f"```python\n{match[1]}```\n\n```\n{printed.getvalue()}```\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,7 +1,4 @@
-"""Write what Figure 3 at width 512 came to into docs/why_deeper_trains.md, from resources/fig3.
-
-PYTHONPATH=src:scripts python -m tests.fig3_page
-"""
+"""What Figure 3 at width 512 came to, for docs/why_deeper_trains.md, from resources/fig3."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,14 +19,9 @@ from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import markdown_table, shown
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
-CURVES, PAGE = ROOT / "resources/fig3", ROOT / "docs/why_deeper_trains.md"
-START = "<!-- figure 3: written by PYTHONPATH=src:scripts python -m tests.fig3_page -->\n"
-END = "<!-- end of figure 3 -->\n"
-START_GPU = START.replace("figure 3", "figure 3 on a GPU")
-END_GPU = "<!-- end of figure 3 on a GPU -->\n"
+CURVES = ROOT / "resources/fig3"
 PUBLISHED = CURVES / "published"
 HEAD = ["dataset", "depth", "best rate", "final loss, range over seeds", "epochs to a loss of 0.1"]
 HEAD += ["loss at the best common rate", "kappa"]
@@ -62,7 +54,7 @@ def in_markdown() -> str:
     best, claims = results(CURVES)
     rows = [[SCALES[row.experiment], *_cells(row)] for row in _ordered(best)]
     head = ["first layer's scale", *HEAD]
-    return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}\n"
+    return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}"
 
 
 def _ordered(best: pd.DataFrame) -> Iterable[Any]:
@@ -130,7 +122,7 @@ def on_a_gpu() -> str:
             ],
         ],
     )
-    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}\n"
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}"
 
 
 def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
@@ -188,13 +180,3 @@ def _final_losses(path: Path) -> dict[tuple[int, float], float]:
     curves = pd.read_parquet(path)
     ends = curves[(curves["epoch"] == curves["epoch"].max()) & curves["train_loss"].notna()]
     return {(row.seed, row.learning_rate): row.train_loss for row in ends.itertuples()}
-
-
-def page() -> str:
-    """Return the page with the tables as they are now."""
-    text = with_part(PAGE, START, END, in_markdown())
-    return with_part(PAGE, START_GPU, END_GPU, on_a_gpu(), text=text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

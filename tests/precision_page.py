@@ -1,7 +1,4 @@
-"""Write up to which kappa recipes are right into docs/numerics.md, as the demo measures it.
-
-PYTHONPATH=src python -m tests.precision_page
-"""
+"""Up to which kappa recipes are right, for docs/numerics.md, as the demo measures it."""
 
 import math
 from collections import defaultdict
@@ -11,12 +8,8 @@ import yaml
 
 from ntk_conditioning.spectra.precision import Measurement, measure, problems
 from ntk_workflow.pages.rendering import markdown_table
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/numerics.md"
-START = "<!-- precision: written by python -m tests.precision_page -->\n"
-END = "<!-- end of precision -->\n"
 #: An error that counts as none.
 RIGHT = 0.01
 WORDS = {
@@ -57,12 +50,3 @@ def _limits(found: list[Measurement]) -> list[str]:
 
 def _shown(value: float) -> str:
     return f"{value:.1e}".replace("e+0", "e").replace("e+", "e")
-
-
-def page() -> str:
-    """Return the page with the table as it is measured now."""
-    return with_part(PAGE, START, END, f"{in_markdown()}\n")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

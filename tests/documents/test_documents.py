@@ -8,15 +8,7 @@ import pytest
 import yaml
 
 from ntk_workflow.figures.listing import target
-from tests import (
-    advice_example,
-    along_page,
-    architecture,
-    deep_page,
-    fig3_page,
-    mutants,
-    precision_page,
-)
+from tests import mutants, pages
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
@@ -108,34 +100,10 @@ def test_the_page_on_networks_shows_what_its_python_prints(capsys):
     assert made[2:4] == [100, 100], "the rank, of as many"
 
 
-def test_the_page_on_architecture_shows_the_imports_as_they_are():
-    remedy = "run: PYTHONPATH=src python -m tests.architecture"
-    assert architecture.page() == text_of(architecture.PAGE), remedy
-
-
-def test_the_example_of_the_advice_is_what_it_says():
-    remedy = "run: PYTHONPATH=src:scripts python -m tests.advice_example"
-    assert advice_example.page() == text_of("docs/advice.md"), remedy
-
-
-def test_the_tables_of_why_deeper_trains_are_those_of_the_stored_trainings():
-    assert along_page.page() == text_of("docs/why_deeper_trains.md"), (
-        "run: PYTHONPATH=src:scripts python -m tests.along_page"
-    )
-    assert fig3_page.page() == text_of("docs/why_deeper_trains.md"), (
-        "run: PYTHONPATH=src:scripts python -m tests.fig3_page"
-    )
-
-
-def test_the_table_of_deep_networks_is_that_of_the_stored_trainings():
-    remedy = "run: PYTHONPATH=src:scripts python -m tests.deep_page"
-    assert deep_page.page() == text_of("docs/agarwal2021deep.md"), remedy
-
-
-def test_recipes_are_right_as_far_as_the_page_says():
-    assert precision_page.page() == text_of("docs/numerics.md"), (
-        "run: python -m tests.precision_page"
-    )
+@pytest.mark.parametrize("name", [*pages.FILES, *pages.PARTS])
+def test_what_programs_write_is_as_they_write_it_now(name):
+    path, text = pages.written(name)
+    assert text_of(path) == text, f"run: PYTHONPATH=src:scripts python -m tests.pages '{name}'"
 
 
 def test_a_stale_page_of_columns_is_brought_up_to_date(tmp_path):

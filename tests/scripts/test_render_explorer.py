@@ -7,8 +7,6 @@ import pandas as pd
 import render_explorer
 
 from ntk_workflow.explorer import page
-from ntk_workflow.explorer.charts import WRITTEN
-from tests import explorer_charts
 
 
 def content(path):
@@ -34,12 +32,6 @@ def test_two_samples_have_the_kernel_of_equation_11(tmp_path):
     wide = pairs[(pairs.activation == "relu") & (pairs.angle == 20)].set_index("depth")
     assert wide["gradient"].is_monotonic_increasing
     assert wide["embedding"].is_monotonic_decreasing
-
-
-def test_the_stored_charts_are_those_that_are_described():
-    assert WRITTEN.read_text(encoding="utf-8") == explorer_charts.described(), (
-        "run: PYTHONPATH=src python -m tests.explorer_charts"
-    )
 
 
 def test_a_library_is_taken_from_a_page_only_if_it_is_the_same(tmp_path, monkeypatch):
