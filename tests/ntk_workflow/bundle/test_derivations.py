@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import measure_activations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ntk_workflow.bundle.derivations import _change
+from ntk_conditioning import tables
+from ntk_conditioning.tables.activations import ACTIVATIONS
+from ntk_workflow.bundle.derivations import _change, derivations, problems_of
+from tests.plans import ROOT, plan_of
 
 PAGE = '<p>kappa 12.5, n = 256</p>{"slope":[4.440892e-16,-0.5,1],"file":"fig2.png","id":"a1b2c3"}'
 
@@ -41,3 +45,18 @@ def test_noise_in_tables(tmp_path: Path, slope: float, same: bool):
         )
     change = _change(tmp_path / "a.parquet", tmp_path / "b.parquet")
     assert change is None if same else change.startswith("give slope 1e-09, where it has 5.8e-17")
+
+
+@pytest.mark.usefixtures("activation_registry")
+def test_constants_beside_an_activation_of_the_users_own(tmp_path: Path):
+    own = {"activation_files": [str(ROOT / "examples/swish.py")]}
+    plan = plan_of(own | {"activation_constants": ["relu", "swish"]})
+    (of,) = (d for d in derivations(plan, with_rows=False) if "activations" in d.program)
+    path = tmp_path / of.outputs["--output"]
+    assert measure_activations.main(["--activations", "relu", "swish", "--output", str(path)]) == 0
+    assert problems_of(tmp_path, of, measure_activations.main) == []
+    rows = tables.read(path, ACTIVATIONS).to_pylist()
+    next(row for row in rows if row["activation"] == "relu")["phase"] = "chaotic"
+    tables.write(path, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
+    (line,) = problems_of(tmp_path, of, measure_activations.main)
+    assert line.endswith("give phase 'critical', where it has 'chaotic', at activation relu")
