@@ -4,12 +4,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.tables.phase_laws import PHASE_LAWS
+from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activation_files
@@ -34,16 +33,14 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     load_activation_files(args)
-    n, (across, down) = args.samples, args.points
+    n = args.samples
     log.info("float64, infinite width, laws of %d samples", n)
-    least, most = args.samples_per_dimension
-    ratios = np.geomspace(least, most, across)
-    dimensions = sorted({round(n / ratio) for ratio in ratios if n / ratio >= 3})
-    cosines = [0.0, *(1 - np.geomspace(args.closest, 1, down)[-2::-1]).tolist()]
+    grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
+    places = [*law_grid.places(samples=n, **grid, points=args.points)]
     rows: list[dict[str, Any]] = []
     for name in args.activation:
         functions = tabulated.tables(activations.get(name), {0, *args.depths})
-        for (depth, function), d, c in product(functions.items(), dimensions, cosines):
+        for (depth, function), (d, c) in product(functions.items(), places):
             keys = {"activation": name, "depth": depth}
             rows.append(keys | laws(function, c, n=n, d=d))
     tables.write(args.output, PHASE_LAWS, tables.from_rows(PHASE_LAWS, rows))

@@ -26,6 +26,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
@@ -46,6 +47,7 @@ PROGRAMS = {each.__name__: each.main for each in (*MODULES, select_learning_rate
 STUDIES = [key for key in BASE if key.endswith("_study") or key == "claim_experiments"]
 TRAINED = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "width": 8}
 TRAINED |= {"seeds": [1, 2], "epochs": 3, "samples": 20, "loss": "square"}
+TRAINED |= {"kernels_along": {"samples": 9, "points": 3}}
 CONFIG = BASE | dict.fromkeys([*STUDIES, "activation_constants"])
 CONFIG |= {"run": RUN, "catalogues": ["datasets.yaml"], "datasets": ["digits"], "papers": [RUN]}
 CONFIG |= {"activations": ["relu"], "depths": [0, 1, 2], "seeds": [1, 2], "samples": 20}
@@ -178,6 +180,12 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
     ]
     (path,) = plan.training_files("training", "small")
     yield "train_network", path, TRAINING, curves
+    (path,) = plan.training_files("kernels_along_training", "small")
+    kernel = {"n": 9, "n_train": 20, "lambda_max": 2.0, "lambda_min": 0.5, "kappa": 4.0}
+    shared = {*KERNELS_ALONG_TRAINING.schema.names} & curves[0].keys() - kernel.keys()
+    measured = [row for row in curves if row["epoch"] in (0, 1, 3)]
+    along = [{name: row[name] for name in shared} | kernel for row in measured]
+    yield "train_network", path, KERNELS_ALONG_TRAINING, along
     kernels = []
     for seed in seeds:
         largest = 3 + rng.random()

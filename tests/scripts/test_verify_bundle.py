@@ -191,7 +191,7 @@ DAMAGES = [
 def test_a_consistent_bundle_is_accepted(bundle: Path, tmp_path: Path, capsys):
     assert verify_bundle.main([str(bundle)]) == 0
     messages = capsys.readouterr().err
-    assert "13 tables, 2 figures, 24 files known to jobs, 11 made again from others" in messages
+    assert "14 tables, 2 figures, 25 files known to jobs, 11 made again from others" in messages
     assert "consistent; not signed: whoever holds it could have changed it; sha256" in messages
     with zipfile.ZipFile(bundle) as opened:
         opened.extractall(tmp_path)
@@ -401,7 +401,21 @@ FORGERIES = {
         edit_table("learning_rates/small", "learning_rate", 0.1),
         "learning_rates/small.parquet: .*training/small.parquet .* give",
     ),
-    "loss": (edit_table("training/small", "train_loss", 0.5), "training.parquet: .*small.parquet"),
+    "loss": (
+        edit_table("training/small", "train_loss", 0.5, which=2),
+        "training.parquet: .*small.parquet",
+    ),
+    "relative rates": (
+        edit(
+            f"{RECORDS}/config.yaml",
+            lambda t: t.replace("[0.1, 0.5, 2.0]", "{critical: [0.1, 0.5, 2.0]}"),
+        ),
+        "lacks .*learning_rate .*, for which the recorded config asks",
+    ),
+    "kernels along training": (
+        shorten("kernels_along_training/small"),
+        "small.parquet: lacks .*epoch 3, n_train 20, n 9, for which the recorded config asks",
+    ),
     "critical rate": (
         edit_table("training_kernels/small", "critical_learning_rate", 0.5),
         "critical_learning_rate is 0.5, and n and lambda_max give",

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 Augmentation = Literal["none", "crop_flip"]
 
 #: Multiples of the critical learning rate, 2 / λ_max for the mean square loss, by loss. With a
@@ -71,6 +73,28 @@ class Descent(Course):
     def plain(self) -> bool:
         """Whether this is a course and nothing beyond."""
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Along:
+    """How kernels are measured along training: on so many samples, at so many epochs at most."""
+
+    samples: int
+    points: int
+
+    def epochs(self, evaluated: Sequence[int]) -> list[int]:
+        """Return the first and the last of the epochs and others, evenly in their logarithm.
+
+        >>> Along(samples=512, points=6).epochs(range(101))
+        [0, 1, 3, 10, 32, 100]
+        """
+        first, *others = evaluated
+        if not others or self.points < 2:
+            return [first]
+        wanted = np.geomspace(others[0], others[-1], self.points - 1)
+        known = np.array(others)
+        nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
+        return [first, *(others[k] for k in sorted({*nearest, len(others) - 1}))]
 
 
 #: What means nothing to networks that are not of torch modules.

@@ -8,7 +8,6 @@ gradient counts sqrt(s) times, and so in the Hessian.
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -39,27 +38,6 @@ VECTORS = 8
 RESTARTS = 30
 #: Entries of the deltas of several outputs that are held at once.
 ENTRIES = 2**24
-
-
-@dataclass(frozen=True, kw_only=True)
-class Along:
-    """How kernels are measured along training: on so many samples, at so many epochs at most."""
-
-    samples: int
-    points: int
-
-    def epochs(self, evaluated: Sequence[int]) -> list[int]:
-        """Return the first and the last of the epochs and others, evenly in their logarithm.
-
-        >>> Along(samples=512, points=6).epochs(range(101))
-        [0, 1, 3, 10, 32, 100]
-        """
-        first, *others = evaluated
-        if not others or self.points < 2:
-            return [first]
-        wanted = np.geomspace(others[0], others[-1], self.points - 1)
-        nearest = np.abs(np.subtract.outer(np.array(others), wanted)).argmin(0)
-        return [first, *(others[k] for k in sorted({*nearest.tolist(), len(others) - 1}))]
 
 
 @torch.no_grad()

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
-from ntk_conditioning.training.kernels_along import ALONG, Along, kernel_numbers
+from ntk_conditioning.training.descent import Along
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
 from ntk_conditioning.training.trainer import Part, Training
 
 

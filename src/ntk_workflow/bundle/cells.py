@@ -12,14 +12,25 @@ from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.spectra.precision_grid import places
+from ntk_conditioning.tables import Table
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.sphere import SHAPES
+from ntk_conditioning.training.descent import Along, rounded_down
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.phase import PARTS
 from ntk_workflow.trainings.settings import TrainingSettings
 
 Cell = tuple[Any, ...]
+
+#: Key columns that are computed, which other processors round otherwise.
+_COMPUTED = frozenset({"delta", "c"})
+#: What the settings of a training depend on, and the networks of one training.
+_MODEL = ("dataset", "model")
+_NETWORK = (*_MODEL, "activation", "depth")
 
 
 @dataclass(frozen=True)
@@ -33,21 +44,19 @@ class Cells:
 
 def require_cells(payload: Path, plan: Plan) -> None:
     """Raise `BundleError` unless the tables have the cells that the recorded config asks for."""
-    for name, asked in _asked(plan):
+    for name, asked in _asked(payload, plan):
         path = plan.path("tables", f"{name}.parquet")
         kind = "conditioning" if name == "activation_study" else name.split("/")[0]
         known = dict.fromkeys((*TABLES[kind].keys, *asked.columns))
         columns = [column for column in known if column in TABLES[kind].schema.names]
         rows = tables.read(payload / path, TABLES[kind], columns=columns).to_pylist()
         try:
-            if "rate" in asked.columns:
-                _number_rates(rows, plan)
-            if "delta" in asked.columns:
-                rows = [{**row, "delta": rounded(row["delta"])} for row in rows]
+            for column in _COMPUTED.intersection(asked.columns):
+                rows = [{**row, column: rounded(row[column])} for row in rows]
             found = {tuple(row[c] for c in asked.columns) for row in rows if asked.of(row)}
             # a hostile config asks for more cells than there is time to count
             expected = set(islice(asked.cells, 10 * len(rows) + 1000))
-        except (LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise BundleError(f"{path}: does not fit the recorded config ({error!r})") from None
         if absent := expected - found:
             cell = _named(asked, min(absent, key=repr))
@@ -67,12 +76,13 @@ def _named(asked: Cells, cell: Cell) -> str:
     return ", ".join(f"{name} {value}" for name, value in pairs if value is not None)
 
 
-def _asked(plan: Plan) -> Iterator[tuple[str, Cells]]:
+def _asked(payload: Path, plan: Plan) -> Iterator[tuple[str, Cells]]:
     for name, make in _STUDIES.items():
         if name in plan.tables:
             yield from ((name, cells) for cells in make(plan))
     for experiment in plan.experiments:
-        yield from ((f"{name}/{experiment}", cells) for name, cells in _trained(plan, experiment))
+        trained = _trained(payload, plan, experiment)
+        yield from ((f"{name}/{experiment}", cells) for name, cells in trained)
 
 
 def _spectra(plan: Plan) -> Iterator[Cells]:
@@ -164,6 +174,17 @@ def _phase(plan: Plan) -> Iterator[Cells]:
     axes = (study[key] for key in ("datasets", "activations", "depths", "seeds"))
     names = ("dataset", "activation", "depth", "seed")
     yield Cells(names, product(*axes), lambda row: row["dataset"] != "")
+
+
+def _phase_laws(plan: Plan) -> Iterator[Cells]:
+    study, places = plan.config["phase_study"], plan.law_places()
+
+    def cells() -> Iterator[Cell]:
+        for of in product(study["activations"], {0, *study["depths"]}):
+            for d, c in law_grid.places(**places):
+                yield (*of, places["samples"], d, rounded(c))
+
+    yield Cells(("activation", "depth", "n", "d", "c"), cells())
 
 
 def _finite_width(plan: Plan) -> Iterator[Cells]:
@@ -271,6 +292,7 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
     "activations": _activations,
     "bounds": _bounds,
     "phase": _phase,
+    "phase_laws": _phase_laws,
     "finite_width": _finite_width,
     "repairs": _repairs,
     "architectures": _architectures,
@@ -281,34 +303,41 @@ _STUDIES: Mapping[str, Callable[[Plan], Iterator[Cells]]] = {
 }
 
 
-def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
-    """Yield the cells of an experiment's tables; `rate` numbers the rates of a network."""
+def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
+    """Yield the cells of an experiment's tables."""
     values = plan.experiments[experiment]
+
+    def read(table: Table) -> list[dict[str, Any]]:
+        path = plan.path("tables", table.name, f"{experiment}.parquet")
+        rows: list[dict[str, Any]] = tables.read(payload / path, table).to_pylist()
+        return rows
 
     def cells(table: str) -> Iterator[Cell]:
         axes = (values["datasets"], values["models"], values["activations"])
+        critical = _critical_rates(read(TRAINING_KERNELS)) if table != "training_kernels" else {}
         for dataset, model, activation in product(*axes):
             w = SimpleNamespace(experiment=experiment, dataset=dataset, model=model)
             if table == "training_kernels" and not plan.has_kernel(w):
                 continue
             settings = plan.training_settings(w)
-            rates = settings.learning_rates or (None,) * len(settings.rates)
-            for depth, seed in product(plan.training_depths(w), settings.seeds):
-                cell = (experiment, dataset, model, activation, depth, seed, settings.width)
+            for depth in plan.training_depths(w):
+                of = (dataset, model, activation, depth)
+                networks = [(experiment, *of, seed, settings.width) for seed in settings.seeds]
                 if table == "training_kernels":
-                    yield cell
+                    yield from networks
                     continue
-                given = _settings(model, settings) if table == "training" else ()
-                epochs = [(epoch,) for epoch in settings.descent.evaluated]
-                for number, rate in enumerate(sorted(rates, key=lambda rate: rate or 0)):
-                    of = (*cell, *given, number, rate)
-                    yield from (
-                        (*of, *epoch) for epoch in (epochs if table == "training" else [()])
-                    )
+                relative = (rounded_down(rate * critical[of]) for rate in settings.relative_rates)
+                given, epochs = _settings(model, settings), settings.descent.evaluated
+                for network, rate in product(networks, settings.learning_rates or relative):
+                    if table == "predictions":
+                        yield (*network, rate)
+                    else:
+                        yield from ((*network, *given, rate, epoch) for epoch in epochs)
 
-    columns = ("experiment", "dataset", "model", "activation", "depth", "seed", "width")
-    of = (*columns, *_SETTINGS, "image", "decay_at")
-    yield "training", Cells((*of, "rate", "given_rate", "epoch"), cells("training"))
+    columns = ("experiment", *_NETWORK, "seed", "width")
+    yield "training_kernels", Cells(columns, cells("training_kernels"))
+    of = (*columns, *_SETTINGS, "image", "decay_at", "learning_rate", "epoch")
+    yield "training", Cells(of, cells("training"))
     sizes = _sizes(plan, experiment)
     of_sizes = Cells(
         ("dataset", "model", "n", "batch_size"),
@@ -316,10 +345,40 @@ def _trained(plan: Plan, experiment: str) -> Iterator[tuple[str, Cells]]:
         lambda row: (row["dataset"], row["model"]) in sizes,
     )
     yield "training", of_sizes
-    yield "training_kernels", Cells(columns, cells("training_kernels"))
     if values["predict"]:
-        rated = (*columns, "rate", "given_rate")
-        yield "predictions", Cells(rated, cells("predictions"))
+        yield "predictions", Cells((*columns, "learning_rate"), cells("predictions"))
+    if values["kernels_along"]:
+        shared = (*columns, "learning_rate", "epoch")
+        points = Cells((*shared, "n_train", "n"), _along(read(TRAINING), shared, plan))
+        yield "kernels_along_training", points
+
+
+def _critical_rates(kernels: list[dict[str, Any]]) -> dict[Cell, float]:
+    """Return the smallest critical learning rate of each network's seeds."""
+    found: dict[Cell, float] = {}
+    for row in kernels:
+        of, rate = tuple(row[name] for name in _NETWORK), row["critical_learning_rate"]
+        found[of] = min(found.get(of, rate), rate)
+    return found
+
+
+def _along(training: list[dict[str, Any]], columns: tuple[str, ...], plan: Plan) -> Iterator[Cell]:
+    """Yield ``columns`` of the rows at which kernels are measured, and the sizes of their blocks.
+
+    What has diverged is not measured.
+    """
+
+    @cache
+    def measured(**network: str) -> tuple[int, set[int]]:
+        settings = plan.training_settings(SimpleNamespace(**network))
+        samples, points = settings.kernels_along or (0, 0)
+        along = Along(samples=samples, points=points)
+        return samples, {*along.epochs(settings.descent.evaluated)}
+
+    for row in training:
+        samples, epochs = measured(**{name: row[name] for name in ("experiment", *_MODEL)})
+        if row["epoch"] in epochs and not row["diverged"]:
+            yield (*(row[name] for name in columns), row["n"], min(row["n"], samples))
 
 
 def _sizes(plan: Plan, experiment: str) -> dict[tuple[str, str], tuple[int, int]]:
@@ -351,26 +410,3 @@ def _settings(model: str, settings: TrainingSettings) -> Cell:
     decays = " ".join(map(str, settings.decay_at)) or "none"
     given = [getattr(settings, name) for name in _SETTINGS]
     return (*given, " ".join(map(str, image or ["none"])), decays)
-
-
-def _number_rates(rows: list[dict[str, Any]], plan: Plan) -> None:
-    """Give rows the number of their rate, and the rate itself where the config gives it."""
-    point = ("dataset", "model", "activation", "depth")
-    rates: dict[Cell, set[float]] = {}
-    for row in rows:
-        rates.setdefault(tuple(row[key] for key in point), set()).add(row["learning_rate"])
-    numbers = {key: {r: n for n, r in enumerate(sorted(found))} for key, found in rates.items()}
-
-    @cache
-    def are_relative(*network: str) -> bool:
-        w = SimpleNamespace(**dict(zip(_NETWORK, network, strict=True)))
-        return bool(plan.training_settings(w).relative_rates)
-
-    for row in rows:
-        row["rate"] = numbers[tuple(row[key] for key in point)][row["learning_rate"]]
-        relative = are_relative(*(row[key] for key in _NETWORK))
-        row["given_rate"] = None if relative else row["learning_rate"]
-
-
-#: What the settings of a training depend on.
-_NETWORK = ("experiment", "dataset", "model")

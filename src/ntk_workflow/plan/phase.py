@@ -49,9 +49,12 @@ class PhaseRows(Datasets):
 
     def law_grid(self, w: Any) -> list[str]:
         """Return where the laws are evaluated, as options."""
+        return options({**self.law_places(), "depths": self.section(STUDY)["depths"]})
+
+    def law_places(self) -> dict[str, Any]:
+        """Return what `law_grid.places` makes these of, but for the depths."""
         study = self.section(STUDY)
         ratios = study["samples_per_dimension"]
         closest = 1 - max(0.9, *study["shapes"]["equicorrelated"])
         ends = {"samples_per_dimension": [min(ratios), max(ratios)], "closest": closest}
-        points = {"points": study["laws"], "samples": max(study["samples"])}
-        return options({**ends, **points, "depths": study["depths"]})
+        return {**ends, "points": study["laws"], "samples": max(study["samples"])}

@@ -36,8 +36,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import along_rows
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
-from ntk_conditioning.training.descent import rounded_down
-from ntk_conditioning.training.kernels_along import Along
+from ntk_conditioning.training.descent import Along, rounded_down
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble

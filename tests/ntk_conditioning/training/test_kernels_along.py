@@ -18,10 +18,9 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.training import kernels_along
-from ntk_conditioning.training.descent import Course, Descent
+from ntk_conditioning.training.descent import Along, Course, Descent
 from ntk_conditioning.training.kernels_along import (
     ALONG,
-    Along,
     kernel_numbers,
     mlp_kernel,
     module_kernel,
