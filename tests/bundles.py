@@ -145,8 +145,9 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
                     if depth:
                         f = rng.normal(size=(6, 9))
                         found = conditioning(f @ f.T)
-                    else:  # of samples in three dimensions of 64
-                        f = rng.normal(size=(6, 3)) @ rng.normal(size=(3, 64))
+                    else:  # the Gram matrix of samples in three dimensions of 64
+                        drawn = np.random.default_rng([seed, block])
+                        f = drawn.normal(size=(6, 3)) @ drawn.normal(size=(3, 64))
                         found = conditioning_from_factor(f)
                     columns = spectra_row(found, eigenvalues=block == 0)
                     spectra.append(cell | columns | {"block": block})

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -24,8 +25,10 @@ import verify_bundle
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.spectra.conditioning import conditioning_from_factor
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
 from ntk_workflow.bundle import BundleError, archive, bag, checks, signatures, verification
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
@@ -347,6 +350,17 @@ def shorten(name):
     return forge
 
 
+def another_gram(payload):
+    """Give a Gram matrix, the kernel of depth 0, another spectrum that is consistent in itself."""
+    path = payload / f"{RESULTS}/tables/spectra.parquet"
+    cells = tables.read(path, SPECTRA).to_pylist()
+    cell = next(each for each in cells if each["depth"] == 0 and each["eigenvalues"])
+    factor = np.zeros((cell["n"], cell["d"]))
+    np.fill_diagonal(factor, 1.01 * np.sqrt(cell["eigenvalues"]))
+    cell.update(spectra_row(conditioning_from_factor(factor), eigenvalues=True))
+    tables.write(path, SPECTRA, tables.from_rows(SPECTRA, cells))
+
+
 def swap(one, other):
     def forge(payload):
         a, b = payload / one, payload / other
@@ -392,6 +406,17 @@ FORGERIES = {
     "lambda_max": (edit_table("spectra", "lambda_max", 99.0), "lambda_max is 99.0, and .* give"),
     "kappa": (edit_table("spectra", "kappa", 1.5), "kappa is 1.5, and its .*eigenvalues.* give"),
     "eigenvalue": (edit_table("spectra", "eigenvalues", [3.0] * 6), "lambda_max is .* eigenvalues"),
+    "Gram matrix": (
+        another_gram,
+        "one Gram matrix differs in lambda_max between kernel empirical_ntk",
+    ),
+    "kept eigenvalues": (
+        edit(
+            f"{RECORDS}/config.yaml",
+            lambda t: t.replace("\neigenvalues: first", "\neigenvalues: none"),
+        ),
+        "has eigenvalues, against eigenvalues none and",
+    ),
     "mean kappa": (
         edit_table("conditioning", "kappa_mean", 2.0),
         "conditioning.parquet: .*spectra.parquet give kappa_mean .*, where it has 2.0",

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.tables.registry import TABLES
@@ -44,6 +46,9 @@ def require_relations(payload: Path, plan: Plan) -> None:
             _require_rates(path, rows)
         if kind == "datasets":
             _require_counts(path, rows, plan)
+        if kind == "spectra":
+            _require_kept(path, rows, plan)
+            _require_grams(path, rows)
         for keys, columns in _COMMON.get(kind, ()):
             _require_common(path, rows, keys, columns)
         if {"dataset", "d"} <= {*table.schema.names} and kind not in _OTHER_SIZES:
@@ -102,6 +107,36 @@ def _require_counts(path: str, rows: list[Row], plan: Plan) -> None:
             raise BundleError(f"{path}: {line}")
 
 
+def _require_kept(path: str, rows: list[Row], plan: Plan) -> None:
+    """Compare the blocks whose eigenvalues are kept with those that the recorded config names."""
+    for row in rows:
+        asked, below = (plan.setting(key, row["dataset"]) for key in _SOLVER)
+        chosen = asked == "all" or (asked == "first" and row["block"] == 0)
+        kept = chosen and (row["method"] == "factor" or row["n"] < below)
+        if kept == (row["eigenvalues"] is None):
+            has = "has no eigenvalues" if kept else "has eigenvalues"
+            settings = f"eigenvalues {asked} and full_spectrum_below {below} in the recorded config"
+            raise BundleError(f"{path}: {has}, against {settings}, at {_place(row, _CELL)}")
+
+
+def _require_grams(path: str, rows: list[Row]) -> None:
+    """Compare the kernels of depth 0, which are the Gram matrix of a block, with each other."""
+    first: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if row["depth"] > 0:
+            continue
+        before = first.setdefault(tuple(row[key] for key in _BLOCK), row)
+        for column, error in _SPECTRUM.items():
+            here, there = (np.array(each[column] or 0.0) for each in (row, before))
+            room = row[error] + before[error]
+            if here.shape != there.shape or np.abs(here - there).max() > room:
+                pair = " and ".join(
+                    _place(each, ("kernel", "activation")) for each in (before, row)
+                )
+                line = f"one Gram matrix differs in {column} between {pair}"
+                raise BundleError(f"{path}: {line}, at {_place(row, _BLOCK)}")
+
+
 def _require_sizes(rows: list[Row], sizes: dict[str, Row]) -> None:
     """Compare the dimensions of datasets wherever they are used."""
     for row in rows:
@@ -115,6 +150,16 @@ def _require_sizes(rows: list[Row], sizes: dict[str, Row]) -> None:
             )
 
 
+#: Settings of which eigenvalues are computed and kept.
+_SOLVER = ("eigenvalues", "full_spectrum_below")
+_CELL = ("kernel", "dataset", "activation", "depth", "seed", "block")
+#: What a Gram matrix depends on, and its eigenvalues with the bounds on their errors.
+_BLOCK = ("dataset", "seed", "block", "dtype")
+_SPECTRUM = {
+    "lambda_max": "lambda_max_error",
+    "lambda_min": "lambda_min_error",
+    "eigenvalues": "lambda_max_error",
+}
 #: Tables whose networks have fewer inputs than their dataset.
 _OTHER_SIZES = ("orthogonality", "linearity")
 _POINT = ("experiment", "dataset", "model", "activation", "depth")
