@@ -361,6 +361,12 @@ def another_gram(payload):
     tables.write(path, SPECTRA, tables.from_rows(SPECTRA, cells))
 
 
+def another_rule(record):
+    """Let the claims be made by a job of another rule, with its code."""
+    of = {job["rule"]: job for job in record["jobs"]}
+    of["check_claims"] |= {key: of["render_explorer"][key] for key in ("rule", "code")}
+
+
 def swap(one, other):
     def forge(payload):
         a, b = payload / one, payload / other
@@ -490,6 +496,22 @@ FORGERIES = {
     "digest of a job": (
         edit_json(JOBS, lambda r: r["jobs"][0].update(code="0" * 16)),
         "jobs.json: code of .* is 0000000000000000, and that of workflow/",
+    ),
+    "unknown rule": (
+        edit_json(JOBS, lambda r: r["jobs"][0].update(rule="none", code="missing (none.py)")),
+        "none has a job, and workflow/rules no such rule",
+    ),
+    "another rule": (
+        edit_json(JOBS, another_rule),
+        "render_explorer made .*claims.*, which check_claims makes",
+    ),
+    "no inputs": (
+        edit_json(JOBS, lambda r: r["jobs"][0]["inputs"].clear()),
+        "aggregate_conditioning made .* without reading .*spectra",
+    ),
+    "unknown key": (
+        edit_json(JOBS, lambda r: r["jobs"][0].update(by="NIST")),
+        "has 'by', which no",
     ),
     "source": (
         edit("workflow/scripts/aggregate_conditioning.py", lambda t: f"{t}\nprint(1)\n"),

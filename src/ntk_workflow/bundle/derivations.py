@@ -97,7 +97,8 @@ def derivations(plan: Plan, *, with_rows: bool) -> Iterator[Derivation]:
             rows = {"--rows": plan.row_files("activation_study")}
             output = {"--output": table("activation_study")}
             yield Derivation("aggregate_conditioning", rows, output)
-    yield of_tables("aggregate_conditioning", table("conditioning"), rows=table("spectra"))
+    rows = {"--rows": plan.row_files("spectra") if with_rows else [table("spectra")]}
+    yield Derivation("aggregate_conditioning", rows, {"--output": table("conditioning")})
     for experiment in plan.experiments:
         names = {"training": "training", "kernels": "training_kernels"}
         inputs = {option: table(name, experiment) for option, name in names.items()}

@@ -11,6 +11,7 @@ from typing import Any
 from ntk_conditioning.errors import one_line
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.bundle.derivations import derivations
 from ntk_workflow.bundle.recorded import ROOT, inside
 from ntk_workflow.plan import SOURCE, Plan
 from ntk_workflow.provenance.digests import source_digest
@@ -23,6 +24,12 @@ PROGRAMS = {
     "train_and_measure_network": "train_network",
     "render_figure": "run_notebook",
 }
+#: What the record says of a run, of a job and of a file, see `jobs.provenance`.
+_RUN_KEYS = frozenset({"files", "jobs"})
+_JOB_KEYS = frozenset({"rule", "place", "code", "inputs", "outputs", "start", "end"})
+_JOB_KEYS |= {"device", "dtype", "host"}
+_FILE_KEYS = frozenset({"sha256", "bytes", "folder"})
+_RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?::| with:)$", re.MULTILINE)
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError)
 #: Parts of the source on which results and verdicts depend.
 _DECIDING = ("papers/", "scripts/", "src/", "notebooks/", "rules/", "datasets.yaml")
@@ -32,21 +39,22 @@ def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
     """Return the rules whose code is not this checkout's; none if all of the source is.
 
     Raises:
-        BundleError: if a result or a row has no job or two, a job read what none has made, or the
-            digest of its code is not that of the bundled source.
+        BundleError: if a result or a row has no job or two, a job read what none has made, the
+            digest of its code is not that of the bundled source, or the record says what no run
+            records.
     """
     name = plan.path("record/jobs.json")
     try:
         record = json.loads((payload / name).read_text(encoding="utf-8"))
-        made: dict[str, str] = {}
+        _require_known(payload, name, record)
+        made: dict[str, Mapping[str, Any]] = {}
         others, digest = set(), cache(_digest)
         for job in record["jobs"]:
             for output in job["outputs"]:
                 if output in made:
-                    raise BundleError(
-                        f"{name}: both {made[output]} and {job['rule']} made {output}"
-                    )
-                made[output] = job["rule"]
+                    rules = f"both {made[output]['rule']} and {job['rule']}"
+                    raise BundleError(f"{name}: {rules} made {output}")
+                made[output] = job
             if "code" in job:
                 files = _program_files(payload, plan, job, name, digest)
                 here, there = (
@@ -60,9 +68,11 @@ def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
                 known = each in made or not each.startswith(plan.path(""))
                 if not known and not each.startswith(plan.path("downloads/")):
                     raise BundleError(f"{name}: {job['rule']} read {each}, which no job has made")
-            if "code" not in job and job["rule"] != "download_file":
+            fetched = (each.startswith(plan.path("downloads/")) for each in job["outputs"])
+            if "code" not in job and not (job["rule"] == "download_file" and all(fetched)):
                 raise BundleError(f"{name}: {job['rule']} {job['place']} has no digest of its code")
         files = record["files"].keys()
+        _require_derived(plan, name, made)
     except BundleError:
         raise
     except _MALFORMED as error:
@@ -75,6 +85,33 @@ def require_jobs(payload: Path, plan: Plan, *, own_source: bool) -> list[str]:
     if unknown := sorted(made.keys() - files):
         raise BundleError(f"{name}: {unknown[0]} has a job, and no checksum among the files")
     return sorted(others)
+
+
+def _require_known(payload: Path, name: str, record: Mapping[str, Any]) -> None:
+    """Raise `BundleError` if a record has a key that no run records, or a rule that is none."""
+    said = [("it", record, _RUN_KEYS)]
+    said += [(job["rule"], job, _JOB_KEYS) for job in record["jobs"]]
+    said += [(file, facts, _FILE_KEYS) for file, facts in record["files"].items()]
+    for what, facts, keys in said:
+        if unknown := sorted(facts.keys() - keys):
+            raise BundleError(f"{name}: {what} has {unknown[0]!r}, which no run records")
+    files = sorted((payload / "workflow/rules").glob("*.smk"))
+    rules = {rule for file in files for rule in _RULE.findall(file.read_text(errors="replace"))}
+    if unknown := sorted({job["rule"] for job in record["jobs"]} - rules):
+        raise BundleError(f"{name}: {unknown[0]} has a job, and workflow/rules no such rule")
+
+
+def _require_derived(plan: Plan, name: str, made: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise `BundleError` if what follows from other files was not made of them by its program."""
+    for each in derivations(plan, with_rows=True):
+        results = (file for files in each.inputs.values() for file in files)
+        needed = {file for file in results if file.startswith(plan.path(""))}
+        for output in made.keys() & {*each.outputs.values()}:
+            rule = made[output]["rule"]
+            if PROGRAMS.get(rule, rule) != each.program:
+                raise BundleError(f"{name}: {rule} made {output}, which {each.program} makes")
+            if absent := sorted(needed.difference(made[output]["inputs"])):
+                raise BundleError(f"{name}: {rule} made {output} without reading {absent[0]}")
 
 
 def require_source(payload: Path, plan: Plan) -> list[str]:
