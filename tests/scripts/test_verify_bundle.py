@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import random
 import re
@@ -210,6 +211,9 @@ def test_what_would_take_all_memory_is_refused_before_it_is_read(
     monkeypatch.setattr(checks, "LIMIT", (0, 0))
     assert verify_bundle.main([str(bundle)]) == 2
     assert re.search(r"\.parquet: \d+ rows in \d+ bytes: a bomb", capsys.readouterr().err)
+    monkeypatch.setattr(checks, "MOST_ROWS", 3)
+    assert verify_bundle.main([str(bundle)]) == 2
+    assert "ask for 8 files of rows, and a run has at most 3" in capsys.readouterr().err
     content = bytearray(bundle.read_bytes())
     size = len(content) - 10  # of the archive's list
     content[size : size + 4] = (10**8).to_bytes(4, "little")
@@ -412,6 +416,7 @@ FORGERIES = {
     "lambda_max": (edit_table("spectra", "lambda_max", 99.0), "lambda_max is 99.0, and .* give"),
     "kappa": (edit_table("spectra", "kappa", 1.5), "kappa is 1.5, and its .*eigenvalues.* give"),
     "eigenvalue": (edit_table("spectra", "eigenvalues", [3.0] * 6), "lambda_max is .* eigenvalues"),
+    "not a number": (edit_table("angles", "min_angle", math.nan), "min_angle is NaN in a row"),
     "Gram matrix": (
         another_gram,
         "one Gram matrix differs in lambda_max between kernel empirical_ntk",

@@ -1,9 +1,11 @@
 """Do a bundle's files fit together: tables and declarations, files and jobs, results and config?"""
 
 import json
+import math
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ntk_conditioning import tables
@@ -13,8 +15,13 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.checks import GRID
 from ntk_workflow.plan import Plan
+from ntk_workflow.plan.rows import AXES
+from ntk_workflow.plan.run import STUDY_OF
 
+#: Files of rows of a run, each of which a job makes.
+MOST_ROWS = 100_000
 #: What a damaged file of JSON may raise when it is looked into.
 MALFORMED = (ValueError, LookupError, AssertionError, AttributeError, TypeError, RecursionError)
 
@@ -63,12 +70,23 @@ def _require_declared(path: Path, kind: str) -> None:
     )
     if columns != declared:
         raise BundleError(f"the columns of table {table.name} are of another version")
+    for column in data.schema.names:
+        if _has_nan(data[column]):
+            raise BundleError(f"{column} is NaN in a row, and what has no number is missing")
     if not data.equals(tables.checked(table, data)):
         raise BundleError(f"its rows are not in the order of {', '.join(table.keys)}")
 
 
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    values = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+    return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py())
+
+
 def require_results(payload: Path, plan: Plan) -> None:
     """Raise `BundleError` unless the results are those that the recorded config asks for."""
+    if (count := _row_files(plan)) > MOST_ROWS:  # which would fill the memory with their names
+        name, most = plan.path("record/config.yaml"), f"and a run has at most {MOST_ROWS}"
+        raise BundleError(f"{name}: its lists ask for {count} files of rows, {most}")
     run = f"results/{plan.config['run']}"
     expected = {*plan.results(None), f"{run}/record/jobs.json"}
     expected |= {*plan.all_rows(None)} if plan.config["bundle"]["include_rows"] else set()
@@ -77,6 +95,22 @@ def require_results(payload: Path, plan: Plan) -> None:
         raise BundleError(f"{missing[0]}: missing, though the recorded config asks for it")
     if extra := sorted(present - expected):
         raise BundleError(f"{extra[0]}: an extra file, which the recorded config does not ask for")
+
+
+def _row_files(plan: Plan) -> int:
+    """Return how many files of rows the recorded config asks for, or a few more."""
+    config = plan.config
+    grids = [
+        [plan.section(STUDY_OF.get(table, GRID))[key] for key in axes]
+        for table, axes in AXES.items()
+        if table in plan.tables
+    ]
+    grids.append([config["datasets"], config["seeds"]])  # draws
+    for values in plan.experiments.values():
+        axes = [values[key] for key in ("datasets", "models", "activations", "seeds")]
+        given = [values, *values["overrides"].values()]
+        grids.append([*axes, {depth for each in given for depth in each.get("depths", ())}])
+    return sum(math.prod(map(len, grid)) for grid in grids)
 
 
 def require_provenance(folder: Path, jobs: str) -> int:
