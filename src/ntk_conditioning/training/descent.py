@@ -87,14 +87,16 @@ class Along:
 
         >>> Along(samples=512, points=6).epochs(range(101))
         [0, 1, 3, 10, 32, 100]
+        >>> Along(samples=512, points=2).epochs(range(101))
+        [0, 100]
         """
         first, *others = evaluated
         if not others or self.points < 2:
             return [first]
-        wanted = np.geomspace(others[0], others[-1], self.points - 1)
+        wanted = np.geomspace(others[-1], others[0], self.points - 1)  # the last before any other
         known = np.array(others)
         nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
-        return [first, *(others[k] for k in sorted({*nearest, len(others) - 1}))]
+        return [first, *(others[k] for k in sorted(nearest))]
 
 
 #: What means nothing to networks that are not of torch modules.
