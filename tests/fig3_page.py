@@ -1,7 +1,7 @@
 """What Figure 3 at width 512 came to, for docs/why_deeper_trains.md, from resources/fig3."""
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ PUBLISHED = CURVES / "published"
 HEAD = ["dataset", "depth", "best rate", "final loss, range over seeds", "epochs to a loss of 0.1"]
 HEAD += ["loss at the best common rate", "kappa"]
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
+Network = tuple[str, str, int]
 
 
 def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -84,7 +85,7 @@ def _verdicts(claims: pd.DataFrame) -> str:
     return markdown_table(columns, verdicts)
 
 
-def on_a_gpu() -> str:
+def at_the_published_size() -> str:
     """Return the trainings of the published size, and what else was trained in several places."""
     best, claims = results(PUBLISHED)
     rows, ends, critical = [], {}, {}
@@ -103,26 +104,32 @@ def on_a_gpu() -> str:
     head = ["first layer's scale", "seeds", *HEAD, "test accuracy", "sha256 of the curves"]
     whole = markdown_table(head, rows)
     pairs = [pair for pair in pairwise(ends) if pair[0][:2] == pair[1][:2]]
-    steps = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
-    lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in steps)
+    compared = []
+    for experiment, scale in SCALES.items():
+        some = [pair for pair in pairs if pair[0][0] == experiment]
+        compared += [[scale, *cells] for cells in _steps(some, ends, critical)]
+    steps = [head[0], "two neighbouring depths, none of whose seeds diverges"]
+    of_steps = markdown_table([*steps, "the deeper ends lower"], compared)
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}"
+
+
+def _steps(
+    pairs: Sequence[tuple[Network, Network]],
+    ends: Mapping[Network, pd.DataFrame],
+    critical: Mapping[Network, float],
+) -> Iterator[tuple[str, str]]:
+    """Yield how often the deeper of two networks ends lower, at the same rates and multiples."""
+    at = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
+    lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in at)
+    yield "at the same rate: all its seeds below all of the other", f"{lower} of {len(at)}"
     apart = [
         each
         for pair in pairs
         for each in _at_each_multiple(*((ends[key], critical[key]) for key in pair))
     ]
     below = sum(deeper < shallower for shallower, deeper in apart)
-    of_steps = markdown_table(
-        ["two neighbouring depths, all of whose seeds train", "the deeper ends lower"],
-        [
-            ["at the same rate: all its seeds below all of the other", f"{lower} of {len(steps)}"],
-            [
-                "at the same multiple of 2/λ_max: its mean below the other's, interpolated between "
-                "rates in both logarithms",
-                f"{below} of {len(apart)}",
-            ],
-        ],
-    )
-    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}"
+    multiple = "at the same multiple of 2/λ_max: its mean below the other's, interpolated between "
+    yield f"{multiple}rates in both logarithms", f"{below} of {len(apart)}"
 
 
 def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
