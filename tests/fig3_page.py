@@ -85,7 +85,7 @@ def _verdicts(claims: pd.DataFrame) -> str:
     return markdown_table(columns, verdicts)
 
 
-def at_the_published_size() -> str:
+def published() -> str:
     """Return the trainings of the published size, and what else was trained in several places."""
     best, claims = results(PUBLISHED)
     rows, ends, critical = [], {}, {}

@@ -32,7 +32,7 @@ PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "along training": ("docs/why_deeper_trains.md", along_page.in_markdown),
     "deep networks": ("docs/agarwal2021deep.md", deep_page.in_markdown),
     "figure 3": ("docs/why_deeper_trains.md", fig3_page.in_markdown),
-    "figure 3 at the published size": ("docs/why_deeper_trains.md", fig3_page.at_the_published_size),
+    "figure 3 at the published size": ("docs/why_deeper_trains.md", fig3_page.published),
     "precision": ("docs/numerics.md", precision_page.in_markdown),
 }
 
