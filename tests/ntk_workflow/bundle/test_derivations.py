@@ -53,7 +53,7 @@ def test_constants_beside_an_activation_of_the_users_own(tmp_path: Path):
     plan = plan_of(own | {"activation_constants": ["relu", "swish"]})
     (of,) = (d for d in derivations(plan, with_rows=False) if "activations" in d.program)
     path = tmp_path / of.outputs["--output"]
-    assert measure_activations.main(["--activations", "relu", "swish", "--output", str(path)]) == 0
+    assert measure_activations.main(["--activation", "relu", "swish", "--output", str(path)]) == 0
     assert problems_of(tmp_path, of, measure_activations.main) == []
     rows = tables.read(path, ACTIVATIONS).to_pylist()
     next(row for row in rows if row["activation"] == "relu")["phase"] = "chaotic"
