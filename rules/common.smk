@@ -104,7 +104,7 @@ wildcard_constraints:
     activation="[a-z0-9_.-]+",
     architecture="[a-z0-9_]+",
     depth=r"\d+",
-    of_seed=r"|/seed-\d+",
+    networks=r"|/[a-z0-9_]+/[a-z0-9_.-]+/depth-\d+(/seed-\d+)?",
     experiment="[a-z0-9_]+",
     model="[a-z0-9_]+",
     table="[a-z_]+",

@@ -1,9 +1,11 @@
 # Training: one job for each network of an experiment, with all its learning rates and seeds, or,
-# with job_per_seed, for each of its seeds; {of_seed} is empty or /seed-1.
+# with job_per_seed, for each of its seeds; {networks} is /mlp/relu/depth-2 or
+# /resnet/relu/depth-32/seed-1. Where all networks on a dataset are trained within a minute, they
+# are one job, and {networks} is empty.
 #
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
 #        samples, with their datasheets.
-# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet
+# Makes: results/{run}/training/{experiment}/{dataset}{networks}.parquet
 #        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
 #        where the trainings of all depths begin
 #        results/{run}/kernels_along_training/...: kernels along training, for experiments with
@@ -43,18 +45,18 @@ rule compute_training_kernel:
 
 
 rule train_network:
-    """Train the networks of one architecture: all learning rates and seeds, or those of one seed."""
+    """Train networks: all learning rates and seeds of one, or those of one seed, or several."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
         kernel=plan.training_kernel,
     output:
-        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
     log:
-        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.log",
+        "logs/{run}/train_network/{experiment}/{dataset}{networks}.log",
     benchmark:
-        "logs/{run}/train_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.tsv"
+        "logs/{run}/train_network/{experiment}/{dataset}{networks}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=False),
     conda:
@@ -63,30 +65,25 @@ rule train_network:
         **sizes("train_network"),
         device="cpu",
     params:
-        settings=plan.training_options,
-        network=plan.network_options,
-        checkpoints=plan.placed(
-            "results/{run}/checkpoints/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}"
-        ),
-        code=plan.code("scripts/train_network.py"),
+        networks=plan.trained_networks,
+        code=plan.training_code,
     shell:
         f"{python} {home}scripts/train_network.py"
         " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} --depth {wildcards.depth} {params.settings:q}"
-        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output.curves:q} 2> {log:q}"
+        " --device {resources.device} --threads {threads} --output {output.curves:q}"
+        " {params.networks:q} 2> {log:q}"
 
 
 use rule train_network as train_and_measure_network with:
     """Train networks, and measure their kernels and sharpness along training."""
     output:
-        curves="results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
-        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.parquet",
+        curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
+        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}{networks}.parquet",
     log:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.log",
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}{networks}.log",
     benchmark:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}/{model}/{activation}/depth-{depth}{of_seed}.tsv"
+        "logs/{run}/train_and_measure_network/{experiment}/{dataset}{networks}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=True),
 

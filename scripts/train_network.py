@@ -1,18 +1,31 @@
 """Train the networks of one architecture: all learning rates and seeds as one ensemble.
 
+Several are trained one after the other if each has its options after a --network of its own; what
+comes before the first is for all of them.
+
 A job that is killed goes on from its last checkpoint when it is called again, with the same result
 to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at once.
 """
 
+from __future__ import annotations
+
 import argparse
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.training.measured import Measured
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
 from ntk_workflow.cli import Argv, UsageError, limit_threads, run_main
@@ -22,53 +35,45 @@ from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import add_arguments, from_mapping
 from ntk_workflow.training_room import telling_what_fits
 from ntk_workflow.trainings import networks
-from ntk_workflow.trainings.data import labelled_samples
+from ntk_workflow.trainings.data import LabelledSamples, labelled_samples
 from ntk_workflow.trainings.loop import train
-from ntk_workflow.trainings.settings import Point, TrainingSettings, training_parser
+from ntk_workflow.trainings.settings import (
+    KernelSettings,
+    Point,
+    TrainingSettings,
+    training_parser,
+)
+
+NETWORK = "--network"
+
+Rows = list[dict[str, Any]]
 
 
 @run_main
 def main(argv: Argv = None) -> int:
-    args = parse(argv)
-    if bool(args.kernels_along) != bool(args.kernels_output):
-        raise UsageError("--kernels-along and --kernels-output need each other; give both or none")
+    calls = [parse(words) for words in by_network(sys.argv[1:] if argv is None else argv)]
+    args = calls[0]  # what all have in common among them
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
-    load_activation_files(args)
-    own = load_own_network(args)
-    given = vars(args)
-    point, saving = from_mapping(Point, given), from_mapping(CheckpointSettings, given)
-    settings = from_mapping(TrainingSettings, given)
-    settings = networks.with_absolute_rates(settings, point, args.kernel)
-    samples = labelled_samples(args.data, args.test, point.dataset, settings)
-    products = args.products or ("together" if device.type == "cuda" else "separate")
-    options = {"device": device.type, "products": products} | asdict(point)
-    options |= {"model_function": own.function} if own else {}
-    plugins = [*args.activation_file, *([own.file] if own else [])]
-    files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
-    rows: list[dict[str, Any]] = []
-    along: list[dict[str, Any]] = []
+    read = cache(labelled_samples)
+    every = [Networks.from_arguments(call, device, read) for call in calls]  # or none is trained
+    in_turn = [(each, turn) for each in every for turn in each.turns]
+    rows: Rows = []
+    along: Rows = []
     finished: list[TrainingCheckpoints] = []
-    in_turn = networks.turns(point, settings, samples, own)
-    with telling_what_fits(point, settings, samples, device, together=products == "together"):
-        for turn in in_turn:
-            ensemble = networks.make_ensemble(
-                point, turn, samples, device=device, products=products, own=own
-            )
-            checkpoints = None
-            if folder := saving.checkpoints:
-                folder = folder / f"seed-{turn.seeds[0]}" if len(in_turn) > 1 else folder
-                depends_on = origin(__file__, plugins, options | asdict(turn))
-                checkpoints = TrainingCheckpoints(folder, saving, depends_on | {"files": files})
-                finished.append(checkpoints)
-            stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
+    for each, turn in in_turn:
+        with each.telling_what_fits():
+            ensemble, checkpoints = each.make(turn)
+            stopped = train(ensemble, checkpoints, threads=args.threads, tf32=turn.tf32)
             if stopped is not None:
                 return 128 + stopped
-            if checkpoints and turn is not in_turn[-1]:
-                checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
-            rows += networks.ensemble_rows(point, settings, samples, ensemble)
-            along += networks.kernel_rows(point, settings, samples, ensemble)
-            del ensemble
+            if checkpoints and turn is not in_turn[-1][1]:
+                checkpoints.save(ensemble)  # only its metrics: others have their turn
+            of = (each.point, each.settings, each.samples, ensemble)
+            rows += networks.ensemble_rows(*of)
+            along += networks.kernel_rows(*of)
+            finished += [checkpoints] if checkpoints else []
+            del ensemble, of
     tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
     if args.kernels_output:
         kernels = tables.from_rows(KERNELS_ALONG_TRAINING, along)
@@ -78,9 +83,82 @@ def main(argv: Argv = None) -> int:
     return 0
 
 
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """Networks of one architecture, and the ``turns`` in which their seeds are trained."""
+
+    args: argparse.Namespace
+    device: torch.device
+    own: OwnModel | None
+    point: Point
+    settings: TrainingSettings
+    samples: LabelledSamples
+    turns: Sequence[TrainingSettings]
+
+    @classmethod
+    def from_arguments(
+        cls,
+        args: argparse.Namespace,
+        device: torch.device,
+        read: Callable[..., LabelledSamples],
+    ) -> Networks:
+        """Return the networks that arguments describe; `UserError` if there are no such."""
+        if bool(args.kernels_along) != bool(args.kernels_output):
+            remedy = "need each other; give both or none"
+            raise UsageError(f"--kernels-along and --kernels-output {remedy}")
+        load_activation_files(args)
+        own = load_own_network(args)
+        point = from_mapping(Point, vars(args))
+        settings = from_mapping(TrainingSettings, vars(args))
+        settings = networks.with_absolute_rates(settings, point, args.kernel)
+        drawn = from_mapping(KernelSettings, vars(args))  # all that samples depend on
+        samples = read(args.data, args.test, point.dataset, drawn)
+        turns = networks.turns(point, settings, samples, own)
+        return cls(args, device, own, point, settings, samples, turns)
+
+    @property
+    def products(self) -> str:
+        """How products of the networks of mlp are computed."""
+        return self.args.products or ("together" if self.device.type == "cuda" else "separate")
+
+    def telling_what_fits(self) -> AbstractContextManager[None]:
+        """Return a context in which a lack of memory is told with the width that fits."""
+        of = (self.point, self.settings, self.samples, self.device)
+        return telling_what_fits(*of, together=self.products == "together")
+
+    def make(self, turn: TrainingSettings) -> tuple[Measured, TrainingCheckpoints | None]:
+        """Return a turn's networks at initialisation, and their checkpoints if any are kept."""
+        how: Any = {"device": self.device, "products": self.products, "own": self.own}
+        ensemble = networks.make_ensemble(self.point, turn, self.samples, **how)
+        args, saving = self.args, from_mapping(CheckpointSettings, vars(self.args))
+        if not (folder := saving.checkpoints):
+            return ensemble, None
+        folder = folder / f"seed-{turn.seeds[0]}" if len(self.turns) > 1 else folder
+        plugins = [*args.activation_file, *([self.own.file] if self.own else [])]
+        options = {"device": self.device.type, "products": self.products} | asdict(self.point)
+        options |= {"model_function": self.own.function} if self.own else {}
+        depends_on = origin(__file__, plugins, options | asdict(turn))
+        depends_on["files"] = {
+            name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))
+        }
+        return ensemble, TrainingCheckpoints(folder, saving, depends_on)
+
+
+def by_network(words: Sequence[str]) -> list[list[str]]:
+    """Return the arguments of each network, of which those before the first are all others' too."""
+    starts = [number for number, word in enumerate(words) if word == NETWORK]
+    if not starts:
+        return [[*words]]
+    ends = [*starts[1:], len(words)]
+    common = words[: starts[0]]
+    return [[*common, *words[a + 1 : b]] for a, b in zip(starts, ends, strict=True)]
+
+
 def parse(argv: Argv) -> argparse.Namespace:
     parser = training_parser(__doc__, Point, TrainingSettings)
     add = parser.add_argument
+    help = "begins the options of one of several networks"
+    add(NETWORK, action="store_true", help=help)
     add("--test", type=Path, help="prepared test samples (.npz)")
     add("--kernel", type=Path, help="table of the critical rates (.parquet)")
     add("--kernels-output", type=Path, help="table of --kernels-along (.parquet)")

@@ -45,10 +45,12 @@ class JobSizes:
 
         return {"mem_mb": mem_mb, "runtime": runtime, "core_seconds": core_seconds}
 
-    @staticmethod
-    def kind(rule: str, w: Any) -> str:
+    def kind(self, rule: str, w: Any) -> str:
         """Return what the rates of a job are known by: its rule, or what torch's modules train."""
-        if rule != "train_network" or not (kind := kind_of(w.model)).by_modules:
+        if rule != "train_network":
+            return rule
+        first, *_ = self.plan.networks(w)  # several are soon trained
+        if not (kind := kind_of(first.model)).by_modules:
             return rule
         return "train_convolutions" if kind.needs_images else "train_modules"
 
@@ -87,13 +89,8 @@ class JobSizes:
                 study, network = config[f"{name}_study"], networks[w.architecture]
                 return study_resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
-                settings, depth = self.plan.job_settings(w), int(w.depth)
-                own = w.model in self.plan.models
-                size = self._sizes(w, settings, d, depth) if own else None
-                classes = classes_of(self.plan.catalogue[w.dataset])
-                return training_resources.training(
-                    w.model, settings, depth, loaded=loaded, d=d, classes=classes, size=size
-                )
+                every = self.plan.networks(w)
+                return ResourceEstimate.of_all(self._training(each, loaded, d) for each in every)
             case "compute_training_kernel":
                 settings, depths, of = self._depths(w, loaded, d)
                 return training_resources.training_kernel(
@@ -126,6 +123,14 @@ class JobSizes:
                 return resources.min_angle(w.activation, row)
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
+
+    def _training(self, network: Any, loaded: int, d: int) -> ResourceEstimate:
+        settings, depth = self.plan.network_settings(network), int(network.depth)
+        own = network.model in self.plan.models
+        size = self._sizes(network, settings, d, depth) if own else None
+        of: Any = {"loaded": loaded, "d": d, "size": size}
+        of["classes"] = classes_of(self.plan.catalogue[network.dataset])
+        return training_resources.training(network.model, settings, depth, **of)
 
     def _depths(
         self, w: Any, loaded: int, d: int

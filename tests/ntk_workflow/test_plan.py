@@ -1,8 +1,11 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
+from typing import Any
+
 import pytest
 
 from ntk_workflow.plan.run import options
+from ntk_workflow.plan.trainings import ALONG
 from ntk_workflow.settings import to_options
 from tests.plans import Wildcards, plan_of
 
@@ -90,13 +93,29 @@ def test_a_figure_needs_its_own_experiments_alone():
 def test_an_experiment_needs_five_keys():
     plan = plan_of({"training": {"mine": MINE}})
     assert plan.mistakes == {}
-    of = {"experiment": "mine", "dataset": "digits", "model": "mlp", "activation": "relu"}
-    w = Wildcards(**of, depth="1", of_seed="")
-    options = plan.training_options(w)
-    assert plan.training_settings(w).width == 512
+    w = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1")
+    options = plan.trained_networks(w)
+    assert plan.network_settings(*plan.networks(w)).width == 512
     assert "--relative-rates" in options
     kernel = "results/demo/training_kernels/mine/digits/mlp/relu.parquet"
-    assert options[-1] == f"--kernel={kernel}"
+    assert options[-2] == f"--kernel={kernel}"
+
+
+def test_networks_that_are_soon_trained_are_one_job():
+    """By the config and the catalogue alone: names of files depend on it."""
+
+    def files(**changes: Any) -> list[list[str]]:
+        plan = plan_of({"training": {"mine": MINE | changes}})
+        return [plan.training_files(table, "mine") for table in ("training", ALONG)]
+
+    folder = "results/demo/training/mine/digits"
+    assert files(depths=[1, 2]) == [[f"{folder}.parquet"], []]
+    both = [[f"results/demo/{table}/mine/digits.parquet"] for table in ("training", ALONG)]
+    assert files(kernels_along={"samples": 16, "points": 3}) == both
+    alone = [f"{folder}/mlp/relu/depth-{depth}.parquet" for depth in (1, 2)]
+    assert files(depths=[1, 2], epochs=10**5) == [alone, []]
+    alone = [f"{folder}/mlp/relu/depth-1/seed-{seed}.parquet" for seed in (1, 32)]
+    assert files(depths=[1], job_per_seed=True, seeds=[1, 32]) == [alone, []]
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():

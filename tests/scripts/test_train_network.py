@@ -412,6 +412,37 @@ def test_large_networks_take_turns_or_a_job_each_with_the_same_result(folder, mo
     assert not [*(folder / "kept").rglob("*.npz")]
 
 
+def several(folder: Path, *networks: dict[str, Any], **common: Any) -> list[str]:
+    """Return the arguments of a call for several networks, of the same samples and output."""
+    given = arguments(folder)
+    split = given.index("--activation")
+    words = [*to_words(common), *given[:split], *given[-2:]]
+    for options in networks:
+        words += ["--network", *given[split:-2], *to_words(options)]
+    return words
+
+
+def test_several_networks_have_the_rows_that_each_has_alone(folder, lines):
+    two = ({"depth": 2, "activation": "tanh", "learning_rates": (0.2,)}, {"depth": 1})
+    alone = [row for options in two for row in rows(folder, **options)]
+    common = {"checkpoint_epochs": 1}
+    two = [each | {"checkpoints": folder / f"kept/{k}"} for k, each in enumerate(two)]
+    words = several(folder, *two, **common)
+    with stopped_after(40):  # in the second
+        assert train_network.main(words) == 143
+    lines()
+    assert train_network.main(words) == 0
+    assert sum("going on from a checkpoint" in line for line in lines()) == 2
+    together = tables.read(folder / "out/depth-1.parquet", TRAINING).to_pylist()
+    assert together == sorted(alone, key=lambda row: [row[key] for key in TRAINING.keys])
+    assert not [*folder.rglob("kept/*/*.npz")]
+
+
+def test_a_mistake_in_the_last_of_several_networks_is_told_before_any_is_trained(folder, lines):
+    assert train_network.main(several(folder, {}, {"model": "resnet"})) == 2
+    assert lines() == ["error: --depth 1: resnet has two layers or more"]
+
+
 def test_checkpoints_are_made_by_epochs_or_time_and_two_are_kept(folder, monkeypatch):
     (folder / "kept/depth-2").mkdir(parents=True)  # of others
     counts, save = [], TrainingCheckpoints.save

@@ -76,7 +76,7 @@ def test_a_bundle_is_a_workflow_run_crate_of_every_job(bundled, unpacked, tmp_pa
         assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
     train = next(job for job in jobs if job["rule"] == "train_network")
     assert (train["device"], train["dtype"]) == ("cpu", "float32")
-    assert len(train["place"].split("/")) == 5  # experiment, dataset, model, activation, depth
+    assert train["place"] == "deep_fc/digits"  # experiment and dataset
 
 
 def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):

@@ -67,7 +67,7 @@ def test_what_is_left_follows_from_the_times_of_each_rule(capsys):
         console.emit(makeLogRecord({"event": event, "created": seconds, "levelno": 20} | fields))
 
     event(LogEvent.RUN_INFO, 0, stats={"train": 3, "draw": 2, "total": 5})
-    wildcards = {"run": "demo", "dataset": "digits", "depth": "2", "of_seed": "/seed-1"}
+    wildcards = {"run": "demo", "dataset": "digits", "networks": "/fc/relu/depth-2/seed-1"}
     for begin, rule in [(0, "train"), (100, "draw"), (110, "train")]:
         job = {"jobid": begin, "rule_name": rule, "wildcards": wildcards}
         event(LogEvent.JOB_INFO, begin, **job)
@@ -77,7 +77,7 @@ def test_what_is_left_follows_from_the_times_of_each_rule(capsys):
     assert lines == [
         "5 jobs",
         # Three of 110 s, as old as one is, and one of 10 s, less 110 s; 120 s of jobs in 110 s.
-        "[1/5] 10 s draw digits/2/seed-1 about 4 min left",
+        "[1/5] 10 s draw digits/fc/relu/depth-2/seed-1 about 4 min left",
         # Two of 500 s and one of 10 s, less the 390 s of one that runs; 900 s of jobs in 500 s.
-        "[2/5] 8 min train digits/2/seed-1 about 6 min left",
+        "[2/5] 8 min train digits/fc/relu/depth-2/seed-1 about 6 min left",
     ]

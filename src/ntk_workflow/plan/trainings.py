@@ -1,23 +1,28 @@
-"""The trainings of a run: a job for each network of an experiment, or for each of its seeds."""
+"""The trainings of a run: a job for each network of an experiment, or for each of its seeds.
+
+Networks that are soon trained share a job, for its start takes longer than one of them.
+"""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_workflow import catalogue
+from ntk_workflow import catalogue, training_resources
 from ntk_workflow.figures.parameters import has_table
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options
+from ntk_workflow.resources import CORE
 from ntk_workflow.settings import from_mapping, to_options, words
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 #: The table of the kernels along training, which are files of the same jobs.
 ALONG = "kernels_along_training"
 
-#: What goes before the seed in the name of a job that trains one.
-SEED = "/seed-"
+#: Seconds of a core: an experiment's networks on a dataset that take no longer are one job.
+ONE_JOB = 60
 
 
 class Trainings(Datasets):
@@ -34,30 +39,57 @@ class Trainings(Datasets):
         settings = TrainingSettings.from_config(values, image=image)
         return replace(settings, test_share=0.0) if self.test_samples(w) else settings
 
-    def job_settings(self, w: Any) -> TrainingSettings:
-        """Return the same of one job, which may be that of a single seed."""
-        settings = self.training_settings(w)
-        if not w.of_seed:
-            return settings
-        return replace(settings, seeds=(int(w.of_seed.removeprefix(SEED)),))
+    def networks(self, w: Any) -> list[SimpleNamespace]:
+        """Return what a job trains: the network that its file is named by, or else all of them.
 
-    def training_options(self, w: Any) -> list[str]:
-        """Return the same as options, with the table of critical rates and the test samples."""
-        settings = self.job_settings(w)
-        kernel = [f"--kernel={self.placed(name)}" for name in self.training_kernel(w)]
+        Each has the experiment, dataset, model, activation and depth, and ``seed`` if it is of one.
+        """
+        of = {"experiment": w.experiment, "dataset": w.dataset}
+        if w.networks:
+            _, model, activation, *numbers = w.networks.split("/")
+            one = dict(number.split("-") for number in numbers)  # depth-4, seed-1
+            return [SimpleNamespace(**of, model=model, activation=activation, **one)]
+        values, depths = self.experiments[w.experiment], self.training_depths(w)
+        every = product(values["models"], values["activations"], map(str, depths))
+        names = ("model", "activation", "depth")
+        return [SimpleNamespace(**of, **dict(zip(names, each, strict=True))) for each in every]
+
+    def network_settings(self, network: Any) -> TrainingSettings:
+        """Return the settings of one of a job's `networks`, which may be of a single seed."""
+        settings = self.training_settings(network)
+        seed = vars(network).get("seed")
+        return replace(settings, seeds=(int(seed),)) if seed else settings
+
+    def trained_networks(self, w: Any) -> list[str]:
+        """Return a job's networks as options, each with its settings and its checkpoints."""
         test = [f"--test={self.placed(name)}" for name in self.test_samples(w)]
-        along = [f"--kernels-output={self.placed(name)}" for name in self.kernels_along(w)]
-        return [*to_options(settings), *kernel, *test, *along]
+        along = [("--kernels-output", self.placed(name)) for name in self.kernels_along(w)]
+        words = [*test, *(word for pair in along for word in pair)]
+        for each in self.networks(w):
+            numbers = [f"{key}-{vars(each)[key]}" for key in ("depth", "seed") if key in vars(each)]
+            place = (each.experiment, each.dataset, each.model, each.activation, *numbers)
+            words += ["--network", *self.network_options(each), f"--depth={each.depth}"]
+            words += to_options(self.network_settings(each))
+            words += [f"--kernel={self.placed(name)}" for name in self.critical_rates(each)]
+            words += [f"--checkpoints={self.placed(self.path('checkpoints/training', *place))}"]
+        return words
+
+    def training_code(self, w: Any) -> list[str]:
+        """Return a parameter: digests of what trains a job's networks."""
+        digest = self.code("scripts/train_network.py")
+        return [*dict.fromkeys(digest(vars(each)) for each in self.networks(w))]
 
     def kernels_along(self, w: Any) -> list[str]:
-        """Return the table of the kernels along a training, if they are measured."""
-        job = f"depth-{w.depth}{w.of_seed}.parquet"
-        row = (w.experiment, w.dataset, w.model, w.activation, job)
-        return [self.path(ALONG, *row)] if self.experiments[w.experiment]["kernels_along"] else []
+        """Return the table of the kernels along a job's trainings, if they are measured."""
+        name = f"{w.dataset}{w.networks}.parquet"
+        return [self.path(ALONG, w.experiment, name)] if self._measures(w.experiment) else []
+
+    def _measures(self, experiment: str) -> bool:
+        return bool(self.experiments[experiment]["kernels_along"])
 
     def experiments_along(self, measured: bool) -> str:
         """Return a pattern of the experiments whose kernels are measured along training, or not."""
-        names = [n for n, v in self.experiments.items() if bool(v["kernels_along"]) == measured]
+        names = [name for name in self.experiments if self._measures(name) == measured]
         return "|".join(names) or "(?!)"
 
     def prediction_options(self, w: Any) -> list[str]:
@@ -66,14 +98,43 @@ class Trainings(Datasets):
 
     def predicted_trainings(self, w: Any) -> list[str]:
         """Return the curves of all depths with which predictions are compared."""
-        row = self.path("training", w.experiment, w.dataset, w.model, w.activation)
-        return [f"{row}/{job}.parquet" for job in self.training_jobs(w)]
+        return self._trained("training", w.experiment, w.dataset, f"/{w.model}/{w.activation}/")
 
-    def training_jobs(self, w: Any) -> list[str]:
-        """Return the names of the jobs that train an experiment's networks on one dataset."""
-        values, depths = self.experiments[w.experiment], self.training_depths(w)
-        seeds = [f"{SEED}{seed}" for seed in values["seeds"]] if values["job_per_seed"] else [""]
-        return [f"depth-{depth}{seed}" for depth in depths for seed in seeds]
+    def _trained(self, table: str, experiment: str, dataset: str, of: str = "") -> list[str]:
+        """Return the files of the jobs that train an experiment's networks on one dataset.
+
+        Without those of other networks than ``of``, if there is a file for each.
+        """
+        row = self.path(table, experiment, dataset)
+        if self.in_one_job(experiment, dataset):
+            return [f"{row}.parquet"]
+        values = self.experiments[experiment]
+        seeds = [f"/seed-{seed}" for seed in values["seeds"]] if values["job_per_seed"] else [""]
+        every = self.networks(SimpleNamespace(experiment=experiment, dataset=dataset, networks=""))
+        names = [
+            f"/{each.model}/{each.activation}/depth-{each.depth}{seed}.parquet"
+            for each, seed in product(every, seeds)
+        ]
+        return [f"{row}{name}" for name in names if name.startswith(of)]
+
+    @cache  # noqa: B019 one plan lives as long as Snakemake
+    def in_one_job(self, experiment: str, dataset: str) -> bool:
+        """Return whether one job trains all networks of an experiment on a dataset.
+
+        It depends on the config and the catalogue alone, as does what files are called: not on what
+        is found in files, on the user's own networks, or on whether there is a GPU.
+        """
+        values, entry = self.experiments[experiment], self.catalogue[dataset]
+        loaded, d = catalogue.declared_shape(entry, self.speech_of(dataset))
+        if not (loaded and d) or values["job_per_seed"] or {*values["models"]} & {*self.models}:
+            return False
+        of: Any = {"loaded": loaded, "d": d, "classes": catalogue.classes_of(entry)}
+        flops = 0.0
+        w = SimpleNamespace(experiment=experiment, dataset=dataset, networks="")
+        for each in self.networks(w):
+            settings = self.training_settings(each)
+            flops += training_resources.training(each.model, settings, int(each.depth), **of).flops
+        return flops / CORE["train_network"].rate <= ONE_JOB
 
     def kernel_options(self, w: Any) -> list[str]:
         """Return the options of the NTK where trainings begin, with their depths."""
@@ -86,10 +147,15 @@ class Trainings(Datasets):
         return list(values["overrides"].get(w.dataset, {}).get("depths", values["depths"]))
 
     def training_kernel(self, w: Any) -> list[str]:
-        """Return the table of critical rates, if a training needs it."""
-        row = (w.experiment, w.dataset, w.model, f"{w.activation}.parquet")
-        needed = self.training_settings(w).relative_rates
-        return [self.path("training_kernels", *row)] if needed else []
+        """Return the tables of critical rates that a job's networks need."""
+        needed = (name for each in self.networks(w) for name in self.critical_rates(each))
+        return [*dict.fromkeys(needed)]
+
+    def critical_rates(self, network: Any) -> list[str]:
+        """Return the table of a network's critical rates, if its own are multiples of them."""
+        of = (network.experiment, network.dataset, network.model, f"{network.activation}.parquet")
+        needed = self.training_settings(network).relative_rates
+        return [self.path("training_kernels", *of)] if needed else []
 
     def test_samples(self, w: Any, extension: str = "npz") -> list[str]:
         """Return the test samples of a training, if the dataset has any."""
@@ -108,15 +174,14 @@ class Trainings(Datasets):
         """Return the same by the table's name."""
         self.require(f"training.{experiment}")
         values, files = self.experiments[experiment], []
-        for names in product(values["datasets"], values["models"], values["activations"]):
-            row = self.path(table, experiment, *names)
-            of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
-            if table == "training" or (table == ALONG and values["kernels_along"]):
-                files += [f"{row}/{job}.parquet" for job in self.training_jobs(of)]
-            elif table == ALONG:
-                continue
-            elif values["predict"] if table == "predictions" else self.has_kernel(of):
-                files.append(f"{row}.parquet")
+        if table == "training" or (table == ALONG and self._measures(experiment)):
+            for dataset in values["datasets"]:
+                files += self._trained(table, experiment, dataset)
+        elif table != ALONG:
+            for names in product(values["datasets"], values["models"], values["activations"]):
+                of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
+                if values["predict"] if table == "predictions" else self.has_kernel(of):
+                    files.append(f"{self.path(table, experiment, *names)}.parquet")
         return files
 
     def has_kernel(self, w: Any) -> bool:
