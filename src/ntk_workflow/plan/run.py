@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -160,13 +160,18 @@ class Run:
 
         def digest(w: Any) -> str:
             names = self.activations(study) if study else [w.get("activation", "relu")]
-            paths = [self.home + program.format(**dict(w)) for program in programs]
+            paths = [program.format(**dict(w)) for program in programs]
             section = self.section(study) if study else {"models": [w.get("model", "")]}
             models = section.get("models", []) if isinstance(section, Mapping) else []
-            own = [self.config["models"][name]["file"] for name in models if name in self.models]
-            return self.digest(*paths, *self.plugins(*names), *own)
+            return self.code_of(paths, names, models)
 
         return digest
+
+    def code_of(self, programs: Iterable[str], names: Iterable[str], models: Iterable[str]) -> str:
+        """Return the digest of programs as they work with activations and networks."""
+        paths = [self.home + program for program in programs]
+        own = [self.config["models"][name]["file"] for name in models if name in self.models]
+        return self.digest(*paths, *self.plugins(*names), *own)
 
     @cache  # noqa: B019 one plan lives as long as Snakemake
     def digest(self, *programs: str) -> str:

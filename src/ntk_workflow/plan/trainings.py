@@ -74,10 +74,12 @@ class Trainings(Datasets):
             words += [f"--checkpoints={self.placed(self.path('checkpoints/training', *place))}"]
         return words
 
-    def training_code(self, w: Any) -> list[str]:
-        """Return a parameter: digests of what trains a job's networks."""
-        digest = self.code("scripts/train_network.py")
-        return [*dict.fromkeys(digest(vars(each)) for each in self.networks(w))]
+    def training_code(self, w: Any) -> str:
+        """Return a parameter: the digest of what trains a job's networks."""
+        every = self.networks(w)
+        models = dict.fromkeys(each.model for each in every)
+        names = [each.activation for each in every]
+        return self.code_of(["scripts/train_network.py"], names, models)
 
     def kernels_along(self, w: Any) -> list[str]:
         """Return the table of the kernels along a job's trainings, if they are measured."""
