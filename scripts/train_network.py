@@ -111,7 +111,8 @@ class Networks:
         point = from_mapping(Point, vars(args))
         settings = from_mapping(TrainingSettings, vars(args))
         settings = networks.with_absolute_rates(settings, point, args.kernel)
-        drawn = from_mapping(KernelSettings, vars(args))  # all that samples depend on
+        # without what samples do not depend on, so that networks of any size share them
+        drawn = from_mapping(KernelSettings, vars(args) | {"width": 1, "image": None})
         samples = read(args.data, args.test, point.dataset, drawn)
         turns = networks.turns(point, settings, samples, own)
         return cls(args, device, own, point, settings, samples, turns)
