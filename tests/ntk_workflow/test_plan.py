@@ -1,13 +1,16 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from snakemake.utils import update_config
 
+from ntk_workflow.config import read_yaml
 from ntk_workflow.plan.run import options
 from ntk_workflow.plan.trainings import ALONG
 from ntk_workflow.settings import to_options
-from tests.plans import Wildcards, plan_of
+from tests.plans import ROOT, Wildcards, plan_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
 MINE |= {"learning_rates": "auto"}
@@ -116,6 +119,30 @@ def test_networks_that_are_soon_trained_are_one_job():
     assert files(depths=[1, 2], epochs=10**5) == [alone, []]
     alone = [f"{folder}/mlp/relu/depth-1/seed-{seed}.parquet" for seed in (1, 32)]
     assert files(depths=[1], job_per_seed=True, seeds=[1, 32]) == [alone, []]
+
+
+COMMITTED = [
+    ("along_training", ["config/along_training.yaml"]),
+    ("fig3", ["config/fig3.yaml"]),
+    ("fig3/published", ["config/paper.yaml", "resources/fig3/published/config.yaml"]),
+]
+
+
+@pytest.mark.parametrize(("folder", "configs"), COMMITTED)
+def test_committed_trainings_are_the_files_that_their_run_asks_for(folder, configs):
+    overlay: dict[str, Any] = {}
+    for config in configs:
+        update_config(overlay, read_yaml(ROOT / config))
+    plan, held = plan_of(overlay), ROOT / "resources" / folder
+    there = {path.relative_to(held) for path in held.glob("*training/**/*.parquet")}
+    names = {path.parts[1] for path in there}
+    asked = {
+        Path(file).relative_to(plan.path())
+        for table in {path.parts[0] for path in there}
+        for name in names
+        for file in plan.training_files(table, name)
+    }
+    assert there == asked
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
