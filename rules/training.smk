@@ -1,6 +1,6 @@
 # Training: one job for each network of an experiment, with all its learning rates and seeds, or,
 # with job_per_seed, for each of its seeds; {networks} is /mlp/relu/depth-2 or
-# /resnet/relu/depth-32/seed-1. Where all networks on a dataset are trained within a minute, they
+# /resnet/relu/depth-32/seed-1. Where all networks on a dataset are trained in a minute or so, they
 # are one job, and {networks} is empty.
 #
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test

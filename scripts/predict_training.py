@@ -65,8 +65,6 @@ def main(argv: Argv = None) -> None:
     samples = labelled_samples(args.data, None, family.dataset, settings)
     curves: dict[int, dict[tuple[int, float], list[dict[str, Any]]]] = {}
     for row in tables.read([str(path) for path in args.training], TRAINING).to_pylist():
-        if (row["model"], row["activation"]) != (family.model, family.activation):
-            continue  # a file may have several
         of_depth = curves.setdefault(row["depth"], {})
         of_depth.setdefault((row["seed"], row["learning_rate"]), []).append(row)
     rows: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""Train the networks of one architecture: all learning rates and seeds as one ensemble.
+"""Train the networks of an architecture, all learning rates and seeds, as one ensemble.
 
-Several are trained one after the other if each has its options after a --network of its own; what
-comes before the first is for all of them.
+Several architectures are trained one after the other if each has its options after a --network of
+its own; what comes before the first is for all of them.
 
 A job that is killed goes on from its last checkpoint when it is called again, with the same result
 to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at once.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
@@ -45,6 +46,11 @@ from ntk_workflow.trainings.settings import (
 )
 
 NETWORK = "--network"
+#: What several networks have in common.
+COMMON = (
+    *("data", "test", "experiment", "dataset", "device", "products", "threads"),
+    *("output", "kernels_output"),
+)
 
 Rows = list[dict[str, Any]]
 
@@ -52,11 +58,24 @@ Rows = list[dict[str, Any]]
 @run_main
 def main(argv: Argv = None) -> int:
     calls = [parse(words) for words in by_network(sys.argv[1:] if argv is None else argv)]
-    args = calls[0]  # what all have in common among them
+    args = calls[0]
+    for name in COMMON:
+        if any(vars(call)[name] != vars(args)[name] for call in calls):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} is for all networks; give it before the first {NETWORK}")
     device = torch_device(args)
     limit_threads(1)  # of a network; several are trained side by side
+    files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     read = cache(labelled_samples)
-    every = [Networks.from_arguments(call, device, read) for call in calls]  # or none is trained
+    every: list[Networks] = []  # all of them before the first is trained
+    for call in calls:
+        try:
+            every.append(Networks.from_arguments(call, device, files, read))
+        except UserError as error:
+            if len(calls) == 1:
+                raise
+            which = f"{call.model}, {call.activation}, depth {call.depth}"
+            raise UsageError(f"{which}: {error}") from error
     in_turn = [(each, turn) for each in every for turn in each.turns]
     rows: Rows = []
     along: Rows = []
@@ -89,6 +108,7 @@ class Networks:
 
     args: argparse.Namespace
     device: torch.device
+    files: Mapping[str, str]
     own: OwnModel | None
     point: Point
     settings: TrainingSettings
@@ -100,9 +120,13 @@ class Networks:
         cls,
         args: argparse.Namespace,
         device: torch.device,
+        files: Mapping[str, str],
         read: Callable[..., LabelledSamples],
     ) -> Networks:
-        """Return the networks that arguments describe; `UserError` if there are no such."""
+        """Return the networks that arguments describe, with digests of their ``files``.
+
+        Raises `UserError` if there are no such networks.
+        """
         if bool(args.kernels_along) != bool(args.kernels_output):
             remedy = "need each other; give both or none"
             raise UsageError(f"--kernels-along and --kernels-output {remedy}")
@@ -115,7 +139,7 @@ class Networks:
         drawn = from_mapping(KernelSettings, vars(args) | {"width": 1, "image": None})
         samples = read(args.data, args.test, point.dataset, drawn)
         turns = networks.turns(point, settings, samples, own)
-        return cls(args, device, own, point, settings, samples, turns)
+        return cls(args, device, files, own, point, settings, samples, turns)
 
     @property
     def products(self) -> str:
@@ -138,10 +162,7 @@ class Networks:
         plugins = [*args.activation_file, *([self.own.file] if self.own else [])]
         options = {"device": self.device.type, "products": self.products} | asdict(self.point)
         options |= {"model_function": self.own.function} if self.own else {}
-        depends_on = origin(__file__, plugins, options | asdict(turn))
-        depends_on["files"] = {
-            name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))
-        }
+        depends_on = origin(__file__, plugins, options | asdict(turn)) | {"files": self.files}
         return ensemble, TrainingCheckpoints(folder, saving, depends_on)
 
 

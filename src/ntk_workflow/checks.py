@@ -368,10 +368,26 @@ class Checks:
             for depth in overrides.get(dataset, {}).get("depths", values["depths"]):
                 if problem := depth_problem(name, depth):
                     yield f"{where}: {problem}, not {depth}; correct depths"
-        if values["predict"] and kind_of(name).normalization == "batch":
-            yield self._unpredictable(place, name)
+        if kind_of(name).normalization == "batch":
+            if values["predict"]:
+                yield self._unpredictable(place, name)
+            yield from self._lonely_samples(place, name, values)
         if problem := width_problem(name, values["width"]):
             yield f"{where}: {problem}, not {values['width']}; correct width"
+
+    def _lonely_samples(self, place: Place, name: str, values: Config) -> Iterator[str]:
+        """Yield a line for a dataset whose epochs end with a step of a single sample."""
+        overrides = values["overrides"]
+        for dataset in values["datasets"]:
+            of = {**values, **overrides.get(dataset, {}), **overrides.get(name, {})}
+            n = self._available(dataset) if of["samples"] == "all" else of["samples"]
+            if n and self._has_no_test(dataset):
+                n -= round(of["test_share"] * n)
+            if n and of["batch_size"] != "all" and n % of["batch_size"] == 1:
+                yield (
+                    f"{self.at(*place, 'batch_size')}: an epoch of {name} on the {n} samples of "
+                    f"{dataset} ends with a step of one; take another size"
+                )
 
     def _unpredictable(self, place: Place, name: str) -> str:
         return f"{self.at(*place, 'predict')}: {name}: {UNPREDICTABLE}; switch it off"

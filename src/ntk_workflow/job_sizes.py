@@ -11,6 +11,7 @@ from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
 from ntk_workflow import resources, study_resources, training_resources
 from ntk_workflow.catalogue import classes_of, known_image
 from ntk_workflow.plan import Plan
+from ntk_workflow.plan.trainings import Network
 from ntk_workflow.resources import ResourceEstimate
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -124,8 +125,8 @@ class JobSizes:
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
 
-    def _training(self, network: Any, loaded: int, d: int) -> ResourceEstimate:
-        settings, depth = self.plan.network_settings(network), int(network.depth)
+    def _training(self, network: Network, loaded: int, d: int) -> ResourceEstimate:
+        settings, depth = self.plan.network_settings(network), network.depth
         own = network.model in self.plan.models
         size = self._sizes(network, settings, d, depth) if own else None
         of: Any = {"loaded": loaded, "d": d, "size": size}

@@ -65,6 +65,8 @@ training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
   -> training.resnet.datasets[0]: resnet needs images, librispeech_sample has none; give its
 training: {deep_fc: {models: [fc_batch_norm], predict: true}}
   -> training.deep_fc.predict: fc_batch_norm: with batch normalisation outputs depend on the other
+training: {deep_normalized: {samples: 501, test_share: 0.2, batch_size: 50}}
+  -> training.deep_normalized.batch_size: an epoch of fc_batch_norm on the 401 samples of patches
 training: {deep_fc: {models: [vit], width: 6}}
   -> training.deep_fc.models[0]: vit has 4 heads, which share its width evenly, not 6; correct width
 training: {deep_fc: {models: [fc, convv]}}

@@ -1,5 +1,6 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,31 @@ def test_networks_that_are_soon_trained_are_one_job():
     assert files(kernels_along={"samples": 16, "points": 3}) == both
     alone = [f"{folder}/mlp/relu/depth-{depth}.parquet" for depth in (1, 2)]
     assert files(depths=[1, 2], epochs=10**5) == [alone, []]
+    alone = [f"{folder}/mlp/{name}/depth-1.parquet" for name in ("relu", "tanh")]
+    assert files(activations=["tanh", "relu"], predict=True) == [alone, []]
     alone = [f"{folder}/mlp/relu/depth-1/seed-{seed}.parquet" for seed in (1, 32)]
     assert files(depths=[1], job_per_seed=True, seeds=[1, 32]) == [alone, []]
+
+
+def test_what_one_job_trains_has_no_order_and_is_asked_for_by_its_name():
+    w = Wildcards(experiment="mine", dataset="digits", networks="")
+    small, names = MINE | {"width": 8, "depths": [9, 10]}, ["tanh", "relu"]
+    orders = (small | {"activations": each} for each in (names, names[::-1]))
+    one, other = (plan_of({"training": {"mine": each}}) for each in orders)
+    assert one.networks(w) == other.networks(w)
+    assert [each.depth for each in one.networks(w)] == [9, 10, 9, 10]
+    many = plan_of({"training": {"mine": MINE | {"epochs": 10**5}}})
+    told = "several jobs train mine on digits; ask for .*/mine/digits/mlp/relu/depth-1.parquet"
+    with pytest.raises(SystemExit, match=told):
+        many.networks(w)
+
+
+def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
+    plan = plan_of(read_yaml(ROOT / "examples/own_network.yaml"))
+    of_bundle = replace(plan, models={})
+    files = plan.training_files("training", "mine")
+    assert files == of_bundle.training_files("training", "mine")
+    assert len(files) == 6
 
 
 COMMITTED = [

@@ -440,7 +440,12 @@ def test_several_networks_have_the_rows_that_each_has_alone(folder, lines):
 
 def test_a_mistake_in_the_last_of_several_networks_is_told_before_any_is_trained(folder, lines):
     assert train_network.main(several(folder, {}, {"model": "resnet"})) == 2
-    assert lines() == ["error: --depth 1: resnet has two layers or more"]
+    two = [{}, {"output": folder / "other.parquet"}]
+    assert train_network.main(several(folder, *two)) == 2
+    assert lines() == [
+        "error: resnet, relu, depth 1: --depth 1: resnet has two layers or more",
+        "error: --output is for all networks; give it before the first --network",
+    ]
 
 
 def test_checkpoints_are_made_by_epochs_or_time_and_two_are_kept(folder, monkeypatch):

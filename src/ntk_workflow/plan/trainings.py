@@ -3,26 +3,46 @@
 Networks that are soon trained share a job, for its start takes longer than one of them.
 """
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from ntk_conditioning.networks.architectures import kind_of
-from ntk_workflow import catalogue, training_resources
+from ntk_conditioning.networks.architectures import depth_problem, kind_of, sizes
+from ntk_workflow import catalogue
 from ntk_workflow.figures.parameters import has_table
 from ntk_workflow.plan.datasets import Datasets
-from ntk_workflow.plan.run import options
-from ntk_workflow.resources import CORE
+from ntk_workflow.plan.run import options, refuse
 from ntk_workflow.settings import from_mapping, to_options, words
 from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
 
 #: The table of the kernels along training, which are files of the same jobs.
 ALONG = "kernels_along_training"
 
-#: Seconds of a core: an experiment's networks on a dataset that take no longer are one job.
-ONE_JOB = 60
+#: An experiment's networks on a dataset that take no more multiplications are one job, a minute or
+#: so of a core. A step of a layer counts as some of these, and so does a hidden unit of torch's
+#: modules; a network has ten outputs. Names of files depend on all four.
+ONE_JOB, STEP, UNIT, OUTPUTS = 2 * 10**12, 5 * 10**6, 300, 10
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of an experiment, of all seeds or of one."""
+
+    experiment: str
+    dataset: str
+    model: str
+    activation: str
+    depth: int
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its part of a file's name."""
+        seed = "" if self.seed is None else f"/seed-{self.seed}"
+        return f"/{self.model}/{self.activation}/depth-{self.depth}{seed}"
 
 
 class Trainings(Datasets):
@@ -39,39 +59,40 @@ class Trainings(Datasets):
         settings = TrainingSettings.from_config(values, image=image)
         return replace(settings, test_share=0.0) if self.test_samples(w) else settings
 
-    def networks(self, w: Any) -> list[SimpleNamespace]:
-        """Return what a job trains: the network that its file is named by, or else all of them.
+    def every_network(self, experiment: str, dataset: str) -> list[Network]:
+        """Return an experiment's networks on a dataset, in an order that is not the config's."""
+        values = self.experiments[experiment]
+        depths = self.training_depths(SimpleNamespace(experiment=experiment, dataset=dataset))
+        every = sorted({*product(values["models"], values["activations"], depths)})
+        return [Network(experiment, dataset, *each) for each in every]
 
-        Each has the experiment, dataset, model, activation and depth, and ``seed`` if it is of one.
-        """
-        of = {"experiment": w.experiment, "dataset": w.dataset}
+    def networks(self, w: Any) -> list[Network]:
+        """Return what a job trains: the network that its file is named by, or else all of them."""
         if w.networks:
             _, model, activation, *numbers = w.networks.split("/")
-            one = dict(number.split("-") for number in numbers)  # depth-4, seed-1
-            return [SimpleNamespace(**of, model=model, activation=activation, **one)]
-        values, depths = self.experiments[w.experiment], self.training_depths(w)
-        every = product(values["models"], values["activations"], map(str, depths))
-        names = ("model", "activation", "depth")
-        return [SimpleNamespace(**of, **dict(zip(names, each, strict=True))) for each in every]
+            depth, *seed = (int(number.partition("-")[2]) for number in numbers)
+            return [Network(w.experiment, w.dataset, model, activation, depth, *seed)]
+        if not self.in_one_job(w.experiment, w.dataset):
+            first, *_ = self._trained("training", w.experiment, w.dataset)
+            refuse(f"several jobs train {w.experiment} on {w.dataset}; ask for {first}, say")
+        return self.every_network(w.experiment, w.dataset)
 
-    def network_settings(self, network: Any) -> TrainingSettings:
-        """Return the settings of one of a job's `networks`, which may be of a single seed."""
+    def network_settings(self, network: Network) -> TrainingSettings:
+        """Return the settings of a network, which may be of a single seed."""
         settings = self.training_settings(network)
-        seed = vars(network).get("seed")
-        return replace(settings, seeds=(int(seed),)) if seed else settings
+        return settings if network.seed is None else replace(settings, seeds=(network.seed,))
 
     def trained_networks(self, w: Any) -> list[str]:
         """Return a job's networks as options, each with its settings and its checkpoints."""
-        test = [f"--test={self.placed(name)}" for name in self.test_samples(w)]
-        along = [("--kernels-output", self.placed(name)) for name in self.kernels_along(w)]
-        words = [*test, *(word for pair in along for word in pair)]
+        words = [f"--test={self.placed(name)}" for name in self.test_samples(w)]
+        for name in self.kernels_along(w):
+            words += ["--kernels-output", self.placed(name)]  # a word that the job's record knows
         for each in self.networks(w):
-            numbers = [f"{key}-{vars(each)[key]}" for key in ("depth", "seed") if key in vars(each)]
-            place = (each.experiment, each.dataset, each.model, each.activation, *numbers)
             words += ["--network", *self.network_options(each), f"--depth={each.depth}"]
             words += to_options(self.network_settings(each))
             words += [f"--kernel={self.placed(name)}" for name in self.critical_rates(each)]
-            words += [f"--checkpoints={self.placed(self.path('checkpoints/training', *place))}"]
+            kept = self.path("checkpoints/training", each.experiment, f"{each.dataset}{each.name}")
+            words += [f"--checkpoints={self.placed(kept)}"]
         return words
 
     def training_code(self, w: Any) -> str:
@@ -100,43 +121,58 @@ class Trainings(Datasets):
 
     def predicted_trainings(self, w: Any) -> list[str]:
         """Return the curves of all depths with which predictions are compared."""
-        return self._trained("training", w.experiment, w.dataset, f"/{w.model}/{w.activation}/")
+        return self._trained("training", w.experiment, w.dataset, of=(w.model, w.activation))
 
-    def _trained(self, table: str, experiment: str, dataset: str, of: str = "") -> list[str]:
+    def _trained(
+        self, table: str, experiment: str, dataset: str, of: tuple[str, str] | None = None
+    ) -> list[str]:
         """Return the files of the jobs that train an experiment's networks on one dataset.
 
-        Without those of other networks than ``of``, if there is a file for each.
+        Where there is a file for each, only those ``of`` a model and activation.
         """
-        row = self.path(table, experiment, dataset)
+        row, values = self.path(table, experiment, dataset), self.experiments[experiment]
         if self.in_one_job(experiment, dataset):
             return [f"{row}.parquet"]
-        values = self.experiments[experiment]
-        seeds = [f"/seed-{seed}" for seed in values["seeds"]] if values["job_per_seed"] else [""]
-        every = self.networks(SimpleNamespace(experiment=experiment, dataset=dataset, networks=""))
-        names = [
-            f"/{each.model}/{each.activation}/depth-{each.depth}{seed}.parquet"
-            for each, seed in product(every, seeds)
-        ]
-        return [f"{row}{name}" for name in names if name.startswith(of)]
+        seeds = values["seeds"] if values["job_per_seed"] else [None]
+        every = self.every_network(experiment, dataset)
+        chosen = [each for each in every if of in (None, (each.model, each.activation))]
+        names = (replace(each, seed=seed).name for each, seed in product(chosen, seeds))
+        return [f"{row}{name}.parquet" for name in names]
 
     @cache  # noqa: B019 one plan lives as long as Snakemake
     def in_one_job(self, experiment: str, dataset: str) -> bool:
         """Return whether one job trains all networks of an experiment on a dataset.
 
-        It depends on the config and the catalogue alone, as does what files are called: not on what
-        is found in files, on the user's own networks, or on whether there is a GPU.
+        It depends on the config and the catalogue alone, for the names of files do: not on what is
+        found in files, on whether there is a GPU, or on how fast jobs are thought to be. Nor are
+        predictions of some networks to be made again when others are trained.
         """
-        values, entry = self.experiments[experiment], self.catalogue[dataset]
-        loaded, d = catalogue.declared_shape(entry, self.speech_of(dataset))
-        if not (loaded and d) or values["job_per_seed"] or {*values["models"]} & {*self.models}:
+        values, every = self.experiments[experiment], self.every_network(experiment, dataset)
+        kinds = {(each.model, each.activation) for each in every}
+        if values["job_per_seed"] or (values["predict"] and len(kinds) > 1):
             return False
-        of: Any = {"loaded": loaded, "d": d, "classes": catalogue.classes_of(entry)}
-        flops = 0.0
-        w = SimpleNamespace(experiment=experiment, dataset=dataset, networks="")
-        for each in self.networks(w):
-            settings = self.training_settings(each)
-            flops += training_resources.training(each.model, settings, int(each.depth), **of).flops
-        return flops / CORE["train_network"].rate <= ONE_JOB
+        return sum(map(self._multiplications, every)) <= ONE_JOB
+
+    def _multiplications(self, network: Network) -> float:
+        """Return about how many a training takes; infinitely many where that is not known."""
+        entry, kind = self.catalogue[network.dataset], kind_of(network.model)
+        loaded, d = catalogue.declared_shape(entry, self.speech_of(network.dataset))
+        settings = self.training_settings(network)
+        possible = settings.image or not kind.needs_images
+        possible = possible and not depth_problem(network.model, network.depth)
+        if not (loaded and d and possible) or kind.family == "own":
+            return math.inf
+        size = {"d": d, "width": settings.width, "depth": network.depth, "outputs": OUTPUTS}
+        of = sizes(network.model, **size, image=settings.image)
+        n = loaded if settings.samples == "all" else settings.samples
+        steps = 1 if settings.batch_size == "all" else -(-n // settings.batch_size)
+        products = of.products + (UNIT * of.units if kind.by_modules else 0)
+        total = settings.epochs * (3 * n * products + steps * STEP * (network.depth + 1))
+        if settings.kernels_along:
+            samples, points = settings.kernels_along
+            s = min(n, samples)
+            total += points * s**2 * (3 * s + OUTPUTS * of.units)
+        return float(len(settings.seeds) * len(settings.rates) * total)
 
     def kernel_options(self, w: Any) -> list[str]:
         """Return the options of the NTK where trainings begin, with their depths."""
@@ -153,7 +189,7 @@ class Trainings(Datasets):
         needed = (name for each in self.networks(w) for name in self.critical_rates(each))
         return [*dict.fromkeys(needed)]
 
-    def critical_rates(self, network: Any) -> list[str]:
+    def critical_rates(self, network: Network) -> list[str]:
         """Return the table of a network's critical rates, if its own are multiples of them."""
         of = (network.experiment, network.dataset, network.model, f"{network.activation}.parquet")
         needed = self.training_settings(network).relative_rates
