@@ -125,8 +125,10 @@ def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, tup
     if key not in _notes():
         _notes()[key] = _parsed(text, str(path))
     meaning, names = _notes()[key]
-    data = [*sorted(path.parent.glob("templates/*.j2")), *path.parent.glob(f"{path.stem}.yaml")]
-    return meaning, (*_imported(names, path, root), *data)
+    data: list[Path] = []
+    if path.is_relative_to(root):  # a config beside a user's program is none of its code
+        data += [*sorted(path.parent.glob("templates/*.j2")), path.with_suffix(".yaml")]
+    return meaning, (*_imported(names, path, root), *filter(Path.is_file, data))
 
 
 #: How texts are read here: by these lines and this Python.

@@ -25,6 +25,7 @@ FILES = {
     f"{PACKAGE}/sub/beta.yaml": "column: int64\n",
     f"{PACKAGE}/sub/templates/page.md.j2": "# {{ title }}\n",
     "scripts/helper.py": "H = 1\n",
+    "scripts/program.yaml": "run: mine\n",
     "scripts/program.py": '''"""What it does."""
 import numpy
 import helper
@@ -65,6 +66,7 @@ REMARKS = [
     (PROGRAM, '"""What it does."""', ""),
     (PROGRAM, "f(1) + g(2)", "f(\n        1\n    ) + g(2)"),
     (f"{PACKAGE}/unused.py", "U = 1", "U = 2"),
+    ("scripts/program.yaml", "mine", "yours"),
     (f"{PACKAGE}/alpha.py", "return x", "return x  # why"),
 ]
 CHANGES = [
