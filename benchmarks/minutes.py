@@ -3,8 +3,9 @@
 python -m benchmarks.minutes STEP... [--folder FOLDER]
 
 Each step runs in a fresh clone of the last commit, or in the FOLDER of an earlier call, whose
-environment is taken again. Times are kept in results/minutes.json, the last three of each step; the
-section of README.md has their medians. Measure on a machine that does nothing else.
+environment is taken again. Times are kept in results/minutes.json, the last three of each step on
+one processor, and another one begins anew; the section of README.md has their medians. Measure on a
+machine that does nothing else.
 """
 
 import argparse
@@ -63,7 +64,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.steps and not folder.exists():
         subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
     result = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    result["machine"] = machine.facts(threads=2)
+    here = machine.facts(threads=2)
+    if result.get("machine", here)["processor"] != here["processor"]:
+        result = {}
+    result["machine"] = here
     for name in args.steps:
         seconds = timed(STEPS[name], folder)
         times = result.setdefault("seconds", {}).setdefault(name, [])
