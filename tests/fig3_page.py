@@ -23,8 +23,8 @@ from ntk_workflow.pages.rendering import markdown_table, shown
 ROOT = Path(__file__).parents[1]
 CURVES = ROOT / "resources/fig3"
 PUBLISHED = CURVES / "published"
-HEAD = ["dataset", "depth", "best rate", "final loss, range over seeds", "epochs to a loss of 0.1"]
-HEAD += ["loss at the best common rate", "kappa"]
+HEAD = ["dataset", "depth", "best rate", "in 2/λ_max", "final loss, range over seeds"]
+HEAD += ["epochs to a loss of 0.1", "loss at the best common rate", "kappa"]
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
 Network = tuple[str, str, int]
 
@@ -67,7 +67,8 @@ def _cells(row: Any) -> list[str]:
     spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
     epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
     common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
-    cells = [row.dataset, str(row.depth), f"{row.learning_rate:g}", spread]
+    multiple = f"{row.learning_rate / row.critical_learning_rate:.0f}"
+    cells = [row.dataset, str(row.depth), f"{row.learning_rate:g}", multiple, spread]
     return [*cells, shown(epochs), common, f"{row.kappa:,.0f}"]
 
 
