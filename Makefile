@@ -28,18 +28,6 @@
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
-CONFIG ?=
-PROFILE ?=
-TARGETS ?=
-BUNDLE ?=
-DATA ?=
-LABELS ?=
-RENDER ?=
-RECOMPUTE ?=
-SIGN ?=
-SIGNERS ?=
-VERBOSE ?=
-PYTEST_ARGS ?=
 # Which tests `make test` runs: with none, also the browser's, on the same finished run.
 MARKERS ?= not browser
 # As the shell takes them, apostrophes included.

@@ -3,8 +3,6 @@
 Each process draws the same weights and images from seed 0, in float64 before any rounding.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

@@ -3,8 +3,6 @@
 A parameter of a chart is a signal that the page's controls of the same name set.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

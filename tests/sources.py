@@ -15,8 +15,6 @@ import scipy.io
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.data.readers.cifar import BATCHES
 
-IDX_CODES = {">u1": 8, ">i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
-
 
 def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none", scale=1.0):
     """Write a prepared dataset of Gaussian samples called tiny; without labels it has none."""
@@ -26,9 +24,10 @@ def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none",
     save_prepared(path, PreparedSamples("tiny", x, y, scaling))
 
 
-def idx_bytes(array: np.ndarray, dtype: str = ">u1") -> bytes:
-    header = struct.pack(f">4B{array.ndim}I", 0, 0, IDX_CODES[dtype], array.ndim, *array.shape)
-    return header + array.astype(dtype).tobytes()
+def idx_bytes(array: np.ndarray) -> bytes:
+    unsigned = 8
+    header = struct.pack(f">4B{array.ndim}I", 0, 0, unsigned, array.ndim, *array.shape)
+    return header + array.astype(">u1").tobytes()
 
 
 def idx_entry(folder: Path, name: str, **parts: np.ndarray) -> dict[str, Any]:

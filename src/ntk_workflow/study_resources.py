@@ -1,7 +1,5 @@
 """What the jobs of a run's studies need, see `resources`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What trainings, and what goes with them, need, see `resources`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Quadrature over normal variables and pairs of them, between kinks of activations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import ABC, abstractmethod

@@ -5,8 +5,6 @@ of a few samples at a time, so many as stay in the caches, are laid out as colum
 The dimensions of samples (n, channels, ...) behind the channels are called places.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

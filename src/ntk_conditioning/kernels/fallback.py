@@ -1,7 +1,5 @@
 """Exact gradients of each sample by automatic differentiation, for weights that no rule covers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Gradients of each sample, by parameter, from what a trace has seen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import torch

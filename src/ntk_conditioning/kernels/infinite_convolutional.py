@@ -34,8 +34,6 @@ A patch of zeros has σ(0) on all channels. Its variance of 0 is none of a dual'
 σ(0) E σ(v) instead, and the slope does not matter because its gradients vanish.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ sums terms none of which is negative. So tiny angles come out right, and with th
 eigenvalues for close samples, where a cosine would have been rounded to 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cached_property

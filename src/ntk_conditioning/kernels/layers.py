@@ -4,8 +4,6 @@ Each rule makes the call itself and returns its result, or `NotImplemented` for 
 not cover.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -6,8 +6,6 @@ is summed up weight by weight, each in the cheaper of two ways: from the gradien
 or from pairs of positions without them.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from math import isqrt

@@ -3,8 +3,6 @@
 Everything here leaves the module as it was.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -6,8 +6,6 @@ samples, a rule of `kernels.layers` says how the gradient of each sample by this
 the gradient at the call's output, which is watched.
 """
 
-from __future__ import annotations
-
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ One definition of an activation serves networks, on tensors, and kernels at infi
 these: to import torch takes seconds, and bundles are verified without it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

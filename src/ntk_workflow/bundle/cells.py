@@ -207,18 +207,13 @@ def _architectures(plan: Plan) -> Iterator[Cells]:
     study = plan.config["architectures_study"]
 
     def cells() -> Iterator[Cell]:
-        for dataset, model, activation in product(
-            study["datasets"], study["models"], study["activations"]
-        ):
-            of = {**study, **study["overrides"].get(model, {})}
-            for depth, seed in product(of["depths"], study["seeds"]):
-                yield ("empirical_ntk", dataset, model, activation, depth, seed, of["width"])
-        for dataset, model, activation in product(
-            study["datasets"], study["infinite_width"], study["activations"]
-        ):
-            of = {**study, **study["overrides"].get(model, {})}
-            for depth in of["depths"]:
-                yield ("infinite_ntk", dataset, model, activation, depth, None, None)
+        drawn = ("empirical_ntk", study["models"], study["seeds"])
+        for kernel, models, seeds in (drawn, ("infinite_ntk", study["infinite_width"], [None])):
+            for network in product(study["datasets"], models, study["activations"]):
+                of = {**study, **study["overrides"].get(network[1], {})}
+                for depth, seed in product(of["depths"], seeds):
+                    width = None if seed is None else of["width"]
+                    yield (kernel, *network, depth, seed, width)
 
     yield Cells(("kernel", "dataset", "model", "activation", "depth", "seed", "width"), cells())
 

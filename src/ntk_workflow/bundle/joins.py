@@ -7,6 +7,7 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_conditioning.theory.bounds_vs_exact import distance_bound
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.rows import Row, same
@@ -93,7 +94,7 @@ def _joins(plan: Plan) -> Iterator[Join]:
     constants = {"mu_tilde": "non_affinity"}
     yield Join("bounds", "activations", ("activation",), constants, _is_large, required=False)
     for name, values in plan.experiments.items():
-        training, network = f"training/{name}", (*_NETWORK, "seed")
+        training, network = f"training/{name}", (*POINT_KEYS, "seed")
         yield Join(training, "datasets", ("dataset",), {"classes": "classes"}, required=False)
         kernels = Join(f"training_kernels/{name}", training, network, {"n_train": "n"})
         yield kernels
@@ -123,7 +124,7 @@ def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
     for name, values in plan.experiments.items():
         if not values["predict"]:
             continue
-        keys = (*_NETWORK, "seed", "learning_rate")
+        keys = (*POINT_KEYS, "seed", "learning_rate")
         losses: dict[Key, dict[int, Any]] = {}
         for row in rows(f"training/{name}"):
             curve = losses.setdefault(tuple(row[key] for key in keys), {})
@@ -150,6 +151,3 @@ def _require_distances(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
             given = {"distance_error": error, "distance_bound": bound}
             place = {key: row[key] for key in ("dataset", "activation", "kernel", "depth")}
             _require(join, plan, row, given, place)
-
-
-_NETWORK = ("experiment", "dataset", "model", "activation", "depth")

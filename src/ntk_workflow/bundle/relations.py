@@ -13,6 +13,7 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_conditioning.theory.bounds_vs_exact import RESOLVED
 from ntk_workflow import catalogue
 from ntk_workflow.bundle import BundleError
@@ -162,7 +163,6 @@ _SPECTRUM = {
 }
 #: Tables whose networks have fewer inputs than their dataset.
 _OTHER_SIZES = ("orthogonality", "linearity")
-_POINT = ("experiment", "dataset", "model", "activation", "depth")
 _TRAINING = ("width", "n", "n_test", "classes", "loss", "batch_size")
 _PLACE = ("shape", "dataset", "parameter", "n", "d", "seed")
 _GEOMETRY = ("mean_cosine", "effective_dimension", "closest", "gram_kappa", "gram_bulk_kappa")
@@ -185,14 +185,17 @@ _COMMON: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
         (("dataset",), ("n", "d")),
         (("model", "depth", "width", "dataset"), ("parameters",)),
     ),
-    "training": ((_POINT, _TRAINING),),
-    "training_kernels": ((_POINT, ("width", "n", "n_train")),),
-    "kernels_along_training": ((_POINT, ("width", "n", "n_train", "loss", "batch_size")),),
+    "training": ((POINT_KEYS, _TRAINING),),
+    "training_kernels": ((POINT_KEYS, ("width", "n", "n_train")),),
+    "kernels_along_training": ((POINT_KEYS, ("width", "n", "n_train", "loss", "batch_size")),),
     "claim_experiments": ((("paper", "statement"), ("procedure",)),),
     "predictions": (
-        (_POINT, ("width", "n", "classes", "loss", "batch_size", "kernel_n", "epochs", "ranks")),
-        ((*_POINT, "seed"), ("kappa", "effective_kappa", "alignment", "eigenvalues")),
-        ((*_POINT, "seed"), ("label_energy", "lambda_max")),
+        (
+            POINT_KEYS,
+            ("width", "n", "classes", "loss", "batch_size", "kernel_n", "epochs", "ranks"),
+        ),
+        ((*POINT_KEYS, "seed"), ("kappa", "effective_kappa", "alignment", "eigenvalues")),
+        ((*POINT_KEYS, "seed"), ("label_energy", "lambda_max")),
     ),
     "orthogonality": (
         (("dataset",), ("n",)),

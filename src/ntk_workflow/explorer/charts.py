@@ -4,8 +4,6 @@ They are the same in every run, so they lie beside this module, where `tests.pag
 written them: to build and validate them takes a second.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

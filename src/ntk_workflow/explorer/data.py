@@ -1,7 +1,5 @@
 """What the explorer's charts show, from a run's tables: plain rows, small enough for one page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_workflow.claims.checking import rows_of
 from ntk_workflow.claims.papers import ClaimError, Paper
 
@@ -20,11 +19,10 @@ SPECTRUM_POINTS, CURVE_POINTS = 48, 60
 SINGULAR = 99.0
 #: Columns by which a claim's rows are found in a view, by the tables that they are of.
 DEPTH_KEY = ("kernel", "dataset", "activation", "depth")
-TRAINING_KEY = ("experiment", "dataset", "model", "activation", "depth")
 MAP_KEY = ("shape", "dataset", "parameter", "n", "d", "activation")
 KEYS: Mapping[str, tuple[str, Sequence[str]]] = {
     **dict.fromkeys(("spectra", "conditioning", "angles"), ("depth", DEPTH_KEY)),
-    **dict.fromkeys(("training", "learning_rates", "predictions"), ("training", TRAINING_KEY)),
+    **dict.fromkeys(("training", "learning_rates", "predictions"), ("training", POINT_KEYS)),
     "phase": ("map", MAP_KEY),
 }
 #: Columns that the claims' list shows.
@@ -80,7 +78,7 @@ def training(tables: Tables) -> pd.DataFrame:
     epochs = curves.groupby("experiment")["epoch"].transform("max")
     thin = (epochs / CURVE_POINTS).clip(lower=1).round().astype(int)
     kept = curves[(curves["epoch"] % thin == 0) | (curves["epoch"] == epochs)]
-    names = [*TRAINING_KEY, "seed", "learning_rate", "epoch"]
+    names = [*POINT_KEYS, "seed", "learning_rate", "epoch"]
     real = kept[[*names, "train_loss"]].rename(columns={"train_loss": "loss"})
     parts = [real.assign(kind="real")]
     if "predictions" in tables:
@@ -91,7 +89,7 @@ def training(tables: Tables) -> pd.DataFrame:
         step = long.groupby("experiment")["epoch"].transform("max") / CURVE_POINTS
         parts.append(long[long["epoch"] % step.clip(lower=1).round() == 0].assign(kind="predicted"))
     rows = pd.concat(parts).dropna(subset=["loss"])
-    return keyed(rows[rows["loss"] > 0], TRAINING_KEY)
+    return keyed(rows[rows["loss"] > 0], POINT_KEYS)
 
 
 def laws(tables: Tables) -> pd.DataFrame:

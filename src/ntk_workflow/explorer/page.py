@@ -1,7 +1,5 @@
 """The explorer's page: charts, their data and the library that draws them, in one file."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -61,7 +59,6 @@ def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -
     return render(
         "explorer.html.j2",
         title=f"Explorer of the run {run}",
-        run=run,
         views=_views(specs),
         content=in_script(content),
         library=_library_of(like) or library(),

@@ -3,8 +3,6 @@
 The numbers are the same in every run.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
