@@ -220,6 +220,9 @@ def schema_errors(values: Any, schema: Config, origin: Sequence[Layer]) -> list[
     errors = [
         e for e in errors if e.validator != "enum" or (*e.path, str(e.instance)) not in unknown
     ]
+    # A list whose items are unfit is not said to be too short, too.
+    unfit = {tuple(error.path)[:-1] for error in errors}
+    errors = [e for e in errors if e.validator != "minItems" or tuple(e.path) not in unfit]
     # Each key that is missing is an error of its own, whose line names them all.
     lines = list(dict.fromkeys(line for error in errors for line in _explain(error, origin)))
     more = len(lines) - MOST_LINES
