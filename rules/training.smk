@@ -6,42 +6,14 @@
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
 #        samples, with their datasheets.
 # Makes: results/{run}/training/{experiment}/{dataset}{networks}.parquet
-#        results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet: the NTK
-#        where the trainings of all depths begin
+#        results/{run}/training_kernels/...: the NTK where these trainings begin, of mlp, or where
+#        learning rates are multiples of the critical one
 #        results/{run}/kernels_along_training/...: kernels along training, for experiments with
 #        kernels_along
-#        results/{run}/predictions/...: the same trainings as that kernel predicts them
+#        results/{run}/predictions/{experiment}/{dataset}/{model}/{activation}.parquet: the trainings
+#        of all depths as that kernel predicts them
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
-# The kernel is a job of its own, so that an edit of its code trains only networks whose learning
-# rates are multiples of the critical one. Its table is not `ancient`: Snakemake does not look at the
-# parameters of a job whose input is made again, and would keep trainings of other settings.
-
-
-rule compute_training_kernel:
-    """Condition the NTK at initialisation on training samples: the critical learning rate."""
-    input:
-        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
-        datasheet="results/{run}/datasets/{dataset}/all.json",
-    output:
-        "results/{run}/training_kernels/{experiment}/{dataset}/{model}/{activation}.parquet",
-    log:
-        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}.log",
-    benchmark:
-        "logs/{run}/compute_training_kernel/{experiment}/{dataset}/{model}/{activation}.tsv"
-    conda:
-        "../envs/environment.yaml"
-    resources:
-        **sizes("compute_training_kernel"),
-    params:
-        settings=plan.kernel_options,
-        network=plan.network_options,
-        code=plan.code("scripts/compute_training_kernel.py"),
-    shell:
-        f"{python} {home}scripts/compute_training_kernel.py"
-        " --data {input.data:q}"
-        " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
 
 
 rule train_network:
@@ -50,9 +22,9 @@ rule train_network:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
-        kernel=plan.training_kernel,
     output:
         curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
+        initial_kernels="results/{run}/training_kernels/{experiment}/{dataset}{networks}.parquet",
     log:
         "logs/{run}/train_network/{experiment}/{dataset}{networks}.log",
     benchmark:
@@ -72,13 +44,14 @@ rule train_network:
         " --data {input.data:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
         " --device {resources.device} --threads {threads} --output {output.curves:q}"
-        " {params.networks:q} 2> {log:q}"
+        " --initial-kernels-output {output.initial_kernels:q} {params.networks:q} 2> {log:q}"
 
 
 use rule train_network as train_and_measure_network with:
     """Train networks, and measure their kernels and sharpness along training."""
     output:
         curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
+        initial_kernels="results/{run}/training_kernels/{experiment}/{dataset}{networks}.parquet",
         kernels="results/{run}/kernels_along_training/{experiment}/{dataset}{networks}.parquet",
     log:
         "logs/{run}/train_and_measure_network/{experiment}/{dataset}{networks}.log",

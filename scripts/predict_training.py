@@ -54,7 +54,7 @@ RANKS = 64
 
 @run_main
 def main(argv: Argv = None) -> None:
-    parser = training_parser(__doc__, Family, TrainingSettings)
+    parser = training_parser(__doc__, Family)
     add = parser.add_argument
     add("--training", type=Path, nargs="+", required=True, help="curves of all depths (.parquet)")
     args = parser.parse_args(argv)

@@ -1,5 +1,7 @@
 """Train the networks of an architecture, all learning rates and seeds, as one ensemble.
 
+Relative rates are in units of the critical one, of the NTK with which the training begins.
+
 Several architectures are trained one after the other if each has its options after a --network of
 its own; what comes before the first is for all of them.
 
@@ -26,6 +28,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.measured import Measured
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
@@ -37,9 +40,10 @@ from ntk_workflow.settings import add_arguments, from_mapping
 from ntk_workflow.training_room import telling_what_fits
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import LabelledSamples, labelled_samples
+from ntk_workflow.trainings.initial_kernels import initial_kernel_rows
 from ntk_workflow.trainings.loop import train
 from ntk_workflow.trainings.settings import (
-    KernelSettings,
+    InitialSettings,
     Point,
     TrainingSettings,
     training_parser,
@@ -49,7 +53,7 @@ NETWORK = "--network"
 #: What several networks have in common.
 COMMON = (
     *("data", "test", "experiment", "dataset", "device", "products", "threads"),
-    *("output", "kernels_output"),
+    *("output", "initial_kernels_output", "kernels_output"),
 )
 
 Rows = list[dict[str, Any]]
@@ -76,7 +80,14 @@ def main(argv: Argv = None) -> int:
                 raise
             which = f"{call.model}, {call.activation}, depth {call.depth}"
             raise UsageError(f"{which}: {error}") from error
-    in_turn = [(each, turn) for each in every for turn in each.turns]
+    in_turn: list[tuple[Networks, TrainingSettings]] = []
+    initial: Rows = []
+    for each in every:
+        with each.telling_what_fits():
+            kernels = each.initial_kernels()
+        critical = [row["critical_learning_rate"] for row in kernels]
+        in_turn += [(each, networks.with_absolute_rates(turn, critical)) for turn in each.turns]
+        initial += [row for row in kernels if row["seed"] in each.settings.seeds]
     rows: Rows = []
     along: Rows = []
     finished: list[TrainingCheckpoints] = []
@@ -93,10 +104,13 @@ def main(argv: Argv = None) -> int:
             along += networks.kernel_rows(*of)
             finished += [checkpoints] if checkpoints else []
             del ensemble, of
-    tables.write(args.output, TRAINING, tables.from_rows(TRAINING, rows))
-    if args.kernels_output:
-        kernels = tables.from_rows(KERNELS_ALONG_TRAINING, along)
-        tables.write(args.kernels_output, KERNELS_ALONG_TRAINING, kernels)
+    for path, table, found in (
+        (args.output, TRAINING, rows),
+        (args.initial_kernels_output, TRAINING_KERNELS, initial),
+        (args.kernels_output, KERNELS_ALONG_TRAINING, along),
+    ):
+        if path:
+            tables.write(path, table, tables.from_rows(table, found))
     for checkpoints in finished:
         checkpoints.forget()
     return 0
@@ -134,9 +148,11 @@ class Networks:
         own = load_own_network(args)
         point = from_mapping(Point, vars(args))
         settings = from_mapping(TrainingSettings, vars(args))
-        settings = networks.with_absolute_rates(settings, point, args.kernel)
         # without what samples do not depend on, so that networks of any size share them
-        drawn = from_mapping(KernelSettings, vars(args) | {"width": 1, "image": None})
+        seeds = tuple(dict.fromkeys([*settings.seeds, *settings.critical_seeds]))
+        drawn = from_mapping(
+            InitialSettings, vars(args) | {"seeds": seeds, "width": 1, "image": None}
+        )
         samples = read(args.data, args.test, point.dataset, drawn)
         turns = networks.turns(point, settings, samples, own)
         return cls(args, device, files, own, point, settings, samples, turns)
@@ -150,6 +166,15 @@ class Networks:
         """Return a context in which a lack of memory is told with the width that fits."""
         of = (self.point, self.settings, self.samples, self.device)
         return telling_what_fits(*of, together=self.products == "together")
+
+    def initial_kernels(self) -> Rows:
+        """Return the rows of the kernels at initialisation, if their table or rates need them."""
+        told = self.args.initial_kernels_output
+        told = told and self.settings.has_initial_kernel(self.point.model)
+        if not (told or self.settings.relative_rates):
+            return []
+        of = (self.point, self.settings, self.samples, self.own)
+        return [*initial_kernel_rows(*of)]
 
     def make(self, turn: TrainingSettings) -> tuple[Measured, TrainingCheckpoints | None]:
         """Return a turn's networks at initialisation, and their checkpoints if any are kept."""
@@ -177,12 +202,13 @@ def by_network(words: Sequence[str]) -> list[list[str]]:
 
 
 def parse(argv: Argv) -> argparse.Namespace:
-    parser = training_parser(__doc__, Point, TrainingSettings)
+    parser = training_parser(__doc__, Point)
     add = parser.add_argument
     help = "begins the options of one of several networks"
     add(NETWORK, action="store_true", help=help)
     add("--test", type=Path, help="prepared test samples (.npz)")
-    add("--kernel", type=Path, help="table of the critical rates (.parquet)")
+    help = "table of the NTKs at initialisation (.parquet); of mlp, or with --relative-rates"
+    add("--initial-kernels-output", type=Path, help=help)
     add("--kernels-output", type=Path, help="table of --kernels-along (.parquet)")
     device_argument(parser)
     help = "of the networks of mlp; by default together on a GPU and separate on a CPU"

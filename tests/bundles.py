@@ -194,7 +194,7 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
         facts |= {"kappa": largest / 0.5, "critical_learning_rate": 2 * 20 / largest}
         kernels.append({**of, "seed": seed, **facts})
     (path,) = plan.training_files("training_kernels", "small")
-    yield "compute_training_kernel", path, TRAINING_KERNELS, kernels
+    yield "train_network", path, TRAINING_KERNELS, kernels
 
 
 def write_bundle(target: Path, scratch: Path, *options: str) -> Path:

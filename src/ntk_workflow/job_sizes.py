@@ -92,11 +92,6 @@ class JobSizes:
             case "train_network":
                 every = self.plan.networks(w)
                 return ResourceEstimate.of_all(self._training(each, loaded, d) for each in every)
-            case "compute_training_kernel":
-                settings, depths, of = self._depths(w, loaded, d)
-                return training_resources.training_kernel(
-                    w.model, w.activation, settings, depths, **of
-                )
             case "predict_training":
                 settings, depths, of = self._depths(w, loaded, d)
                 classes = classes_of(self.plan.catalogue[w.dataset])
@@ -127,11 +122,15 @@ class JobSizes:
 
     def _training(self, network: Network, loaded: int, d: int) -> ResourceEstimate:
         settings, depth = self.plan.network_settings(network), network.depth
-        own = network.model in self.plan.models
+        model, own = network.model, network.model in self.plan.models
         size = self._sizes(network, settings, d, depth) if own else None
         of: Any = {"loaded": loaded, "d": d, "size": size}
-        of["classes"] = classes_of(self.plan.catalogue[network.dataset])
-        return training_resources.training(network.model, settings, depth, **of)
+        classes = classes_of(self.plan.catalogue[network.dataset])
+        parts = [training_resources.training(model, settings, depth, classes=classes, **of)]
+        if settings.has_initial_kernel(model):
+            kernel = training_resources.initial_kernel
+            parts.append(kernel(model, network.activation, settings, depth, **of))
+        return ResourceEstimate.of_all(parts)
 
     def _depths(
         self, w: Any, loaded: int, d: int

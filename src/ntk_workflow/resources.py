@@ -88,7 +88,6 @@ CORE: Mapping[str, Throughput] = {
     "compute_infinite_spectrum": Throughput(0.8, 3.3e10),
     "compute_min_angle": Throughput(2.8, 4e10),
     "compute_infinite_min_angle": Throughput(0.7, 4.5e10),
-    "compute_training_kernel": Throughput(2.0, 4e10),
     "train_network": Throughput(2.5, 4e10),
     "train_modules": Throughput(2.5, 4e10),
     "train_convolutions": Throughput(2.5, 4e10),

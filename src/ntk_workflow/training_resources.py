@@ -19,12 +19,12 @@ from ntk_workflow.resources import (
     parameters,
     spectrum,
 )
-from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
+from ntk_workflow.trainings.settings import TrainingSettings
 
 #: Samples of the kernels that predict_training describes, at most, and rows of those it solves.
 PREDICTED_SAMPLES, PREDICTED_ROWS = 512, 4096
-#: Samples of a training's kernel, as many as compute_training_kernel takes at most.
-KERNEL_SAMPLES = 1024
+#: Samples of the kernel with which a training begins, at most.
+INITIAL_SAMPLES = 1024
 #: Outputs of a network where the number of classes is not known: as many as LibriSpeech's speakers.
 CLASSES = 251
 
@@ -96,8 +96,8 @@ def training(
     placed = 2 * d * itemsize * (n + n_test) * draws
     hidden = itemsize * max(_HELD * batch, 4 * min(1000, n)) * (size.units + d)
     # Of each network weights and momentum, both again in a checkpoint, and gradients for a while.
-    side_by_side = rates * architectures.seeds_in_turn(size.weights * rates)
-    held = itemsize * size.weights * (4 * min(networks, side_by_side) + 2)
+    side_by_side = max(rates * size.weights, architectures.AT_ONCE)
+    held = itemsize * (4 * min(networks * size.weights, side_by_side) + 2 * size.weights)
     measured = _along(settings, n, product * size.products + UNIT / 6 * size.units, size.weights)
     flops += networks * measured.flops
     return ResourceEstimate(flops, kept + placed + hidden + held + measured.memory)
@@ -123,32 +123,34 @@ def _along(
     return ResourceEstimate(points * (kernel + EIGENVALUES * s**3 + curvature), memory)
 
 
-def training_kernel(
+def initial_kernel(
     model: str,
     activation: str,
-    settings: KernelSettings,
-    depths: Sequence[int],
+    settings: TrainingSettings,
+    depth: int,
     *,
     loaded: int,
     d: int,
-    sizes: Sequence[architectures.Sizes] = (),
+    size: architectures.Sizes | None = None,
 ) -> ResourceEstimate:
-    """Estimate compute_training_kernel: a kernel of at most `KERNEL_SAMPLES` for each
-    depth and seed.
+    """Estimate the kernels of at most `INITIAL_SAMPLES` with which a training's seeds begin.
 
-    ``sizes`` are those of a ``model`` of torch's modules, by depth: at most a product of all
-    gradients.
+    ``size`` is that of a network of the user's own. Of torch's modules a kernel is at most a
+    product of all gradients. A processor computes it, also where a GPU trains.
     """
     n, seeds = loaded if settings.samples == "all" else settings.samples, len(settings.seeds)
-    size = min(n, KERNEL_SAMPLES)
-    row = Row(n=2 * loaded + seeds * n, d=d, depths=depths, seeds=seeds, kernel_size=size)
+    seeds = len(settings.critical_seeds) or seeds
+    m, width = min(n, INITIAL_SAMPLES), settings.width
+    row = Row(
+        n=2 * loaded + seeds * n, d=d, depths=[depth], seeds=seeds, width=width, kernel_size=m
+    )
     if not architectures.kind_of(model).by_modules:
-        one = spectrum(activation, replace(row, width=settings.width))
-        return ResourceEstimate(one.flops, one.memory + 2 * 8 * size * d)
-    flops = len(sizes) * conditioning(row)
-    for each in sizes:
-        flops += size * (6 * each.products + UNIT * each.units) + size**2 * each.weights
-    return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * size**2 + 10**9)
+        one = spectrum(activation, row)
+        return ResourceEstimate(one.flops, one.memory + 2 * 8 * m * d)
+    shape: dict[str, Any] = {"d": d, "width": width, "depth": depth, "outputs": 1}
+    size = size or architectures.sizes(model, **shape, image=settings.image)
+    flops = conditioning(row) + m * (6 * size.products + UNIT * size.units) + m**2 * size.weights
+    return ResourceEstimate(seeds * flops, TORCH + 8 * d * row.n + 3 * 8 * m**2 + 10**9)
 
 
 def prediction(

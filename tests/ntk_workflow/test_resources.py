@@ -5,7 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import compute_training_kernel
 import numpy as np
 import pytest
 import torch
@@ -30,6 +29,7 @@ from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow import allocation, resources, study_resources, training_resources
 from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.resources import ResourceEstimate, Row
+from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.settings import TrainingSettings
 from tests.plans import BASE, plan_of
 
@@ -95,7 +95,7 @@ def test_memory_is_at_least_what_the_program_requires(m, itemsize, kernel):
 
 def test_numbers_of_the_programs_are_theirs():
     assert resources.GRADIENTS == min_angle.MEMORY
-    assert training_resources.KERNEL_SAMPLES == compute_training_kernel.MOST_SAMPLES
+    assert training_resources.INITIAL_SAMPLES == initial_kernels.MOST_SAMPLES
     # as the programs have it, all blocks are as many as fit
     config = BASE | {"kernel_size": 512, "blocks": "all"}
     assert Row.from_config(config, n=1797, d=64).blocks == 3
@@ -226,8 +226,8 @@ def test_more_of_anything_in_a_training_costs_no_less(model, data):
         several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
         chosen = settings(**values, **several)
         if model == "kernel":
-            return training_resources.training_kernel(
-                "mlp", "relu", chosen, [depth], loaded=loaded, d=d
+            return training_resources.initial_kernel(
+                "mlp", "relu", chosen, depth, loaded=loaded, d=d
             )
         return training_resources.training(model, chosen, depth, loaded=loaded, d=d)
 

@@ -27,7 +27,6 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
@@ -40,7 +39,6 @@ from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.loop import Interruption
 from ntk_workflow.trainings.settings import TrainingSettings
 from tests.fault_server import wait_until
-from tests.rows import write
 from tests.sources import write_prepared
 from tests.trainings import finish, to_words, train_and_exit
 
@@ -234,17 +232,6 @@ def test_every_seed_draws_its_own_samples(folder):
     assert {row["classes"] for row in rows(folder, samples=2, test=None)} == {3}
 
 
-def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
-    network = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
-    network |= {"depth": 1, "width": 6, "n": 30, "n_train": 30}
-    rates = zip(SEEDS, (0.45678, 0.12345), strict=True)
-    kernels = [network | {"seed": seed, "critical_learning_rate": rate} for seed, rate in rates]
-    path = write(folder / "kernel.parquet", TRAINING_KERNELS, *kernels)
-    table = rows(folder, learning_rates=None, relative_rates=(1, 0.5), kernel=path)
-    assert sorted({row["learning_rate"] for row in table}) == [0.0617, 0.123]
-    assert table == rows(folder, learning_rates=(0.0617, 0.123))
-
-
 BENT = {"activation": "bent", "activation_file": "plugin.py"}
 PLUGIN = """from ntk_conditioning.networks.activations import Activation, register
 register(Activation("bent", lambda z: z.tanh() / 2, lambda z: (1 - z.tanh()**2) / 2))
@@ -279,7 +266,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"learning_rates": (0.1, 0.3, 0.1)}, "a learning rate is given twice; give each once"),
         ({"seeds": (1, 5, 1)}, "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, "cross_entropy needs an output for each class"),
-        (RELATIVE, "--relative-rates needs the critical rates; give --kernel FILE"),
         ({"learning_rates": None}, "give either --learning-rates or --relative-rates"),
         ({"test": "absent.npz"}, "absent.npz does not exist"),
         ({"test": "bare.npz"}, "bare.npz has no labels; leave the test set out"),

@@ -14,6 +14,9 @@ Layer = tuple[int, int, int]  # weights, and per sample multiply-adds and units
 #: Stages of a resnet, each of which has twice the channels of the one before.
 STAGES = 3
 
+#: Weights that are trained side by side.
+AT_ONCE = 2**29
+
 #: Heads of a transformer's attention, and the most patches that it cuts an image into.
 HEADS, PATCHES = 4, 64
 
@@ -211,9 +214,9 @@ def _transformer(image: tuple[int, int, int], width: int, depth: int) -> list[La
 def seeds_in_turn(weights: float) -> int:
     """Return how many seeds, of so many weights each, train side by side while the others wait.
 
-    So even the largest networks fit into a GPU: 2^29 weights take 4 GB in float32 with momentum.
+    So even the largest networks fit into a GPU: `AT_ONCE` take 4 GB in float32 with momentum.
 
     >>> seeds_in_turn(10 * 461872), seeds_in_turn(288_000_000), seeds_in_turn(10**9)
     (116, 1, 1)
     """
-    return max(1, int(2**29 // weights))
+    return max(1, int(AT_ONCE // weights))

@@ -312,9 +312,9 @@ def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, 
         critical = _critical_rates(read(TRAINING_KERNELS)) if table != "training_kernels" else {}
         for dataset, model, activation in product(*axes):
             w = SimpleNamespace(experiment=experiment, dataset=dataset, model=model)
-            if table == "training_kernels" and not plan.has_kernel(w):
-                continue
             settings = plan.training_settings(w)
+            if table == "training_kernels" and not settings.has_initial_kernel(model):
+                continue
             for depth in plan.training_depths(w):
                 of = (dataset, model, activation, depth)
                 networks = [(experiment, *of, seed, settings.width) for seed in settings.seeds]

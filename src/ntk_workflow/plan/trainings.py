@@ -15,8 +15,8 @@ from ntk_workflow import catalogue
 from ntk_workflow.figures.parameters import has_table
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options, refuse
-from ntk_workflow.settings import from_mapping, to_options, words
-from ntk_workflow.trainings.settings import KernelSettings, TrainingSettings
+from ntk_workflow.settings import to_options
+from ntk_workflow.trainings.settings import TrainingSettings
 
 #: The table of the kernels along training, which are files of the same jobs.
 ALONG = "kernels_along_training"
@@ -80,7 +80,10 @@ class Trainings(Datasets):
     def network_settings(self, network: Network) -> TrainingSettings:
         """Return the settings of a network, which may be of a single seed."""
         settings = self.training_settings(network)
-        return settings if network.seed is None else replace(settings, seeds=(network.seed,))
+        if network.seed is None:
+            return settings
+        critical = settings.seeds if settings.relative_rates else ()
+        return replace(settings, seeds=(network.seed,), critical_seeds=critical)
 
     def trained_networks(self, w: Any) -> list[str]:
         """Return a job's networks as options, each with its settings and its checkpoints."""
@@ -90,7 +93,6 @@ class Trainings(Datasets):
         for each in self.networks(w):
             words += ["--network", *self.network_options(each), f"--depth={each.depth}"]
             words += to_options(self.network_settings(each))
-            words += [f"--kernel={self.placed(name)}" for name in self.critical_rates(each)]
             kept = self.path("checkpoints/training", each.experiment, f"{each.dataset}{each.name}")
             words += [f"--checkpoints={self.placed(kept)}"]
         return words
@@ -174,26 +176,10 @@ class Trainings(Datasets):
             total += points * s**2 * (3 * s + OUTPUTS * of.units)
         return float(len(settings.seeds) * len(settings.rates) * total)
 
-    def kernel_options(self, w: Any) -> list[str]:
-        """Return the options of the NTK where trainings begin, with their depths."""
-        settings = from_mapping(KernelSettings, vars(self.training_settings(w)))
-        return [*to_options(settings), *words("depths", self.training_depths(w))]
-
     def training_depths(self, w: Any) -> list[int]:
         """Return the depths of an experiment's networks on one dataset."""
         values = self.experiments[w.experiment]
         return list(values["overrides"].get(w.dataset, {}).get("depths", values["depths"]))
-
-    def training_kernel(self, w: Any) -> list[str]:
-        """Return the tables of critical rates that a job's networks need."""
-        needed = (name for each in self.networks(w) for name in self.critical_rates(each))
-        return [*dict.fromkeys(needed)]
-
-    def critical_rates(self, network: Network) -> list[str]:
-        """Return the table of a network's critical rates, if its own are multiples of them."""
-        of = (network.experiment, network.dataset, network.model, f"{network.activation}.parquet")
-        needed = self.training_settings(network).relative_rates
-        return [self.path("training_kernels", *of)] if needed else []
 
     def test_samples(self, w: Any, extension: str = "npz") -> list[str]:
         """Return the test samples of a training, if the dataset has any."""
@@ -212,22 +198,14 @@ class Trainings(Datasets):
         """Return the same by the table's name."""
         self.require(f"training.{experiment}")
         values, files = self.experiments[experiment], []
-        if table == "training" or (table == ALONG and self._measures(experiment)):
+        if table == "predictions":
+            axes = (values[key] for key in ("datasets", "models", "activations"))
+            for names in product(*axes) if values["predict"] else ():
+                files.append(f"{self.path(table, experiment, *names)}.parquet")
+        elif table != ALONG or self._measures(experiment):
             for dataset in values["datasets"]:
                 files += self._trained(table, experiment, dataset)
-        elif table != ALONG:
-            for names in product(values["datasets"], values["models"], values["activations"]):
-                of = SimpleNamespace(experiment=experiment, dataset=names[0], model=names[1])
-                if values["predict"] if table == "predictions" else self.has_kernel(of):
-                    files.append(f"{self.path(table, experiment, *names)}.parquet")
         return files
-
-    def has_kernel(self, w: Any) -> bool:
-        """Return whether the NTK where a network's training begins is a part of the run.
-
-        That of torch's modules takes as long as a small training, and is made if it is needed.
-        """
-        return not kind_of(w.model).by_modules or bool(self.training_settings(w).relative_rates)
 
     def criterion(self, w: Any) -> list[str]:
         """Return what makes a learning rate the best as options."""

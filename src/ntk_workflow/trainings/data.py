@@ -13,7 +13,7 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_workflow.cli import UsageError
 from ntk_workflow.samples import load_samples
-from ntk_workflow.trainings.settings import KernelSettings
+from ntk_workflow.trainings.settings import InitialSettings
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LabelledSamples:
 
 
 def training_samples(
-    path: Path, dataset: str, settings: KernelSettings
+    path: Path, dataset: str, settings: InitialSettings
 ) -> tuple[dict[int, PreparedSamples], NDArray[np.int64]]:
     """Return the training samples of every seed, and the labels of the classes.
 
@@ -60,7 +60,7 @@ def training_samples(
 
 
 def labelled_samples(
-    path: Path, test: Path | None, dataset: str, settings: KernelSettings
+    path: Path, test: Path | None, dataset: str, settings: InitialSettings
 ) -> LabelledSamples:
     """Return the samples of prepared datasets; without a ``test`` set, some may be held out."""
     if test and settings.test_share:
@@ -81,7 +81,7 @@ def labelled_samples(
 
 
 def _labelled(
-    path: Path, settings: KernelSettings, *, remedy: str, like: Path | None = None
+    path: Path, settings: InitialSettings, *, remedy: str, like: Path | None = None
 ) -> tuple[PreparedSamples, NDArray[np.int64]]:
     """Return the samples of a file as the networks get them, and their labels.
 

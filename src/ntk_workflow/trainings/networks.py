@@ -1,10 +1,9 @@
 """The networks of a training, at initialisation from its settings and afterwards in its table."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -35,7 +33,6 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import along_rows
 from ntk_conditioning.tables.training import TRAINING, curve_rows
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import Along, rounded_down
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.measured import Measured
@@ -49,23 +46,16 @@ from ntk_workflow.trainings.settings import ALONG, Point, TrainingSettings
 log = logger(__file__)
 
 
-def with_absolute_rates(
-    settings: TrainingSettings, point: Point, kernel: Path | None
-) -> TrainingSettings:
+def with_absolute_rates(settings: TrainingSettings, critical: Sequence[float]) -> TrainingSettings:
     """Return the settings with the learning rates as they are, ascending.
 
-    Relative ones are in units of the depth's smallest critical rate in the table ``kernel``.
+    Relative ones are in units of the smallest of the ``critical`` rates.
     """
     rates = settings.learning_rates
     if settings.relative_rates:
-        if kernel is None:
-            raise UsageError("--relative-rates needs the critical rates; give --kernel FILE")
-        rows = tables.read(kernel, TRAINING_KERNELS).to_pylist()
-        critical = [r["critical_learning_rate"] for r in rows if r["depth"] == point.depth]
-        if not critical:
-            raise UsageError(f"--kernel {kernel}: it has no depth {point.depth}; compute it")
         rates = tuple(rounded_down(factor * min(critical)) for factor in settings.relative_rates)
-    return replace(settings, learning_rates=tuple(sorted(rates)), relative_rates=())
+    absolute = tuple(sorted(rates))
+    return replace(settings, learning_rates=absolute, relative_rates=(), critical_seeds=())
 
 
 def turns(
@@ -89,7 +79,7 @@ def turns(
         weights = measure_sizes(own, **shape, activation=activation).weights
     else:
         weights = sizes(point.model, **shape).weights
-    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.learning_rates))
+    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.rates))
     return [replace(settings, seeds=seeds[k : k + most]) for k in range(0, len(seeds), most)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
 from ntk_workflow import cli
 from ntk_workflow.cli import count_from_zero, not_negative, positive_number, seed, share
@@ -40,7 +41,7 @@ class Point(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSettings:
+class InitialSettings:
     """Networks at their initialisation, and the samples that they are trained on."""
 
     width: int = option(
@@ -69,7 +70,7 @@ class KernelSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings(KernelSettings):
+class TrainingSettings(InitialSettings):
     """How networks are trained and evaluated; see schemas/config.schema.yaml for each key."""
 
     loss: Literal["cross_entropy", "square"] = option(
@@ -88,6 +89,12 @@ class TrainingSettings(KernelSettings):
     )
     relative_rates: tuple[float, ...] = option(
         "rates in units of the smallest critical one", type=positive_number, many=True, default=()
+    )
+    critical_seeds: tuple[int, ...] = option(
+        "seeds whose critical rates count; without them those of --seeds",
+        type=seed,
+        many=True,
+        default=(),
     )
     dtype: Literal["float32", "float64"] = option("precision", default="float32")
     tf32: bool = option("let a GPU round products to TF32", default=False)
@@ -122,6 +129,13 @@ class TrainingSettings(KernelSettings):
         """The learning rates, of whichever kind they are."""
         return self.learning_rates or self.relative_rates
 
+    def has_initial_kernel(self, model: str) -> bool:
+        """Return whether the NTK where a model's training begins is a part of the training.
+
+        That of torch's modules takes as long as a small training, and is made if it is needed.
+        """
+        return not kind_of(model).by_modules or bool(self.relative_rates)
+
     @property
     def descent(self) -> Descent:
         """How the networks descend."""
@@ -143,17 +157,15 @@ class TrainingSettings(KernelSettings):
         return from_mapping(cls, given | {"kernels_along": along})
 
 
-def training_parser(
-    description: str | None, networks: type[Family], settings: type[KernelSettings]
-) -> cli.Parser:
-    """Return a parser with a job's networks, their settings, data, threads and output."""
+def training_parser(description: str | None, networks: type[Family]) -> cli.Parser:
+    """Return a parser with a job's networks, their trainings, data, threads and output."""
     parser = cli.Parser(description=description)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add_arguments(parser, networks)
     activation_files_argument(parser)
     own_network_arguments(parser)
-    add_arguments(parser, settings)
+    add_arguments(parser, TrainingSettings)
     cli.threads_argument(parser)
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     return parser

@@ -9,7 +9,6 @@ import yaml
 
 from ntk_workflow.settings import from_mapping, to_options
 from ntk_workflow.trainings.settings import (
-    KernelSettings,
     Point,
     TrainingSettings,
     training_parser,
@@ -34,9 +33,8 @@ def test_options_are_read_back():
         OTHER,
         replace(OTHER, **relative, dtype="float64", mixed_precision=False),
         TrainingSettings(epochs=1, learning_rates=(0.1,)),
-        from_mapping(KernelSettings, vars(OTHER)),
     ):
-        parser = training_parser("", Point, type(settings))
+        parser = training_parser("", Point)
         args = parser.parse_args([*JOB, *to_options(settings), "--output=o.parquet"])
         assert from_mapping(type(settings), vars(args)) == settings
 
@@ -47,7 +45,7 @@ def test_a_config_has_the_same_defaults():
             default = PROPERTIES[each.name].get("default", MISSING)
             assert (tuple(default) if isinstance(default, list) else default) == each.default
     extra = {each.name for each in fields(TrainingSettings)} - PROPERTIES.keys()
-    assert extra == {"relative_rates", "image"}
+    assert extra == {"relative_rates", "critical_seeds", "image"}
 
 
 RATES = [([0.1, 0.3], {"learning_rates": (0.1, 0.3)})]
