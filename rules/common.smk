@@ -6,8 +6,8 @@
 
 import os
 import shlex
+import shutil
 import sys
-import tarfile
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +21,7 @@ def unpacked(hosted):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             repository.git.archive(hosted.ref, output=f"{scratch}/all.tar")
-            with tarfile.open(f"{scratch}/all.tar") as archive:
-                archive.extractall(f"{scratch}/all", filter="data")
+            shutil.unpack_archive(f"{scratch}/all.tar", f"{scratch}/all")
             with suppress(OSError):  # another Snakemake was faster
                 os.rename(f"{scratch}/all", folder)
     return folder

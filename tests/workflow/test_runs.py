@@ -260,5 +260,6 @@ def test_own_network_as_in_the_docs(clone):
     assert clone.planned_outputs(*options, target) == set()
     clone.edit("examples/own_network.py", "GroupNorm(4, width)", "GroupNorm(2, width)")
     trained = {name for name in clone.planned_outputs(*options, target) if "/depth-" in name}
-    folder = "results/own_network/training/mine/digits/mine/relu"
-    assert trained == {f"{folder}/depth-{depth}.parquet" for depth in (1, 2)}
+    network = "mine/digits/mine/relu/depth"
+    tables = product(("training", "training_kernels"), (1, 2))
+    assert trained == {f"results/own_network/{name}/{network}-{d}.parquet" for name, d in tables}
