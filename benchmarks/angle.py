@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks import figures, machine
 from benchmarks.memory import peak
-from benchmarks.problem import GEMM_SIZE, DifferentResultError, Problem, gemm_rates
+from benchmarks.problem import GEMM_SIZE, Problem, gemm_rates, require_near
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
@@ -67,10 +67,7 @@ def measure_size(problem: Problem, settings: Settings) -> dict[str, Any]:
     found = empirical.min_angle(mlp, x)
     if problem.n <= LARGEST_KERNEL:
         difference = abs(arccosine(mlp, x) / found.angle - 1)
-        if not difference <= SAME:
-            raise DifferentResultError(
-                f"the angles at {problem} differ by {difference:.1e}, more than {SAME:.0e}"
-            )
+        require_near(f"{problem}: angles", difference, SAME)
         methods["arccosine"] = stopwatch(lambda: arccosine(mlp, x))
     seconds = interleaved(methods, rounds=settings.rounds)
     memory = peak("min_angle", threads=settings.threads, **asdict(problem))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks import figures, machine
 from benchmarks.memory import peak
-from benchmarks.problem import GEMM_SIZE, DifferentResultError, Problem, gemm_rates
+from benchmarks.problem import GEMM_SIZE, Problem, gemm_rates, require_near
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.solvers import METHODS, Extremes, Kernel
@@ -107,11 +107,7 @@ def require_same(name: str, values: Extremes, reference: Extremes) -> float:
         DifferentResultError: if it is more than 1e-8.
     """
     difference = max(abs(a / b - 1) for a, b in zip(values, reference, strict=True))
-    if not difference <= SAME:
-        raise DifferentResultError(
-            f"{name}: extreme eigenvalues differ by {difference:.1e}, more than {SAME:.0e}; "
-            "the results differ, so their times are not compared"
-        )
+    require_near(f"{name}: extreme eigenvalues", difference, SAME)
     return difference
 
 

@@ -11,7 +11,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks import figures, machine
-from benchmarks.problem import DifferentResultError, Problem, gemm, require_same_kernel
+from benchmarks.problem import (
+    DifferentResultError,
+    Problem,
+    gemm,
+    require_near,
+    require_same_kernel,
+)
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
@@ -162,10 +168,7 @@ def compare(problem: Problem, mlp: MLP, x: Tensor) -> dict[str, float]:
     expected = empirical.min_angle(model, samples).angle
     differences["angle"] = abs(empirical.min_angle(mlp, x).angle / expected - 1)
     for name, allowed in (("extremes", bound), ("angle", SAME_ANGLE)):
-        if not differences[name] <= allowed:
-            raise DifferentResultError(
-                f"{problem}: {name} differ by {differences[name]:.1e}, more than {allowed:.0e}"
-            )
+        require_near(f"{problem}: {name}", differences[name], allowed)
     return differences
 
 

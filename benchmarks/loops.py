@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.problem import DifferentResultError
+from benchmarks.problem import require_near
 from benchmarks.timing import Timed
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -234,11 +234,7 @@ def require_same_weights(
         for x, y in ((found, reference), (reference, start))
     )
     difference = float(np.sqrt(np.max(apart / moved)))
-    if not difference <= same:  # nor if it is not a number
-        raise DifferentResultError(
-            f"{name}: weights differ by {difference:.1e} of their move, more than {same:.0e}; "
-            "the results differ, so their times are not compared"
-        )
+    require_near(f"{name}: weights, in parts of their move,", difference, same)
     return difference
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks import figures, machine
-from benchmarks.problem import GEMM_SIZE, DifferentResultError, gemm_rates
+from benchmarks.problem import GEMM_SIZE, gemm_rates, require_near
 from benchmarks.report import Target, spread_text, table, target_rows, target_table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
@@ -86,8 +86,7 @@ def measure_width(width: int, dim: int, settings: Settings) -> dict[str, Any]:
     methods = {"ours": stopwatch(lambda: ours(net, x))}
     if width <= WIDEST_EXPLICIT:
         difference = abs(explicit(net, x) / ours(net, x) - 1)
-        if not difference <= SAME:
-            raise DifferentResultError(f"mean cosines at width {width} differ by {difference:.1e}")
+        require_near(f"mean cosines at width {width}", difference, SAME)
         methods["explicit"] = stopwatch(lambda: explicit(net, x))
     seconds = interleaved(methods, rounds=settings.rounds)
     return {

@@ -27,6 +27,14 @@ class DifferentResultError(UserError):
     """Two methods do not compute the same, so that their times cannot be compared."""
 
 
+def require_near(what: str, difference: float, most: float) -> None:
+    """Raise `DifferentResultError` unless a difference, named by ``what``, is small enough."""
+    if not difference <= most:  # nor if it is not a number
+        raise DifferentResultError(
+            f"{what} differ by {difference:.1e}, more than {most:.0e}, so times are not compared"
+        )
+
+
 @dataclass(frozen=True)
 class Problem:
     """A network of ReLU on Gaussian data (n, d), drawn from seed 0."""
@@ -119,13 +127,13 @@ def require_same_kernel(
         )
     if k.dtype == np.float64:
         entries = float(np.abs(k - reference).max() / np.abs(reference).max())
-        _require(name, "largest difference of entries", entries, SAME_ENTRIES)
+        require_near(f"{name}: entries", entries, SAME_ENTRIES)
         return {"entries": entries}
     ours, theirs = _extremes(reference), _extremes(k)
     lambda_max = abs(theirs[0] / ours[0] - 1)
     kappa = abs(theirs[0] / theirs[1] * (ours[1] / ours[0]) - 1)
-    _require(name, "difference of lambda_max", lambda_max, SAME_LAMBDA_MAX)
-    _require(name, "difference of kappa", kappa, SAME_KAPPA)
+    require_near(f"{name}: values of lambda_max", lambda_max, SAME_LAMBDA_MAX)
+    require_near(f"{name}: values of kappa", kappa, SAME_KAPPA)
     return {"lambda_max": lambda_max, "kappa": kappa}
 
 
@@ -133,11 +141,3 @@ def _extremes(k: NDArray[np.floating]) -> tuple[float, float]:
     # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
     eigenvalues = np.linalg.eigvalsh((k + k.T).astype(np.float64) / 2)
     return float(eigenvalues[-1]), float(eigenvalues[0])
-
-
-def _require(name: str, what: str, difference: float, tolerance: float) -> None:
-    if not difference <= tolerance:  # nor if it is not a number
-        raise DifferentResultError(
-            f"{name}: {what} is {difference:.1e}, more than {tolerance:.0e}; "
-            "the results differ, so their times are not compared"
-        )

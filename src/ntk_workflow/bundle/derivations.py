@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import FullDiskError, scratch_folder
-from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.cli import limit_threads
 from ntk_workflow.comparison.differences import compare_tables
 from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
@@ -262,14 +262,10 @@ def table_change(bundled: Path, again: Path, *, whole: bool = True) -> str | Non
     keys = there.schema.metadata[b"keys"].decode().split(",")
     difference = compare_tables(there, here, keys=keys, tolerance=TOLERANCE, noise=NOISE)
     if difference.only_a:
-        return f"give a row more, {_place(difference.examples_a[0])}"
+        return f"give a row more, {in_words(difference.examples_a[0])}"
     if difference.only_b and whole:
-        return f"give no row {_place(difference.examples_b[0])}"
+        return f"give no row {in_words(difference.examples_b[0])}"
     for column in difference.columns:
         first = column.examples[0]
-        return f"give {column.name} {first.a!r}, where it has {first.b!r}, at {_place(first.key)}"
+        return f"give {column.name} {first.a!r}, where it has {first.b!r}, at {in_words(first.key)}"
     return None
-
-
-def _place(key: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)

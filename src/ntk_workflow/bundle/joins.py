@@ -9,7 +9,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_conditioning.theory.bounds_vs_exact import distance_bound
-from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.rows import Row, same
 from ntk_workflow.plan import Plan
 
@@ -60,7 +60,7 @@ def require_joins(payload: Path, plan: Plan) -> None:
 
 def _require(join: Join, plan: Plan, row: Row, match: Row | None, key: Row) -> None:
     here, there = (plan.path("tables", f"{name}.parquet") for name in (join.table, join.other))
-    place = ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)
+    place = in_words(key)
     if match is None:
         if join.required:
             raise BundleError(f"{here}: has {place}, and {there} has no such row")

@@ -21,7 +21,7 @@ from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
 from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow import estimate
-from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.recorded import ROOT, inside
 from ntk_workflow.figures.parameters import TRAINED_TABLES, has_table
 from ntk_workflow.plan import Plan
@@ -234,7 +234,7 @@ def _made(file: Path, table: Table) -> list[Row]:
 def _problems(table: Table, there: Rows, here: Rows, *, exact: bool) -> Iterator[str]:
     """Yield what the bundle has otherwise than a job that was run again."""
     for key, row in here.items():
-        place = ", ".join(f"{k} {v}" for k, v in zip(table.keys, key, strict=True) if v is not None)
+        place = in_words(dict(zip(table.keys, key, strict=True)))
         if key not in there:
             yield f"no row {place}, which a job gives that was run again"
             continue

@@ -16,7 +16,7 @@ from ntk_conditioning.tables.registry import TABLES
 from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_conditioning.theory.bounds_vs_exact import RESOLVED
 from ntk_workflow import catalogue
-from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.rows import FOLLOWS, Row, same
 from ntk_workflow.figures.parameters import TRAINED_TABLES
 from ntk_workflow.plan import Plan
@@ -70,7 +70,7 @@ def _require_common(
 
 
 def _place(row: Row, keys: Iterable[str]) -> str:
-    return ", ".join(f"{key} {row[key]}" for key in keys if row[key] is not None)
+    return in_words({key: row[key] for key in keys})
 
 
 def _require_rates(path: str, rows: list[Row]) -> None:

@@ -17,7 +17,7 @@ from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.depth import far_samples
 from ntk_conditioning.theory.phase import DATA, RandomPlace
 from ntk_conditioning.theory.random_inputs import Ends
-from ntk_workflow.bundle import BundleError
+from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.rows import Follows, Row, same
 from ntk_workflow.plan import Plan
 
@@ -41,7 +41,7 @@ def require_theory(payload: Path, plan: Plan) -> None:
             for column, value, why in found:
                 near = abs(row[column] - value) <= ROUNDING * scale
                 if not near and not same(row[column], value):
-                    place = ", ".join(f"{k} {row[k]}" for k in PHASE.keys if row[k])
+                    place = in_words({key: row[key] or None for key in PHASE.keys})
                     line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"
                     raise BundleError(f"{line}, at {place}")
 
