@@ -101,6 +101,13 @@ def test_an_experiment_needs_five_keys():
     options = plan.trained_networks(w)
     assert plan.network_settings(*plan.networks(w)).width == 512
     assert "--relative-rates" in options
+    assert "--critical-seeds" not in options
+    plan = plan_of({"training": {"mine": MINE | {"seeds": [1, 32], "job_per_seed": True}}})
+    alone = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1/seed-32")
+    options = plan.trained_networks(alone)
+    seeds, critical = (options.index(f"--{name}") for name in ("seeds", "critical-seeds"))
+    assert options[seeds + 1 : seeds + 3] == ["32", "--epochs"]
+    assert options[critical + 1 : critical + 3] == ["1", "32"]
 
 
 def test_networks_that_are_soon_trained_are_one_job():

@@ -166,6 +166,8 @@ def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
     every = tables.read(folder / "curves.parquet", TRAINING).to_pylist()
     expected = {rounded_down(least), rounded_down(least / 2)}
     assert {row["learning_rate"] for row in every} == expected
+    kernel(folder, relative_rates=None, learning_rates=tuple(expected))
+    assert tables.read(folder / "curves.parquet", TRAINING).to_pylist() == every
     for seed, row in zip(SEEDS, table, strict=True):
         alone = {"seeds": seed, "critical_seeds": SEEDS, "relative_rates": (1, 0.5)}
         assert kernel(folder, **alone) == [row]

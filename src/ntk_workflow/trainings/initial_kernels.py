@@ -55,8 +55,8 @@ def initial_kernel_rows(
         row = asdict(point) | {"seed": seed, "width": settings.width, "n": n, "n_train": len(x)}
         row |= {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
         row |= {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
-        yield row | {"critical_learning_rate": critical}
         log.info("depth %d, seed %d: critical learning rate %.4g", point.depth, seed, critical)
+        yield row | {"critical_learning_rate": critical}
 
 
 def initial_conditioning(network: MLP | Network, x: Tensor) -> Conditioning:
