@@ -12,8 +12,8 @@ from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix, P
 from ntk_conditioning.kernels.fallback import Differentiation
 from ntk_conditioning.kernels.gathering import pull_back
 from ntk_conditioning.kernels.layers import RULES
-from ntk_conditioning.kernels.probes import TOLERANCE, Plan
-from ntk_conditioning.kernels.subjects import Subject
+from ntk_conditioning.kernels.probes import TOLERANCE, Plan, require_alone
+from ntk_conditioning.kernels.subjects import Subject, as_matrix
 from ntk_conditioning.kernels.traces import CallsChangedError, Trace
 
 #: Samples that the module sees at once, at most.
@@ -31,7 +31,9 @@ class GradientPanels:
     ) -> None:
         self._subject, self._plan, self._combinations = subject, plan, combinations
         self._n, self._full = n, full
-        self.dtype = torch.promote_types(plan.dtype, torch.float32)
+        self._sizes: set[int] = set()  # of batches that have been compared with others
+        self._generator = torch.Generator().manual_seed(0)
+        self.dtype = plan.dtype
         self._products = {
             name: product
             for name in plan.uses
@@ -101,6 +103,7 @@ class GradientPanels:
                 if slow is None:
                     self._trace(names, samples, gradients.rows(part))
                     continue
+                self._require_alone(samples, self._subject.outputs(samples))
                 for name, values in slow.gradients(samples).items():
                     gradients.matrices[name].values[part] = values
             return gradients
@@ -146,8 +149,8 @@ class GradientPanels:
                 g = torch.stack([gradients[number].flatten() for gradients in plain])
                 parts[name] = (g @ g.T).to(self.dtype), found.combined(name, shares)
         sizes = {name: float(right.nan_to_num().abs().max()) for name, (right, _) in parts.items()}
-        rounding = 1e3 * torch.finfo(self._plan.dtype).eps * max(sizes.values())
-        tolerance = TOLERANCE.get(self._plan.dtype, 1e-1)
+        rounding = 1e3 * self._plan.eps * max(sizes.values())
+        tolerance = TOLERANCE[self._plan.precision]
         return [
             name
             for name, (right, found) in parts.items()
@@ -175,14 +178,57 @@ class GradientPanels:
     def _trace(self, names: Sequence[str], samples: Sequence[Tensor], into: Gradients) -> None:
         """Set the gradients of a few samples."""
         parameters = {name: self._subject.parameters[name] for name in names}
-        trace = Trace(parameters, self._plan.calls, RULES, len(samples[0]))
-        made = self._subject.outputs(samples, within=trace)
-        trace.finish()
+        copies = [t.clone() for t in samples]
+        trace = Trace(parameters, self._plan.calls, RULES, copies)
+        with torch.enable_grad():
+            with trace:
+                raw = self._subject.run(copies)
+            trace.finish()
+            certain, made = raw in trace.rows, as_matrix(raw, len(copies[0]))
         for number, combination in enumerate(self._combinations):
             with torch.enable_grad():
                 value = (made @ combination).sum()
-            trace.backward(value, again=number + 1 < self._k)
+            trace.backward(value, again=number + 1 < self._k or not certain)
             self._keep(trace, parameters, number, into)
+        if not certain:
+            self._require_own_rows(trace, made)
+            self._require_alone(samples, made)
+        elif len(made) not in self._sizes:  # which the outputs may depend on all the same
+            self._sizes.add(len(made))
+            require_alone(self._subject.outputs([t[:2] for t in samples]), made[:2], self._plan)
+
+    def _require_own_rows(self, trace: Trace, made: Tensor) -> None:
+        """Raise `CallsChangedError` if a watched row belongs to another sample than its place says.
+
+        Where each sample's outputs are multiplied by a number of its own, so are the gradients at
+        its rows.
+        """
+        shares = torch.linspace(1, 2, self._k, dtype=made.dtype, device=made.device)
+        numbers = 1 + torch.rand(len(made), generator=self._generator, dtype=made.dtype)
+        numbers = numbers.to(made.device)
+        with torch.enable_grad():
+            values = made @ (shares @ self._combinations)
+            total, multiplied = values.sum(), values @ numbers
+        if self._k > 1:
+            trace.backward(total, again=True)
+        before = [record.delta for record in trace.records]
+        trace.backward(multiplied, again=False)
+        for record, delta in zip(trace.records, before, strict=True):
+            if delta is None or record.delta is None:
+                continue  # the layer is not used
+            wanted, found = (record.axis.by_sample(t).flatten(1) for t in (delta, record.delta))
+            wanted = wanted * numbers.unsqueeze(1)
+            size, off = (t.abs().amax(1) for t in (wanted, found - wanted))
+            if (off > self._plan.eps**0.5 * size + 1e3 * self._plan.eps * size.max()).any():
+                raise CallsChangedError("rows of a layer lie in another order than the samples")
+
+    def _require_alone(self, samples: Sequence[Tensor], made: Tensor) -> None:
+        """Raise `MixedSamplesError` unless samples have the same outputs in random halves."""
+        if len(made) == 1:
+            return
+        for half in torch.randperm(len(made), generator=self._generator).tensor_split(2):
+            few = self._subject.run([t[half.to(t.device)] for t in samples])
+            require_alone(as_matrix(few, len(half)), made[half.to(made.device)], self._plan)
 
     def _keep(
         self, trace: Trace, parameters: Mapping[str, Tensor], number: int, into: Gradients

@@ -18,7 +18,8 @@ from torch.nn import functional
 from ntk_conditioning.kernels import convolutions
 from ntk_conditioning.kernels.contributions import Product
 from ntk_conditioning.kernels.convolutions import Geometry
-from ntk_conditioning.kernels.traces import Axis, Rule, Trace, Use, summing, tensors
+from ntk_conditioning.kernels.rows import tensors
+from ntk_conditioning.kernels.traces import Axis, Rule, Trace, Use, summing
 
 RULES: dict[Any, Rule] = {}
 
@@ -81,7 +82,7 @@ def _affine(trace: Trace, axis: Axis, x: Tensor, weight: Tensor, bias: Any) -> A
         uses.append(Use(known, gradient, factors, product))
     if offset := trace.derived(bias):
         uses.append(Use(offset, lambda delta: axis.by_sample(delta).flatten(1, -2).sum(1)))
-    return trace.watch(out, uses)
+    return trace.watch(out, uses, axis)
 
 
 @_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm)
@@ -186,7 +187,7 @@ def _embedding(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> A
         return total.scatter_add_(1, a.unsqueeze(-1).expand_as(d), d)
 
     product = Product(1, tokens.numel() // axis.samples(out), rows, width, by_index=True)
-    return trace.watch(out, [Use(known, gradient, factors, product)])
+    return trace.watch(out, [Use(known, gradient, factors, product)], axis)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def _convolution(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) ->
         groups, places = g.groups, out[0, 0].numel()
         product = Product(groups, places, weight[0].numel(), len(weight) // groups)
         uses.append(Use(known, gradient, factors, product))
-    return trace.watch(out, uses) if axis.before == axis.after == 1 else NotImplemented
+    return trace.watch(out, uses, axis) if axis.before == axis.after == 1 else NotImplemented
 
 
 @_rule(functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
@@ -284,7 +285,7 @@ def _transposed(trace: Trace, axis: Axis, func: Any, args: Any, kwargs: Any) -> 
     uses = [*_bias_use(trace, bias)]
     if known := trace.derived(weight):
         uses.append(Use(known, lambda delta: convolutions.weight_gradients(delta, x.detach(), g)))
-    return trace.watch(out, uses)
+    return trace.watch(out, uses, axis)
 
 
 # --- elementwise ----------------------------------------------------------------------------------
@@ -364,7 +365,7 @@ def _normalisation(function: Any, *, channels: bool) -> None:
             uses.append(Use(scale, lambda delta: by_scale(delta * func(**bare))))
         if shift:
             uses.append(Use(shift, summed(shift.tensor)))
-        return trace.watch(out, uses)
+        return trace.watch(out, uses, axis)
 
 
 _normalisation(functional.layer_norm, channels=False)

@@ -20,7 +20,14 @@ from tqdm import tqdm
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
 from ntk_conditioning.kernels.gradient_panels import GradientPanels
-from ntk_conditioning.kernels.probes import Plan, pair_of, probe, require_alone, without_rules
+from ntk_conditioning.kernels.probes import (
+    Plan,
+    pair_of,
+    probe,
+    random_state,
+    require_nothing_drawn,
+    without_rules,
+)
 from ntk_conditioning.kernels.subjects import (
     Inputs,
     InputsError,
@@ -79,14 +86,17 @@ def ntk(
     does not hold the gradients of all samples, some are computed more than once. Samples are moved
     to ``device``, where the model is. ``progress`` shows a bar, by default in a terminal only.
 
-    The model is left as it was. Weights of layers that are not known are differentiated by
-    `torch.func`, which is slow, and a warning in the log names them.
+    The model is left as it was. Weights of layers that are not known, and all weights if samples
+    change their places on the way, are differentiated by `torch.func`, which is slow, and a warning
+    in the log names them. The result has the lowest precision on the way to the outputs.
 
     Raises:
         ParametersError: if no parameter is selected.
-        TrainingModeError: if a layer is in training mode that differs then.
-        MixedSamplesError: if the outputs of a sample depend on others.
-        InputsError, OutputsError: if these do not fit.
+        TrainingModeError: if a layer is in training mode that differs then, or random numbers are
+            drawn.
+        MixedSamplesError: if the outputs of a sample depend on others, or on its place among them.
+        ModuleError: if the module computes in less than single precision.
+        InputsError, OutputsError: if these do not fit; if the sum of the outputs is constant.
 
     >>> model = nn.Linear(2, 1)
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]])).tolist()
@@ -107,12 +117,15 @@ def ntk(
         pair = [t.to(chosen.device) for t in pair_of(here if len(here[0]) > 1 else there)]
         with torch.enable_grad():
             plan = probe(chosen, pair)
+        drawn = random_state(chosen.device)
         if x2 is not None:
             _require_alike(chosen, plan.outputs, here, there)
         combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
+        if outputs == "sum" and plan.outputs > 1:
+            _require_varying_sum(chosen, plan, pair)
         full, n, n2 = outputs == "full", len(here[0]), len(there[0])
-        k, dtype = plan.outputs if full else 1, torch.promote_types(plan.dtype, torch.float32)
-        total = torch.zeros(n * k, n2 * k, dtype=dtype, device=chosen.device)
+        k = plan.outputs if full else 1
+        total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
         others = None if x2 is None else there
@@ -120,19 +133,37 @@ def ntk(
         def fill(plan: Plan) -> None:
             panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
             panels = panels.confirmed(pair, memory // 4)
-            first = [t[: panels.batch(int(memory * PASS))].to(chosen.device) for t in here]
-            require_alone(*(chosen.outputs([t[:m] for t in first]) for m in (2, None)))
             _kernel(panels, here, others, total.zero_(), memory, tile, shown, full=full)
 
         try:
             fill(plan)
-        except CallsChangedError:
-            fill(without_rules(plan, chosen))
+        except CallsChangedError as change:
+            fill(without_rules(plan, chosen, str(change)))
+        require_nothing_drawn(drawn, chosen.device)
         if outputs == "mean_of_kernels":
             total /= plan.outputs
         if x2 is None:
             _mirror(total)
-        return total
+        return total.to(plan.precision)
+
+
+def _require_varying_sum(subject: Subject, plan: Plan, pair: Sequence[Tensor]) -> None:
+    """Raise `OutputsError` if the sum of the outputs has no gradient but for rounding."""
+    made, parameters = subject.outputs(pair), [*subject.parameters.values()]
+    sizes = []
+    for last in (1, 2):  # the sum of all, and one in which they have different weights
+        weights = torch.linspace(1, last, plan.outputs, dtype=made.dtype, device=made.device)
+        with torch.enable_grad():
+            value = (made @ weights).sum()
+        gradients = torch.autograd.grad(
+            value, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        sizes.append(max(float(g.abs().max()) for g in gradients))
+    if sizes[0] < 1e3 * plan.eps * sizes[1]:
+        raise OutputsError(
+            "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
+            "outputs='mean_of_kernels'"
+        )
 
 
 def _require_alike(

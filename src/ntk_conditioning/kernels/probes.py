@@ -8,36 +8,37 @@ not is differentiated automatically, which is slow, and the log says so.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ntk_conditioning.kernels.gathering import gather
 from ntk_conditioning.kernels.layers import RULES
+from ntk_conditioning.kernels.rows import tensors
 from ntk_conditioning.kernels.subjects import (
     MixedSamplesError,
+    ModuleError,
     OutputsError,
     Subject,
     TrainingModeError,
+    as_matrix,
     first_outputs,
 )
-from ntk_conditioning.kernels.traces import (
-    Axis,
-    Call,
-    CallsChangedError,
-    Trace,
-    Use,
-    Watching,
-    tensors,
-)
+from ntk_conditioning.kernels.traces import Axis, Call, CallsChangedError, Trace, Use, Watching
 
 #: Samples of which the second of the probe is chosen.
 MOST_COMPARED = 256
 REMEDY = "replace it by a layer that treats each sample alone"
+DRAWS = (
+    "the module draws random numbers, as stochastic depth does while training; call model.eval() "
+    "or draw them before"
+)
 
 #: A function that was called, and the first tensor that it returned.
 Heard = tuple[Any, Tensor | None]
@@ -54,8 +55,9 @@ class Plan:
     """What a probe found.
 
     ``calls`` in their order, the ``uses`` of each watched parameter, the ``reasons`` why others
-    are not watched, the bytes of all results of a sample, the number and type of outputs; and
-    whether `torch.func` is right for what is not watched.
+    are not watched, the bytes of all results of a sample, the number and type of outputs and the
+    lowest ``precision`` on the way to them; and whether `torch.func` is right for what is not
+    watched.
     """
 
     calls: Sequence[Call]
@@ -64,7 +66,13 @@ class Plan:
     sample_bytes: int
     outputs: int
     dtype: torch.dtype
+    precision: torch.dtype
     vectorised: bool = True
+
+    @property
+    def eps(self) -> float:
+        """The rounding of the lowest precision, relative."""
+        return torch.finfo(self.precision).eps
 
     def unwatched(self, names: Iterable[str], reason: str) -> Plan:
         """Return the plan by which also the parameters ``names`` are not watched, and say so."""
@@ -75,16 +83,22 @@ class Plan:
 
 
 class _Listening(Watching):
-    """Keeps each function that is called, with the first tensor that it returns."""
+    """Keeps each function that is called, with the first tensor that it returns.
+
+    ``states`` are those of the module's own random generators when they are used.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Heard] = []
+        self.states: list[bytes] = []
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(func, "__name__", "")
         if "dropout" in name:
             _check_dropout(name, args, kwargs)
+        if isinstance(generator := kwargs.get("generator"), torch.Generator):
+            self.states.append(generator.get_state().numpy().tobytes())
         made = func(*args, **kwargs)
         self.calls.append((func, next(tensors(made), None)))
         return made
@@ -119,43 +133,85 @@ def probe(subject: Subject, pair: Sequence[Tensor]) -> Plan:
     mirrored = [torch.cat([t[:1], _instead(t[1:], t[:1])]) for t in pair]
     three = [torch.cat([t, t[1:]]) for t in other]
     outputs = first_outputs(subject, pair)  # which fills the caches that the module may have
-    runs, made = zip(*(_listen(subject, inputs) for inputs in (pair, other, three)), strict=True)
+    drawn = random_state(subject.device)
+    heard = [_listen(subject, inputs) for inputs in (pair, other, three)]
+    runs, made = [listening.calls for listening, _ in heard], [found for _, found in heard]
+    require_nothing_drawn(drawn, subject.device)
+    if heard[0][0].states != heard[1][0].states:
+        raise TrainingModeError(DRAWS)
     if not _is_same(outputs, made[0]):
         raise TrainingModeError("the module gives other outputs each time; call model.eval()")
     if not outputs.requires_grad:
         raise OutputsError("the outputs have no gradients: do not detach what they are made of")
+    size, precision = _bytes(runs[0]), _precision(runs[0], outputs)
+    plan = Plan((), {}, {}, size, outputs.shape[1], outputs.dtype, precision)
     for kept, changed, found in (1, other, made[1]), (0, mirrored, subject.outputs(mirrored)):
-        if not _is_same(outputs[kept], found[kept], outputs, found):
+        if not _is_same(outputs[kept], found[kept], outputs, found, eps=plan.eps):
             raise MixedSamplesError(
                 f"{_mixing_module(subject, pair, changed, kept)} mixes samples: a change of one "
                 f"changes what it gives for another; {REMEDY}"
             )
-    require_alone(made[1], made[2])
-    plan = Plan((), {}, {}, _bytes(runs[0]), outputs.shape[1], outputs.dtype)
+    turned = subject.outputs([t.flip(0) for t in pair]).flip(0)
+    if not _is_same(outputs, turned, eps=plan.eps):
+        raise MixedSamplesError(
+            "the outputs of a sample depend on its place in the batch, as with a positional "
+            "encoding of samples instead of positions; " + REMEDY
+        )
+    require_alone(made[1], made[2][:2], plan)
     try:
         calls = [_call(*results) for results in zip_longest(*runs, fillvalue=(None, None))]
-        uses, reasons = _verified(subject, pair, outputs, calls)
-    except CallsChangedError:
-        return without_rules(plan, subject)
+        uses, reasons = _verified(subject, pair, outputs, replace(plan, calls=calls))
+    except CallsChangedError as change:
+        return without_rules(plan, subject, str(change))
     _tell(reasons)
     return replace(plan, calls=calls, uses=uses, reasons=reasons)
 
 
-def require_alone(few: Tensor, many: Tensor) -> None:
-    """Raise `MixedSamplesError` unless samples have the same outputs among ``many``.
+def random_state(device: torch.device) -> list[Any]:
+    """Return the states of the generators that a module may draw from."""
+    of_torch = [torch.get_rng_state().numpy().tobytes()]
+    if device.type == "cuda":
+        of_torch.append(torch.cuda.get_rng_state(device).numpy().tobytes())
+    of_numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 what modules use
+    return [*of_torch, random.getstate(), of_numpy["key"].tobytes(), of_numpy["pos"]]
+
+
+def require_nothing_drawn(before: list[Any], device: torch.device) -> None:
+    """Raise `TrainingModeError` if a generator has advanced: what is rare shows in no output."""
+    if random_state(device) != before:
+        raise TrainingModeError(DRAWS)
+
+
+def _precision(run: Sequence[Heard], outputs: Tensor) -> torch.dtype:
+    """Return the lowest precision of what depends on parameters.
+
+    Raises `ModuleError` if it is below single.
+    """
+    types = {t.dtype for _, t in run if t is not None and t.requires_grad} | {outputs.dtype}
+    lowest = max(types, key=lambda dtype: torch.finfo(dtype).eps)
+    if torch.finfo(lowest).eps > torch.finfo(torch.float32).eps:
+        raise ModuleError(
+            f"the module computes in {lowest}, too coarse for a kernel; call model.float() or "
+            "model.double(), and leave autocast"
+        )
+    return lowest
+
+
+def require_alone(few: Tensor, many: Tensor, plan: Plan) -> None:
+    """Raise `MixedSamplesError` unless samples have the same outputs in another batch.
 
     Products of other sizes round otherwise, which deep networks stretch.
     """
-    if not _is_same(few, many[: len(few)], many, tolerance=torch.finfo(few.dtype).eps ** (1 / 3)):
+    if not _is_same(few, many, many, tolerance=plan.eps ** (1 / 3)):
         raise MixedSamplesError(
-            f"{len(few)} samples have other outputs among {len(many)}: the module mixes them, or "
-            "has so many layers that rounding decides; replace what mixes, or give float64"
+            "samples have other outputs in another batch: the module mixes them, or has so many "
+            "layers that rounding decides; replace what mixes, or give float64"
         )
 
 
-def without_rules(plan: Plan, subject: Subject) -> Plan:
-    """Return the plan for a module whose calls are not the same for all samples."""
-    reasons = dict.fromkeys(subject.parameters, "what the module calls depends on its samples")
+def without_rules(plan: Plan, subject: Subject, reason: str) -> Plan:
+    """Return the plan by which no parameter is watched, and say so."""
+    reasons = dict.fromkeys(subject.parameters, reason)
     _tell(reasons)
     return replace(plan, calls=(), uses={}, reasons=reasons)
 
@@ -168,10 +224,12 @@ def _instead(t: Tensor, of_another: Tensor) -> Tensor:
     return 0.5 * t + (waves * (0.1 + t.abs().mean())).to(t.dtype)
 
 
-def _listen(subject: Subject, inputs: Sequence[Tensor]) -> tuple[list[Heard], Tensor]:
-    listening = _Listening()
-    outputs = subject.outputs(inputs, within=listening)
-    return listening.calls, outputs
+def _listen(subject: Subject, inputs: Sequence[Tensor]) -> tuple[_Listening, Tensor]:
+    copies, listening = [t.clone() for t in inputs], _Listening()
+    with torch.enable_grad():
+        with listening:
+            made = subject.run(copies)
+        return listening, as_matrix(made, len(inputs[0]))
 
 
 def _bytes(run: Sequence[Heard]) -> int:
@@ -219,14 +277,21 @@ def _only_first(
     return same(axis.by_sample(pair)[1], axis.by_sample(other)[1])
 
 
-def _is_same(a: Tensor, b: Tensor, *among: Tensor, tolerance: float | None = None) -> bool:
-    """Return whether two results differ by rounding, in units of the largest of all.
+def _is_same(
+    a: Tensor,
+    b: Tensor,
+    *among: Tensor,
+    eps: float | None = None,
+    tolerance: float | None = None,
+) -> bool:
+    """Return whether two results differ by rounding ``eps``, in units of the largest of all.
 
     A product with other rows may sum in another order, and its terms may cancel out.
     """
     if not a.is_floating_point() or not a.numel():
         return torch.equal(a, b)
-    tolerance = 1e4 * torch.finfo(a.dtype).eps if tolerance is None else tolerance
+    eps = torch.finfo(a.dtype).eps if eps is None else eps
+    tolerance = 1e4 * eps if tolerance is None else tolerance
     sizes = [float(t.detach().abs().nan_to_num(0, 0, 0).max()) for t in (a, b, *among)]
     return torch.allclose(a, b, rtol=0, atol=tolerance * max(sizes), equal_nan=True)
 
@@ -258,7 +323,7 @@ def _mixing_module(
 
 
 def _verified(
-    subject: Subject, pair: Sequence[Tensor], outputs: Tensor, calls: Sequence[Call]
+    subject: Subject, pair: Sequence[Tensor], outputs: Tensor, plan: Plan
 ) -> tuple[dict[str, Sequence[Use]], dict[str, str]]:
     """Return the uses of parameters whose gradients agree, and why others are not watched."""
     # A sum of probabilities, say, would have no gradient.
@@ -271,9 +336,12 @@ def _verified(
         )
         for value in total
     ]
-    trace = Trace(subject.parameters, calls, RULES, len(pair[0]))
-    watched = subject.outputs(pair, within=trace)
+    copies = [t.clone() for t in pair]
+    trace = Trace(subject.parameters, plan.calls, RULES, copies)
+    with trace:
+        made = subject.run(copies)
     trace.finish()
+    watched = as_matrix(made, len(copies[0]))
     trace.backward((watched @ weights).sum(), again=False)
     uses: dict[str, list[Use]] = {name: [] for name in names}
     for record in trace.records:
@@ -282,9 +350,9 @@ def _verified(
                 uses[root].append(use)
     gathered = gather(trace, subject.parameters)
     reasons = dict(trace.refused)
-    tolerance = TOLERANCE.get(outputs.dtype, 1e-1)
+    tolerance = TOLERANCE[plan.precision]
     largest = max(float(g.abs().max()) for gradients in plain for g in gradients)
-    rounding = 1e3 * torch.finfo(outputs.dtype).eps * largest  # of gradients that cancel out
+    rounding = 1e3 * plan.eps * largest  # of gradients that cancel out
     for number, name in enumerate(names):
         expected = torch.stack([gradients[number].flatten() for gradients in plain])
         found = gathered.get(name, torch.zeros_like(expected))

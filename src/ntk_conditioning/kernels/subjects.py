@@ -5,7 +5,7 @@ Everything here leaves the module as it was.
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -60,20 +60,18 @@ class Subject:
     def device(self) -> torch.device:
         return next(iter(self.parameters.values())).device
 
-    def outputs(
-        self, inputs: Sequence[Tensor], *, within: AbstractContextManager[Any] | None = None
-    ) -> Tensor:
-        """Return the outputs (n, c); of a `networks.modules.Network`, the first of its pair.
+    def run(self, inputs: Sequence[Tensor]) -> Any:
+        """Return what the module gives; of a `networks.modules.Network`, the first of its pair.
 
-        The inputs are copied first: the module may change its own in place. It is called ``within``
-        a context.
+        The module may change the inputs in place.
         """
-        copies = [t.clone() for t in inputs]
+        made = self.model(*inputs)
+        return made[0] if isinstance(self.model, Network) else made
+
+    def outputs(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Return the outputs (n, c) with their history, and leave the inputs as they are."""
         with torch.enable_grad():
-            with within or nullcontext():
-                made = self.model(*copies)
-            first = made[0] if isinstance(self.model, Network) else made
-            return as_matrix(first, len(inputs[0]))
+            return as_matrix(self.run([t.clone() for t in inputs]), len(inputs[0]))
 
 
 def subject(model: nn.Module, selection: Selection | None) -> Subject:

@@ -8,7 +8,7 @@ the gradient at the call's output, which is watched.
 
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from ntk_conditioning.kernels.contributions import Product
+from ntk_conditioning.kernels.rows import Rows, tensors
 
 #: Methods and functions that only rearrange entries.
 _REARRANGING = {
@@ -31,7 +32,10 @@ _DIVIDING = {torch.div, Tensor.div, Tensor.__truediv__}
 
 
 class CallsChangedError(RuntimeError):
-    """The module called other functions than for the probing samples."""
+    """The module does something else with these samples than with the probing ones."""
+
+    def __init__(self, reason: str = "what the module calls depends on its samples") -> None:
+        super().__init__(reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +128,13 @@ class Use:
 
 @dataclass(eq=False)
 class Record:
-    """An output that is watched, its uses of weights and the gradient that was last seen there."""
+    """An output that is watched, its uses of weights and the gradient that was last seen there.
+
+    The samples lie in its dimension ``axis``.
+    """
 
     uses: Sequence[Use]
+    axis: Axis
     delta: Tensor | None = None
 
 
@@ -149,9 +157,10 @@ class Watching(TorchFunctionMode, ABC):
 
 
 class Trace(Watching):
-    """Watches how ``parameters`` meet ``n`` samples; ``calls`` are those of the probe.
+    """Watches how ``parameters`` meet the ``inputs``; ``calls`` are those of the probe.
 
-    What no rule covers is treated as a constant, and the reason is in ``refused`` by parameter.
+    ``rows`` are the tensors whose rows are those of the samples for certain. What no rule covers is
+    treated as a constant, and the reason is in ``refused`` by parameter.
     """
 
     def __init__(
@@ -159,13 +168,14 @@ class Trace(Watching):
         parameters: Mapping[str, Tensor],
         calls: Sequence[Call],
         rules: Mapping[Any, Rule],
-        n: int,
+        inputs: Sequence[Tensor],
     ) -> None:
         super().__init__()
         self._derived = {
             id(p): Derived(p, frozenset([name]), 1.0, p._version) for name, p in parameters.items()
         }
-        self._calls, self._rules, self._n, self._count = calls, rules, n, 0
+        self._calls, self._rules, self._n, self._count = calls, rules, len(inputs[0]), 0
+        self.rows = Rows(inputs)
         device = next(iter(parameters.values())).device if parameters else None
         self._anchor = torch.zeros((), device=device, requires_grad=True)
         self.records: list[Record] = []
@@ -190,6 +200,7 @@ class Trace(Watching):
         made = self._made(self._calls[number], args, kwargs)
         if not self._calls[number].matches(made, self._n):
             raise CallsChangedError
+        self.rows.follow(func, args, kwargs, made)
         return made
 
     def _made(self, call: Call, args: Any, kwargs: Any) -> Any:
@@ -226,11 +237,11 @@ class Trace(Watching):
         for root in {root for weight in weights for root in weight.roots}:
             self.refused.setdefault(root, reason)
 
-    def watch(self, out: Tensor, uses: Sequence[Use], *, new: bool = True) -> Tensor:
+    def watch(self, out: Tensor, uses: Sequence[Use], axis: Axis, *, new: bool = True) -> Tensor:
         """Return ``out``, whose gradients `backward` keeps; ``new`` if nobody else has it."""
         if not uses:
             return out
-        record = Record(uses)
+        record = Record(uses, axis)
         self.records.append(record)
         if new and out._is_view():
             out = out.clone()
@@ -246,7 +257,8 @@ class Trace(Watching):
         if weight is None:
             return value
         spread = value.detach().expand(shape)
-        return self.watch(spread, [Use(weight, summing(value, axis, len(shape)))], new=False)
+        uses = [Use(weight, summing(value, axis, len(shape)))]
+        return self.watch(spread, uses, axis, new=False)
 
     def rearranged(self, weight: Tensor, how: Callable[[Tensor], Tensor]) -> Tensor:
         """Return ``weight`` with its entries in another order, still known to be derived."""
@@ -314,17 +326,6 @@ def _scale(func: Any, args: Any, kwargs: Any, weight: Derived) -> float | None:
         if func in _DIVIDING:
             return weight.scale / numbers[0]
     return None
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in nested tuples, lists and dictionaries."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from tensors(item)
-    elif isinstance(value, dict):
-        yield from tensors(list(value.values()))
 
 
 def replace_tensors(value: Any, by: Callable[[Tensor], Any]) -> Any:

@@ -1,0 +1,237 @@
+"""A kernel is that of its samples, wherever a module has them on the way; or an error says why not.
+
+Right is the product of gradients of each sample alone.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from ntk_conditioning import condition, ntk
+from ntk_conditioning.kernels.subjects import (
+    MixedSamplesError,
+    ModuleError,
+    OutputsError,
+    TrainingModeError,
+)
+from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, jacobian
+
+
+@pytest.fixture(autouse=True)
+def double():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+def in_order(order):
+    """Return what applies a layer to the rows in another order, and puts them back."""
+
+    def moved(layer, h):
+        i = order(h)
+        return layer(h[i])[i.argsort()]
+
+    return moved
+
+
+def extremes_swapped(h):
+    i = torch.arange(len(h))
+    low, high = h[:, 0].argmin(), h[:, 0].argmax()
+    i[low], i[high] = high, low
+    return i
+
+
+def flagged_first(h):
+    return (h[:, 0] < 0.8).to(torch.int8).argsort(stable=True)
+
+
+def masked(layer, h):
+    mask = h[:, 0] > 0.3
+    made = layer(h)
+    return torch.zeros_like(made).masked_scatter(mask[:, None], layer(h[mask]))
+
+
+def padded(layer, h):
+    return layer(functional.pad(h, (0, 0, 0, -len(h) % 4)))[: len(h)]
+
+
+def in_columns(layer, h):
+    rows = math.gcd(len(h), 4)
+    turned = h.view(rows, len(h) // rows, -1).transpose(0, 1).reshape(len(h), -1)
+    made = layer(turned)
+    return made.view(len(h) // rows, rows, -1).transpose(0, 1).reshape(len(h), -1)
+
+
+def halves_exchanged(layer, h):
+    a, b = h.tensor_split(2)
+    made = layer(torch.cat([b, a]))
+    return torch.cat([made[len(b) :], made[: len(b)]])
+
+
+def assigned(layer, h):
+    i = h[:, 0].argsort()
+    made = layer(h)
+    sorted_rows = layer(h[i])
+    made[i] = sorted_rows
+    return made
+
+
+MOVING = {
+    "sorted": in_order(lambda h: h[:, 0].argsort()),
+    "sorted, by a sum": in_order(lambda h: h.sum(1).argsort(descending=True)),
+    "rolled": in_order(lambda h: torch.arange(len(h)).roll(1)),
+    "reversed": in_order(lambda h: torch.arange(len(h)).flip(0)),
+    "extremes swapped": in_order(extremes_swapped),
+    "flagged first": in_order(flagged_first),
+    "from a list": in_order(
+        lambda h: torch.tensor(sorted(range(len(h)), key=h[:, 0].tolist().__getitem__))
+    ),
+    "masked": masked,
+    "padded": padded,
+    "in columns": in_columns,
+    "halves exchanged": halves_exchanged,
+    "assigned": assigned,
+    "as it is": lambda layer, h: layer(h),
+}
+
+
+#: Whose outputs are other ones among other samples, or at another place.
+MIXING = {
+    "not put back": lambda layer, h: layer(h[h[:, 0].argsort()]),
+    "by the largest": lambda layer, h: layer(h) + functional.relu(h.max(0).values - 2).mean(),
+    "by the place": lambda layer, h: layer(h) * (1 + (torch.arange(len(h))[:, None] > 50)),
+}
+
+
+def network(*kinds):
+    def forward(m, x):
+        for k, kind in enumerate(kinds):
+            x = (MOVING | MIXING)[kind](m.get_submodule(f"l{k}"), x).tanh()
+        return x[:, :2]
+
+    return OfFunction(forward, **{f"l{k}": nn.Linear(3, 3) for k in range(len(kinds))})
+
+
+def rarely_large():
+    """Return samples of which one in the third batch is sorted last, flagged and large."""
+    x = torch.randn(150, 3).clamp(max=0.7)
+    x[130] = 2.5
+    return x
+
+
+@pytest.mark.parametrize("kind", MOVING)
+def test_samples_that_are_moved_on_the_way_have_their_kernel(kind):
+    model, x = network(kind), rarely_large()
+    j = jacobian(model, (x,)).sum(1)
+    assert (ntk(model, x) - j @ j.T).abs().max() <= 1e-12 * (j @ j.T).max()
+
+
+@pytest.mark.parametrize("kind", MIXING)
+def test_samples_that_depend_on_others_or_their_place_are_refused_in_every_batch(kind):
+    with pytest.raises(MixedSamplesError):
+        ntk(network(kind), rarely_large())
+
+
+@given(
+    kinds=st.lists(st.sampled_from(sorted(MOVING | MIXING)), min_size=1, max_size=3),
+    n=st.integers(1, 12),
+    seed=st.integers(0, 99),
+    outputs=st.sampled_from(["sum", "full"]),
+    memory=st.sampled_from([None, 6_000]),
+)
+@settings(max_examples=200)
+def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, memory):
+    torch.manual_seed(seed)
+    model, x = network(*kinds), torch.randn(n, 3)
+    j = jacobian(model, (x,))
+    j = j.flatten(0, 1) if outputs == "full" else j.sum(1)
+    try:
+        k = ntk(model, x, outputs=outputs, memory=memory)
+    except MixedSamplesError:
+        assert {*kinds} & {*MIXING}
+        return
+    assert (k - j @ j.T).abs().max() <= 1e-10 * k.abs().max()
+
+
+def test_a_module_that_sorts_its_batch_has_the_diagonal_of_its_samples():
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(1)
+    model = OfFunction(lambda m, x: MOVING["sorted"](m.layer, x), layer=layer)
+    assert ntk(model, torch.tensor([[0.0], [1], [3], [2]])).diag().tolist() == [0, 1, 9, 4]
+
+
+def test_sequences_packed_by_length_have_their_kernel():
+    def forward(m, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return m.gru(packed)[1][0]
+
+    model = OfFunction(forward, gru=nn.GRU(2, 3, batch_first=True))
+    inputs = torch.randn(5, 4, 2), torch.tensor([2, 4, 1, 3, 4])
+    j = jacobian(model, inputs).sum(1)
+    assert (ntk(model, inputs) - j @ j.T).abs().max() <= 1e-12 * (j @ j.T).max()
+
+
+def test_outputs_that_depend_on_the_place_in_the_batch_are_refused():
+    """As those of a positional encoding along the samples instead of along positions."""
+    places = torch.arange(1.0, 101)[:, None]
+    model = OfFunction(lambda m, x: m.layer(x + places[: len(x)]), layer=nn.Linear(1, 1))
+    with pytest.raises(MixedSamplesError, match="place in the batch"):
+        ntk(model, torch.zeros(3, 1))
+
+
+OWN = torch.Generator().manual_seed(0)
+DRAWING = {
+    "of torch": lambda n: torch.rand(n, 1),
+    "of its own": lambda n: torch.rand(n, 1, generator=OWN),
+    "of numpy": lambda n: torch.from_numpy(np.random.rand(n, 1)),  # noqa: NPY002
+    "of Python": lambda n: torch.full((n, 1), random.random()),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWING.values(), ids=DRAWING)
+def test_rare_randomness_is_refused(draw):
+    """As stochastic depth, whose outputs are the same in most calls."""
+    model = OfFunction(lambda m, x: m.layer(x) * (draw(len(x)) > 1e-6), layer=nn.Linear(3, 1))
+    with pytest.raises(TrainingModeError, match="draws random numbers"):
+        ntk(model, torch.randn(20, 3))
+
+
+def test_numbers_that_are_the_same_in_each_call_are_none_that_are_drawn():
+    def forward(m, x):
+        return m.layer(x) * torch.rand(3, generator=torch.Generator().manual_seed(0))
+
+    model, x = OfFunction(forward, layer=nn.Linear(2, 3)), torch.randn(4, 2)
+    j = jacobian(model, (x,)).sum(1)
+    assert (ntk(model, x) - j @ j.T).abs().max() <= 1e-12 * (j @ j.T).max()
+
+
+def test_a_kernel_has_the_lowest_precision_on_the_way():
+    body = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).float()
+    model = OfFunction(lambda m, x: m.body(x).double(), body=body)
+    k = ntk(model, torch.randn(6, 3).float())
+    assert k.dtype == torch.float32
+    assert condition(k).reduced_precision
+    body.bfloat16()
+    with pytest.raises(ModuleError, match="bfloat16"):
+        ntk(model, torch.randn(6, 3).bfloat16())
+
+
+def test_outputs_with_a_constant_sum_have_no_kernel_of_their_sum():
+    x = torch.randn(6, 3)
+    for last in (nn.Softmax(1), nn.LayerNorm(5, elementwise_affine=False)):
+        model = nn.Sequential(nn.Linear(3, 5), last)
+        with pytest.raises(OutputsError, match="mean_of_kernels"):
+            ntk(model, x)
+        j = jacobian(model, (x,)).flatten(1)
+        k = ntk(model, x, outputs="mean_of_kernels")
+        assert (k - j @ j.T / 5).abs().max() <= 1e-12 * k.abs().max()
