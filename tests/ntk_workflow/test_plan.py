@@ -174,6 +174,20 @@ def test_committed_trainings_are_the_files_that_their_run_asks_for(folder, confi
     assert there == asked
 
 
+def test_a_training_depends_on_the_file_of_its_activation_and_on_all_of_its_samples(tmp_path):
+    plan = plan_of({"training": {"mine": MINE | {"datasets": ["mnist"]}}})
+    w = Wildcards(experiment="mine", dataset="mnist", networks="/mlp/bent_tanh/depth-1")
+    file, codes = tmp_path / "bent_tanh.py", set()
+    for text in (BENT, BENT.replace("0.7", "0.75")):
+        file.write_text(text)
+        own = {"activation_files": [str(file)]}
+        codes.add(replace(plan, config={**plan.config, **own}).training_code(w))
+    assert len(codes) == 2
+    samples = ["results/demo/datasets/mnist/all.npz", *plan.test_samples(w)]
+    assert len(samples) == 2
+    assert plan.training_datasheets(w) == [name.replace(".npz", ".json") for name in samples]
+
+
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
     overrides = {"digits": {"epochs": 7, "batch_size": 50}, "mlp": {"batch_size": 60}}
     plan = plan_of({"training": {"fig3": {"overrides": overrides}}})
