@@ -9,7 +9,7 @@ import yaml
 
 from ntk_workflow.catalogue import load_catalogues
 from ntk_workflow.config import main as check_files
-from ntk_workflow.config import read_yaml
+from ntk_workflow.config import parse_yaml, read_yaml, typed
 from ntk_workflow.plan import ConfigError
 from tests.plans import BASE, Wildcards, plan_of
 
@@ -164,6 +164,33 @@ CASES = [
 def test_one_mistake_is_one_line(overlay, expected):
     (line,) = lines(yaml.safe_load(overlay))
     assert line.startswith(expected)
+
+
+def written(numbers: str, *, in_file: bool) -> list:
+    """Return a list of numbers as a file has it, or --config, whose items come as texts."""
+    return parse_yaml(f"[{numbers}]", "mine.yaml") if in_file else typed(numbers.split(", "))
+
+
+@pytest.mark.xfail(strict=True, raises=ConfigError, reason="F11: 1e-3 is a number to people")
+@pytest.mark.parametrize("in_file", [True, False])
+def test_a_number_with_an_exponent_needs_no_point(in_file):
+    rates = {"learning_rates": written("1e-3, 1E3", in_file=in_file)}
+    w = Wildcards(experiment="fig3", dataset="digits", model="mlp")
+    assert plan_of({"training": {"fig3": rates}}).training_settings(w).rates == (0.001, 1000)
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="F11: one line, or as written")
+@pytest.mark.parametrize("in_file", [True, False])
+@pytest.mark.parametrize(("number", "meant"), [("010", [10]), ("1:30", None)])
+def test_a_whole_number_is_what_is_written_or_refused(number, meant, in_file):
+    """YAML 1.1 reads them as octal and sexagesimal."""
+    seeds, refusal = meant, ""
+    try:
+        seeds = plan_of({"seeds": written(number, in_file=in_file)}).config["seeds"]
+    except ValueError as error:
+        refusal = str(error)
+    assert seeds == meant
+    assert "\n" not in refusal
 
 
 @pytest.mark.parametrize("key", ["path", "alignments"])

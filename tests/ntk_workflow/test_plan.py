@@ -142,6 +142,25 @@ def test_what_one_job_trains_has_no_order_and_is_asked_for_by_its_name():
         many.networks(w)
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="F10: the order of seeds and depths, and 1 for 1.0, run nothing again",
+)
+def test_what_means_the_same_has_the_same_parameters():
+    def parameters(order: int, rate: float) -> list[list[str]]:
+        trained = MINE | {"seeds": [1, 32][::order], "learning_rates": [0.5, rate]}
+        overlay = {"seeds": [1, 32][::order], "depths": [1, 2][::order]}
+        overlay |= {"repairs_study": {"depths": [1, 4][::order]}, "training": {"mine": trained}}
+        plan = plan_of(overlay)
+        w = Wildcards(experiment="mine", dataset="digits", model="mlp", activation="relu")
+        w.networks = "/mlp/relu/depth-1"
+        rows = (plan.grid("depths"), plan.grid("seeds"), plan.study("repairs_study"))
+        return [each(w) for each in (*rows, plan.trained_networks, plan.prediction_options)]
+
+    assert parameters(1, 1) == parameters(-1, 1.0)
+
+
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
     plan = plan_of(read_yaml(ROOT / "examples/own_network.yaml"))
     of_bundle = replace(plan, models={})
@@ -172,6 +191,20 @@ def test_committed_trainings_are_the_files_that_their_run_asks_for(folder, confi
         for file in plan.training_files(table, name)
     }
     assert there == asked
+
+
+def test_a_training_depends_on_the_file_of_its_activation_and_on_all_of_its_samples(tmp_path):
+    plan = plan_of({"training": {"mine": MINE | {"datasets": ["mnist"]}}})
+    w = Wildcards(experiment="mine", dataset="mnist", networks="/mlp/bent_tanh/depth-1")
+    file, codes = tmp_path / "bent_tanh.py", set()
+    for text in (BENT, BENT.replace("0.7", "0.75")):
+        file.write_text(text)
+        own = {"activation_files": [str(file)]}
+        codes.add(replace(plan, config={**plan.config, **own}).training_code(w))
+    assert len(codes) == 2
+    samples = ["results/demo/datasets/mnist/all.npz", *plan.test_samples(w)]
+    assert len(samples) == 2
+    assert plan.training_datasheets(w) == [name.replace(".npz", ".json") for name in samples]
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():

@@ -117,16 +117,28 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     assert row() == (whole, ALL[1:], ALL[:1])
 
 
+#: Options that decide a cell's numbers, by program, and some that do not.
+DECIDING = {
+    "spectrum": [
+        *("--kernel-size 9", "--blocks 2", "--eigenvalues none", "--full-spectrum-below 9"),
+        *("--width 9", "--kernel empirical_nngp", "--dtype float32"),
+    ],
+    "infinite_spectrum": ["--kernel infinite_ntk"],
+    "min_angle": ["--exclude-duplicates"],
+    "orthogonality": [
+        *("--samples 5", "--sample-seed 2", "--classes 0 2", "--hidden m", "--dense"),
+        *("--steps 2", "--step-size 0.1", "--label-scales 2"),
+    ],
+    "linearity": ["--radii 2", "--expansions 2", "--directions 3"],
+}
+OTHERS = [("spectrum", "--memory-gb 50 --threads 2"), ("min_angle", "--memory-gb 0.0001")]
+
+
 @pytest.mark.parametrize(
     ("program", "options", "kept"),
     [
-        ("spectrum", "--blocks 2", False),
-        ("spectrum", "--width 9", False),
-        ("spectrum", "--memory-gb 50 --threads 2", True),
-        ("min_angle", "--exclude-duplicates", False),
-        ("min_angle", "--memory-gb 0.0001", True),
-        ("infinite_spectrum", "--eigenvalues none", False),
-        ("linearity", "--radii 2", False),
+        *((program, each, False) for program, options in DECIDING.items() for each in options),
+        *((*each, True) for each in OTHERS),
     ],
 )
 def test_what_can_change_a_cell_computes_it_again_and_forgets_what_was(

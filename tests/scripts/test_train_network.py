@@ -332,6 +332,7 @@ def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any)
         (4 * 4 - 1, signal.SIGINT, 2, 0, {}),  # of four networks, 30 samples by 8
         (2 * 4 * 4 + 3, signal.SIGTERM, 3, 4, {}),
         (2 * 4 + 1, signal.SIGTERM, 3, 4 * 2, {"products": "together"}),
+        (9 * 4 * 4 + 3, signal.SIGTERM, 10, 4, {"epochs": 11, "checkpoint_epochs": 1}),
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
@@ -343,8 +344,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     handlers = [*map(signal.getsignal, loop.SIGNALS)]
     stop(folder, steps, number, **options)
     assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
-    (kept,) = named(folder)
-    with np.load(kept) as state:
+    with np.load(named(folder)[0]) as state:
         assert (state["epoch"], state["steps"].sum()) == (epoch, more)
     assert call(folder, **options, checkpoints=folder / "kept") == usual
     assert f"going on from a checkpoint in epoch {epoch}" in lines()

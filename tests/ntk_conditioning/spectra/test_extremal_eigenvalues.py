@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import hadamard
 
 from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
@@ -134,6 +135,24 @@ def test_lambda_min_counts_only_above_the_floor(condition, times_floor):
         found = condition(np.diag([1.0] * (size - 1) + [size * EPS]))
         assert (found.numerical_rank, found.kappa, found.lambda_min) == (size - 1, None, None)
         assert found.kappa_nonzero == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("condition", [conditioning, extreme_conditioning, on_torch])
+def test_bounds_contain_what_errors_of_the_entries_do(condition):
+    n, error = 30, 1e-6
+    found = condition(np.eye(n), entry_error=error)  # of a kernel with ± error in every entry
+    assert found.lambda_max + found.lambda_max_error >= 1 + n * error
+    assert found.lambda_min - found.lambda_min_error <= 1 - n * error
+
+
+@BOTH
+@pytest.mark.parametrize("n", [64, 512])
+def test_bounds_contain_roundings_of_the_residual(n, condition):
+    """Of kernels with exact eigenvalues, at which it was seen below the error."""
+    h = hadamard(n)
+    found = condition(h @ np.diag([1.0, *[1024.0] * (n - 1)]) @ h / n)
+    assert abs(found.lambda_max - 1024) <= found.lambda_max_error
+    assert abs(found.lambda_min - 1) <= found.lambda_min_error
 
 
 def of_rank(n, rank):

@@ -50,6 +50,20 @@ def test_close_samples_keep_the_digits_that_entries_lose():
     assert found.kappa == pytest.approx(exact[-1] / exact[0], rel=1e-12)
 
 
+def test_errors_contain_what_those_of_the_entries_do():
+    """Errors along the mean direction, and along the first eigenvector of the bulk."""
+    signs, error = (-1.0) ** np.arange(20), 1e-4
+    normal = np.random.default_rng(3).standard_normal((20, 30))
+    x = unit(np.eye(30)[0] + 0.8 * np.outer(signs, np.eye(30)[1]) + 0.1 * normal)
+    found = spike_and_bulk(distances(x), error=error)
+    for each in (np.ones(20), signs):
+        off = spike_and_bulk(distances(x) - error * np.outer(each, each)[np.triu_indices(20, 1)])
+        for name in ("lambda_max", "lambda_2"):
+            assert abs(getattr(off, name) - getattr(found, name)) <= found.lambda_max_error
+        for name in ("lambda_min", "bulk_min", "bulk_max"):
+            assert abs(getattr(off, name) - getattr(found, name)) <= found.lambda_min_error
+
+
 def test_a_singular_kernel_has_no_condition_number():
     x = unit(np.random.default_rng(2).standard_normal((12, 5)))
     found = spike_and_bulk(distances(x))

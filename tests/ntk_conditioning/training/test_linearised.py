@@ -160,6 +160,9 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
     share = curve[150] / curve[0]
     assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
+    options = {"rate": 1.9 * rate, "n": N}  # of steps that overshoot, and yet converge
+    steps = predicted_steps(values, squares, share=share, **options)
+    assert predicted_losses(values, squares, steps=steps, **options) == pytest.approx(curve[150])
     assert predicted_steps(values, squares, rate=3 * rate, n=N, share=share) == np.inf
 
 

@@ -4,6 +4,7 @@ import html
 import math
 from dataclasses import asdict
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -65,6 +66,16 @@ def test_other_networks_may_say_otherwise(values, every, mean):
         assert (finding.verdict, finding.networks) == (verdict, len(values))
         assert finding.interval_low <= finding.measured <= finding.interval_high
         assert finding.cases == (1 if statistic == "mean" else len(values))
+
+
+def test_the_interval_of_a_mean_has_95_percent():
+    values = np.random.default_rng(0).standard_normal(400)
+    table = pd.DataFrame({"kappa": values, "seed": range(400), "activation": "relu"})
+    finding = check(claim(statistic="mean"), {"t": table})
+    # of so many, a mean is normal; 2,000 draws give the ends to 3 % of the interval's half
+    half = 1.96 * values.std() / 20
+    ends = [values.mean() - half, values.mean() + half]
+    assert [finding.interval_low, finding.interval_high] == pytest.approx(ends, abs=0.1 * half)
 
 
 def test_blocks_of_a_network_are_no_other_networks():
