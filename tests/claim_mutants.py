@@ -572,7 +572,10 @@ def plant(
             changed |= names
             rows = [row for row in rows if row["statement"] in names]
             new = pd.DataFrame(rows, columns=frame.columns).astype(frame.dtypes)
-            after[each.table] = pd.concat([frame[~frame["statement"].isin(names)], new])
+            replaced = frame["statement"].isin(names)
+            if "paper" in frame:  # another paper's statement may have the same name
+                replaced &= frame["paper"] == each.rows[0]["paper"]
+            after[each.table] = pd.concat([frame[~replaced], new])
         for trial in found:
             if trial.statements & changed:
                 trial.plant(mutant, after)

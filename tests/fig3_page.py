@@ -78,8 +78,9 @@ def _verdicts(claims: pd.DataFrame) -> str:
     verdicts = []
     for row in tested.itertuples():
         verdict = row.verdict if pd.isna(row.at_this_size) else row.at_this_size
-        interval = f"{shown(row.interval_low)} … {shown(row.interval_high)}"
-        worst = f"{shown(row.measured)} ({interval}), at {row.worst}"
+        low, high = row.interval_low, row.interval_high  # missing of one network, the same if none
+        interval = f" ({shown(low)} … {shown(high)})" if low < high else ""
+        worst = f"{shown(row.measured)}{interval}, at {row.worst}"
         cases = f"{row.holding} of {row.cases}"
         verdicts.append([f"`{row.claim}`", verdict, worst, shown(row.expected), cases])
     columns = ["claim", "at this size", "worst case", "target", "cases that hold"]

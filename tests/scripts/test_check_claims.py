@@ -66,19 +66,19 @@ def formula(printed: str) -> dict[str, dict[str, str]]:
 
 def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
     for changes, message in (
-        ([{"kind": "guess"}], "paper.yaml: claims[0].kind: 'guess' is not one of"),
-        ([{"colour": "red"}], "paper.yaml: unknown key 'claims[0].colour'; known: comparison"),
+        ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
+        ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
         ([{"where": 5}], "claims[0].where: 5 is not a text or a list"),
         ([{"quantity": "valeu"}], "a: 'valeu': there is no column valeu"),
-        ([{"where": ["at <"]}], "paper.yaml: claim a: where: 'at <': invalid syntax; allowed are"),
-        ([{}, {}], "paper.yaml: claims named twice: a"),
+        ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax; allowed are"),
+        ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),
-        ([formula(r"\foo")], r"paper.yaml: claim a: formula.printed: '\\foo': \foo is not known"),
+        ([formula(r"\foo")], r"claim a: formula.printed: '\\foo': \foo is not known"),
         ([formula(r"\frac{1}")], "an argument is missing"),
         ([formula("x^{2")], "braces do not match"),
         ([formula(r"\text{<script>alert(1)</script>}")], "only mathematics is allowed"),
     ):
-        paper = tmp_path / "paper.yaml"
+        paper = tmp_path / "liu2023relu.yaml"
         content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
         paper.write_text(yaml.safe_dump(content), encoding="utf-8")
         assert message in refusal(check_claims, arguments(tmp_path, paper, measured))

@@ -29,7 +29,12 @@ def write(path: Path) -> Path:
     for name in ("first", "second"):
         claims = [
             Claim(
-                name=claim, place="Theorem 1", statement=words, target=target, **PROPERTIES | more
+                paper=name,
+                name=claim,
+                place="Theorem 1",
+                statement=words,
+                target=target,
+                **PROPERTIES | more,
             )
             for claim, words, target, more in CLAIMS
         ]

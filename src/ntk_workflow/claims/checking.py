@@ -17,7 +17,7 @@ from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_conditioning.tables import TableError
 from ntk_workflow.claims.expressions import ExpressionError, evaluate
-from ntk_workflow.claims.papers import Claim, ClaimError, Join
+from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, Claim, ClaimError, Join
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -80,8 +80,8 @@ class Cases:
 
     ``rows`` (n,) are numbers of rows that say what each case is, in the columns ``names``.
     ``gap`` (n,) is the value less the ``target`` (n,), for other networks of the same kind from
-    ``low`` to ``high`` (n,). ``network`` (n,) is the seed of a case that other networks may
-    contradict, and missing for others.
+    ``low`` to ``high`` (n,), which are infinite if there is one network. ``network`` (n,) is the
+    seed of a case that other networks may contradict, and missing for others.
     """
 
     rows: Numbers
@@ -97,13 +97,16 @@ class Cases:
         miss = MISS[claim.comparison](self.gap if gap is None else gap)
         return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
 
-    def verdict(self, claim: Claim) -> str:
-        """Return `HOLDS`, `UNDECIDED` or `FAILS`."""
+    def against(self, claim: Claim) -> Mask:
+        """Return which cases (n,) contradict a claim: of means, the whole interval."""
         nearest = {"<": self.low, "<=": self.low, ">": self.high, ">=": self.high}
         zero = np.clip(0.0, self.low, self.high)
         mean = claim.statistic == "mean"
-        against = ~self.good(claim, nearest.get(claim.comparison, zero) if mean else self.gap)
-        networks = np.unique(self.network[against])
+        return ~self.good(claim, nearest.get(claim.comparison, zero) if mean else self.gap)
+
+    def verdict(self, claim: Claim) -> str:
+        """Return `HOLDS`, `UNDECIDED` or `FAILS`."""
+        networks = np.unique(self.network[self.against(claim)])
         if np.isnan(networks).any() or len(networks) > 1:
             return FAILS
         sure = self.good(claim, self.low) & self.good(claim, self.high)
@@ -131,13 +134,13 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
 
     Cases that differ in the seed alone are networks of one kind, and have an interval: of one more
     network or, if the claim is about means, of the mean; none if it is a bound that is proven for
-    each network. The claim holds if all intervals are on
-    the right side of the target. It fails if the interval of a mean, two networks, or a case that
+    each network. Of one network alone it is unknown. The claim holds if all intervals are on the
+    right side of the target. It fails if the interval of a mean, two networks, or a case that
     depends on none is on the wrong side; it is undecided otherwise.
 
     If it does not hold, the first of its conditions is named in whose cases it does. It holds under
     that condition if half of the cases meet it, or if the condition is derived and the claim holds
-    in none of the others; else it fails.
+    in none of the others; else its verdict stays.
 
     If the claim says which cases have the paper's size, they alone are compared. Without any the
     verdict is `OTHER_SIZE`, and what all cases say is the one ``at_this_size``.
@@ -175,17 +178,21 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
             condition, meeting = each.words, len(inside.gap)
             others = measured.of(~meets)
             exact = each.derived and not _cases(claim, others).good(claim).any()
-            verdict = UNDER_A_CONDITION if exact or 2 * meeting >= len(cases.gap) else FAILS
+            if exact or 2 * meeting >= len(cases.gap):
+                verdict = UNDER_A_CONDITION
             break
-    worst = int(np.argmax(MISS[claim.comparison](cases.gap)))
+    miss, against = MISS[claim.comparison](cases.gap), cases.against(claim)
+    worst = int(np.argmax(np.where(against | ~against.any(), miss, -np.inf)))
     values = cases.gap + cases.target
+    low, high = cases.low[worst], cases.high[worst]
+    known = np.isfinite(low) or np.isfinite(high) or low == high
     return Finding(
         verdict,
         measured=float(values[worst]),
         expected=float(cases.target[worst]),
         worst=_named(rows, cases.rows[worst], cases.names),
-        interval_low=float(cases.low[worst] + cases.target[worst]),
-        interval_high=float(cases.high[worst] + cases.target[worst]),
+        interval_low=float(low + cases.target[worst]) if known else None,
+        interval_high=float(high + cases.target[worst]) if known else None,
         median=float(np.median(values)),
         low=float(values.min()),
         high=float(values.max()),
@@ -233,9 +240,18 @@ def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> _Measured:
         values = column.to_numpy() if column.dtype != "category" else column.cat.codes.to_numpy()
         if not np.array_equal(values[1:], values[:-1]):
             varying[key], _ = pd.factorize(values, use_na_sentinel=False)
-    missing = np.full(len(rows), np.nan)
-    seed = rows["seed"].to_numpy(np.float64, na_value=np.nan) if "seed" in rows else missing
-    return _Measured(gap, target, seed, varying)
+    return _Measured(gap, target, _seeds(rows), varying)
+
+
+def _seeds(rows: pd.DataFrame) -> Array:
+    """Return the seeds (n,) of rows that are of one network each; missing of others."""
+    seeds = pd.Series(np.nan, rows.index)
+    if "seeds" in rows:  # means over so many
+        seeds = rows["seeds"].where(rows["seeds"] == 1)
+    elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
+        seeds = rows["seed"]
+    found: Array = seeds.to_numpy(np.float64, na_value=np.nan)
+    return found
 
 
 def _cases(claim: Claim, of: _Measured) -> Cases:
@@ -248,6 +264,7 @@ def _cases(claim: Claim, of: _Measured) -> Cases:
     network = _joint(kind, of.varying["seed"]) if "seed" in of.varying else kind
     _, of_network = np.unique(network, return_index=True)
     networks = kind[of_network]
+    drawn = np.bincount(networks, ~np.isnan(seed[of_network]))  # of each kind; 0 if not random
     names = [key for key in KEYS if key in of.varying and not (mean and key in inner)]
     if mean:
         _, first = np.unique(kind, return_index=True)
@@ -256,18 +273,19 @@ def _cases(claim: Claim, of: _Measured) -> Cases:
         values = [means[networks == number] for number in range(len(first))]
         gap = np.array([each.mean() for each in values])
         low, high = np.transpose([_interval(each) for each in values])
+        low, high = np.where(drawn == 1, -np.inf, low), np.where(drawn == 1, np.inf, high)
         return Cases(first, names, target[first], gap, low, high, np.full(len(gap), np.nan))
     low, high = np.full((2, len(gap)), np.nan)
     np.fmin.at(low, kind, gap)
     np.fmax.at(high, kind, gap)
     low, high = low[kind], high[kind]
-    seeded = ~np.isnan(seed[of_network])
-    others = np.bincount(networks, seeded)[kind] - 1
+    others = drawn[kind] - 1
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
-    alone = (others < 1) | (claim.statistic == "bound")
-    low, high = np.where(alone, gap, low - beyond), np.where(alone, gap, high + beyond)
-    contradicted = np.where(alone, np.nan, seed)
+    fixed = (others < 0) | (claim.statistic == "bound")
+    low = np.select([fixed, others == 0], [gap, -np.inf], low - beyond)
+    high = np.select([fixed, others == 0], [gap, np.inf], high + beyond)
+    contradicted = np.where(fixed, np.nan, seed)
     return Cases(np.arange(len(gap)), names, target, gap, low, high, contradicted)
 
 
@@ -300,6 +318,9 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         unresolved = tables[name].columns.intersection(list(claim.unresolved))
         if len(unresolved):
             filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
+    if CLAIM_EXPERIMENTS in filled:  # two papers may have the same equation number
+        experiments = filled[CLAIM_EXPERIMENTS]
+        filled[CLAIM_EXPERIMENTS] = experiments[experiments["paper"] == claim.paper]
     rows = _selected(claim, filled[claim.table], claim.where)
     for join in claim.joins:
         if not rows.empty:

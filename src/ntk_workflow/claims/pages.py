@@ -162,10 +162,16 @@ class Checked:
     @property
     def interval(self) -> str:
         """The interval of the number over networks or, where there are none, draws of data."""
-        low, high = self.finding.interval_low, self.finding.interval_high
-        mean = self.claim.statistic == "mean"
-        of = "the mean (95 %, bootstrap)" if mean else "another draw"
-        return "" if low == high else f"{_number(low)} to {_number(high)} for {of}"
+        finding, claim = self.finding, self.claim
+        low, high, target = finding.interval_low, finding.interval_high, finding.expected
+        if low is None or high is None or target is None:
+            return "one draw has no interval" if finding.cases else ""
+        of = "the mean (95 %, bootstrap)" if claim.statistic == "mean" else "another draw"
+        text = "" if low == high else f"{_number(low)} to {_number(high)} for {of}"
+        excluded = {"==": not low <= target <= high, "<=": low > target, ">=": high < target}
+        if text and finding.verdict == HOLDS and excluded.get(claim.comparison):
+            text += f", which excludes {_number(target)}: only the tolerance allows it"
+        return text
 
     @property
     def support(self) -> str:
@@ -176,7 +182,7 @@ class Checked:
         if finding.networks:
             text += f" Independent draws: {finding.networks}."
         if finding.holding == finding.cases and finding.verdict in (UNDECIDED, UNDER_A_CONDITION):
-            text += " Intervals of some reach beyond the target."
+            text += " Intervals of some reach beyond the target, or are missing."
         if finding.condition:
             share = f"{finding.condition_cases} of {finding.cases}"
             text += f" {holds} {finding.condition}: {share} cases."

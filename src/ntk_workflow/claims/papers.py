@@ -54,7 +54,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement: in which rows of a table which quantity compares how with what.
+    """One statement of a paper: in which rows of a table which quantity compares how with what.
 
     ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, see
     `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
@@ -65,6 +65,7 @@ class Claim:
     ``corrected``.
     """
 
+    paper: str
     name: str
     place: str
     kind: str
@@ -118,7 +119,7 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
         ClaimError: if two claims have one name, an expression is not in the grammar, or statements
             and claims do not fit: no claim and no reason, both, or a claim of no statement.
     """
-    claims = [_claim(values) for values in content["claims"]]
+    claims = [_claim(name, values) for values in content["claims"]]
     counts = Counter(claim.name for claim in claims)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ClaimError(f"claims named twice: {', '.join(repeated)}; give each its own name")
@@ -260,11 +261,11 @@ def with_experiments(papers: Mapping[str, Paper]) -> list[str]:
     return [name for name, paper in papers.items() if CLAIM_EXPERIMENTS in paper.tables]
 
 
-def _claim(values: Mapping[str, Any]) -> Claim:
+def _claim(paper: str, values: Mapping[str, Any]) -> Claim:
     joins = tuple(Join(**{**join, "where": _steps(join)}) for join in values.get("joins", ()))
     conditions = tuple(Condition(**condition) for condition in values.get("conditions", ()))
     changed = {"where": _steps(values), "joins": joins, "conditions": conditions}
-    return Claim(**{**values, **changed, "target": str(values["target"])})
+    return Claim(paper, **{**values, **changed, "target": str(values["target"])})
 
 
 def _steps(values: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    return pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
+    rows = pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
+    return rows.assign(paper=paper)
 
 
 @pytest.mark.parametrize("paper", SETTINGS)

@@ -2,12 +2,16 @@
 
 import html
 import math
+import re
 from dataclasses import asdict
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,
@@ -17,9 +21,22 @@ from ntk_workflow.claims.checking import (
     UNDER_A_CONDITION,
     Finding,
     check,
+    rows_of,
 )
 from ntk_workflow.claims.pages import Checked, page
-from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Entry, Join, Paper, entries
+from ntk_workflow.claims.papers import (
+    CLAIM_EXPERIMENTS,
+    Claim,
+    ClaimError,
+    Condition,
+    Entry,
+    Join,
+    Paper,
+    entries,
+    load,
+)
+
+PAPERS = Path(__file__).parents[3] / "papers"
 
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
 TABLE["at"] = [1, 1, 32, 32] * 2
@@ -29,7 +46,8 @@ LINEAR = Join("linear", ["depth", "at"], where=("activation == 'linear'",))
 
 
 def claim(**values) -> Claim:
-    common = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "s", "table": "t"}
+    common = {"paper": "p", "name": "a", "place": "Theorem 1", "kind": "theory", "table": "t"}
+    common |= {"statement": "s"}
     common |= {"quantity": "kappa", "comparison": "<", "target": "8"}
     return Claim(**{**common, "where": RELU, **values})
 
@@ -53,8 +71,8 @@ NETWORKS = [
     ([0.1, 0.2, 0.3, 0.2, 0.3, 1.2], UNDECIDED, HOLDS),  # one is
     ([0.5, 0.7, 1.2, 1.3], FAILS, UNDECIDED),
     ([1.5, 1.7, 1.2, 1.3], FAILS, FAILS),
-    ([0.9], HOLDS, HOLDS),
-    ([1.1], FAILS, FAILS),
+    ([0.9], UNDECIDED, UNDECIDED),  # of one network there is no interval
+    ([1.1], UNDECIDED, UNDECIDED),
 ]
 
 
@@ -64,7 +82,10 @@ def test_other_networks_may_say_otherwise(values, every, mean):
     for statistic, verdict in (("every", every), ("mean", mean)):
         finding = check(claim(target="1", statistic=statistic), {"t": table})
         assert (finding.verdict, finding.networks) == (verdict, len(values))
-        assert finding.interval_low <= finding.measured <= finding.interval_high
+        if len(values) > 1:
+            assert finding.interval_low <= finding.measured <= finding.interval_high
+        else:
+            assert finding.interval_low is finding.interval_high is None
         assert finding.cases == (1 if statistic == "mean" else len(values))
 
 
@@ -76,6 +97,57 @@ def test_the_interval_of_a_mean_has_95_percent():
     half = 1.96 * values.std() / 20
     ends = [values.mean() - half, values.mean() + half]
     assert [finding.interval_low, finding.interval_high] == pytest.approx(ends, abs=0.1 * half)
+
+
+@pytest.mark.parametrize(("kappa", "verdict"), [(0.9, HOLDS), (1.1, FAILS)])
+def test_what_depends_on_no_seed_and_bounds_need_one_case(kappa, verdict):
+    table = pd.DataFrame({"kappa": [kappa], "seed": [1], "activation": "relu"})
+    for statistic in ("every", "mean"):
+        finding = check(claim(target="1", statistic=statistic), {"t": table.assign(seed=None)})
+        assert (finding.verdict, finding.interval_low) == (verdict, kappa)
+    assert check(claim(target="1", statistic="bound"), {"t": table}).verdict == verdict
+    for column, number, outcome in (
+        ("networks", 50, verdict),
+        ("seeds", 2, verdict),
+        ("seeds", 1, UNDECIDED),
+    ):
+        means = table.assign(**{column: number})  # over as many networks
+        assert check(claim(target="1"), {"t": means}).verdict == outcome
+
+
+def test_a_mean_of_one_network_decides_nothing_and_is_not_shown_beside_one_that_does():
+    table = pd.DataFrame({"depth": [1, 1, 2], "seed": [1, 2, 1], "activation": "relu"})
+    mean = claim(target="1", statistic="mean")
+    finding = check(mean, {"t": table.assign(kappa=[0.1, 0.2, 9.0])})
+    assert (finding.verdict, finding.measured, finding.interval_low) == (UNDECIDED, 9.0, None)
+    assert Checked(mean, finding, Entry(1, "")).interval == "one draw has no interval"
+    finding = check(mean, {"t": table.assign(kappa=[1.1, 1.2, 9.0])})
+    assert (finding.verdict, finding.measured, finding.worst) == (FAILS, 1.15, "depth 1")
+    table.loc[3] = [3, 1, "relu"]
+    some = claim(target="1", statistic="mean", conditions=[Condition("depth == 1", "at 1")])
+    finding = check(some, {"t": table.assign(kappa=[0.1, 0.2, 9.0, 9.0])})
+    assert (finding.verdict, finding.condition) == (UNDECIDED, "at 1")
+
+
+def test_the_page_says_where_the_tolerance_alone_allows_a_claim():
+    table = pd.DataFrame({"kappa": [1.1, 1.2], "seed": [1, 2], "activation": "relu"})
+    for comparison, target, saved in (("==", "1", True), ("<=", "1", True), ("<=", "1.15", False)):
+        near = claim(comparison=comparison, target=target, tolerance=0.5, statistic="mean")
+        shown = Checked(near, check(near, {"t": table}), Entry(1, ""))
+        assert shown.outcome == HOLDS
+        assert ("which excludes 1: only the tolerance allows it" in shown.interval) == saved
+
+
+def test_no_claim_sees_the_experiments_of_another_paper():
+    papers = [load(path) for path in sorted(PAPERS.glob("*.yaml"))]
+    claims = [each for paper in papers for each in paper.claims if each.table == CLAIM_EXPERIMENTS]
+    names = {name for each in claims for name in re.findall(r"'(\w+)'", " ".join(each.where))}
+    rows = pd.DataFrame(product([paper.name for paper in papers], sorted(names)))
+    rows.columns = ["paper", "statement"]
+    rows = rows.reindex(columns=TABLES[CLAIM_EXPERIMENTS].schema.names)
+    found = [(each, rows_of(each, {CLAIM_EXPERIMENTS: rows})) for each in claims]
+    assert all(set(selected["paper"]) <= {each.paper} for each, selected in found)
+    assert sum(not selected.empty for _, selected in found) > 100
 
 
 def test_blocks_of_a_network_are_no_other_networks():

@@ -92,11 +92,12 @@ def shape(setting: Setting) -> Measurements:
 
 
 def hermite_basis(setting: Setting) -> Measurements:
-    """Measure Lemma 40: E h_2^γ(z) h_2^γ'(z') of correlated variables of variances γ and γ'.
+    """Measure Lemma 40: E h_i^γ(z) h_j^γ'(z') of correlated variables of variances γ and γ'.
 
-    The lemma gives ρ². Eq. (14) prints exp(tz - γ² t²/2), whose H_2 is z² - γ²; with γ for γ² it is
-    z² - γ. Its proof prints ‖u‖ = γ for ‖u‖² = γ, in E exp(sz + tz'). Eqs. (15) and (16) sum an
-    activation's coefficients. ``at`` is γ', and γ is 1/2.
+    The lemma gives ρ^j for i = j, else 0; ``n`` is i and ``d`` is j. Eq. (14) prints
+    exp(tz - γ² t²/2), whose H_2 is z² - γ²; with γ for γ² it is z² - γ. Its proof prints ‖u‖ = γ
+    for ‖u‖² = γ, in E exp(sz + tz'). Eqs. (15) and (16) sum an activation's coefficients. ``at`` is
+    γ', and γ is 1/2.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
     weights = np.outer(weights, weights) / (2 * math.pi)
@@ -105,9 +106,10 @@ def hermite_basis(setting: Setting) -> Measurements:
     for other in (0.5, 1.0, 2.0):
         second = math.sqrt(other) * (rho * nodes[:, None] + math.sqrt(1 - rho**2) * nodes)
         for name, power in (("hermite_product_printed", 2), ("hermite_product", 1)):
-            h = (first**2 - gamma**power) / (gamma * math.sqrt(2))
-            k = (second**2 - other**power) / (other * math.sqrt(2))
-            yield Measurement(name, np.sum(weights * h * k), None, rho**2, at=other)
+            bases = _polynomials(first, gamma, power), _polynomials(second, other, power)
+            for (i, h), (j, k) in itertools.product(*map(enumerate, bases)):
+                exact = rho**j if i == j else 0
+                yield Measurement(name, np.sum(weights * h * k), None, exact, n=i, d=j, at=other)
         exponential = np.sum(weights * np.exp(first + second))
         printed, right = (
             math.exp((gamma**power + other**power) / 2 + rho * math.sqrt(gamma * other))
@@ -122,6 +124,14 @@ def hermite_basis(setting: Setting) -> Measurements:
             value = correlation_of(name, q[:1], q[1:], rho).item() * math.sqrt(squares.prod())
             yield row("equation_15", value, None, np.polynomial.polynomial.polyval(rho, a * b))
             yield row("equation_16", squares[1], None, np.sum(b**2))
+
+
+def _polynomials(z: Array, gamma: float, power: int) -> list[Array]:
+    """Return h_0 to h_4, the H_j of exp(tz - γ^power t²/2) over sqrt(γ^j j!)."""
+    h = [np.ones_like(z), z]
+    for j in range(1, 4):
+        h.append(z * h[j] - j * gamma**power * h[j - 1])
+    return [each / math.sqrt(gamma**j * math.factorial(j)) for j, each in enumerate(h)]
 
 
 def _coefficients(sigma: Activation, factor: float) -> Array:
