@@ -6,7 +6,6 @@ in float64, whatever the training is in: at rates at which an expansion is hardl
 would leave it to rounding when it reaches a loss.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,13 @@ from ntk_workflow.settings import from_mapping
 from ntk_workflow.trainings.data import LabelledSamples, labelled_samples
 from ntk_workflow.trainings.expansions import Tangents, initial_expansions
 from ntk_workflow.trainings.networks import as_seen, image_of
-from ntk_workflow.trainings.settings import Family, Point, TrainingSettings, training_parser
+from ntk_workflow.trainings.settings import (
+    Family,
+    Point,
+    Rates,
+    TrainingSettings,
+    training_parser,
+)
 
 log = logger(__file__)
 
@@ -47,7 +52,8 @@ MOST_SAMPLES = 512
 #: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
 MOST_ROWS = 4096
 #: What a row says of its training.
-COPIED = (*TRAINING.keys[:-1], "width", "n", "classes", "loss", "batch_size")
+COPIED = (*TRAINING.keys[:-1], "rate_unit", "learning_rate", "width", "n", "classes", "loss")
+COPIED += ("batch_size",)
 #: Numbers of eigenvalues at which the label energy is told.
 RANKS = 64
 
@@ -66,13 +72,12 @@ def main(argv: Argv = None) -> None:
     curves: dict[int, dict[tuple[int, float], list[dict[str, Any]]]] = {}
     for row in tables.read([str(path) for path in args.training], TRAINING).to_pylist():
         of_depth = curves.setdefault(row["depth"], {})
-        of_depth.setdefault((row["seed"], row["learning_rate"]), []).append(row)
+        of_depth.setdefault((row["seed"], row["relative_rate"]), []).append(row)
     rows: list[dict[str, Any]] = []
     for depth, of_depth in curves.items():
-        rates = tuple(sorted({rate for _, rate in of_depth}))
-        found = replace(settings, learning_rates=rates, relative_rates=())
+        rates = {key: curve[0]["learning_rate"] for key, curve in of_depth.items()}
         point = Point(**vars(family), depth=depth)
-        predictions = predict(point, found, samples, own)
+        predictions = predict(point, settings, rates, samples, own)
         for key, curve in of_depth.items():
             epochs = [row["epoch"] for row in curve]
             losses = [row["train_loss"] for row in curve]
@@ -89,7 +94,11 @@ def main(argv: Argv = None) -> None:
 
 
 def predict(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples, own: OwnModel | None
+    point: Point,
+    settings: TrainingSettings,
+    rates: Rates,
+    samples: LabelledSamples,
+    own: OwnModel | None,
 ) -> dict[tuple[int, float], dict[str, Any]]:
     """Return the columns of every seed's and rate's prediction, and of its kernel."""
     outputs: Any = {"outputs": settings.outputs, "classes": samples.classes}
@@ -100,6 +109,7 @@ def predict(
     closed &= course.momentum == 0 and course.plain and n * loss.outputs <= MOST_ROWS
     found = {}
     for number, part in samples.train.items():
+        of_seed = {key: rate for key, rate in rates.items() if key[0] == number}
         x = as_seen(part.x, image_of(point, settings))
         y = torch.from_numpy(part.y)
         chosen = generator(number, "blocks").permutation(len(x))[:MOST_SAMPLES]
@@ -109,23 +119,23 @@ def predict(
             residual = (loss.codes[y] - whole.f).reshape(-1).numpy()
             values, vectors = np.linalg.eigh(whole.kernel().numpy())
             squares = np.square(vectors.T @ residual)
-            for rate in settings.rates:
+            for key, rate in of_seed.items():
                 of: Any = {"rate": rate, "n": n}
                 curve = predicted_losses(values, squares, **of, steps=course.evaluated)
                 when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
-                found[number, rate] = described | {
+                found[key] = described | {
                     "method": "eigenvectors",
                     "predicted_loss": curve.tolist(),
                     **time_columns(when, prefix="predicted_"),
                 }
             continue
-        members = [Member(number, rate) for rate in settings.rates]
+        members = [Member(number, rate) for rate in of_seed.values()]
         ensemble = networks.ensemble(loss, members, {number: Part(x, y)}, course)
         while not ensemble.finished:
             ensemble.advance()
-        for k, rate in enumerate(settings.rates):
+        for k, key in enumerate(of_seed):
             losses = known(ensemble.metrics["train_loss"][course.evaluated, k].tolist())
-            found[number, rate] = described | {
+            found[key] = described | {
                 "method": "flow",
                 "predicted_loss": losses,
                 **times(course.evaluated, losses, prefix="predicted_"),

@@ -34,10 +34,10 @@ def main(argv: Argv = None) -> None:
     best = select_rates(training, kernels, dict.fromkeys(names, rule))
     for row in best.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
-        if row["learning_rate"] is None:
+        if row["relative_rate"] is None:
             log.info("%s: no rate is good; try lower ones or more epochs", place)
         elif row["edge"] in ("lowest", "highest"):
-            rate = f"{row['learning_rate']:g} is the {row['edge']} of its grid"
+            rate = f"{row['relative_rate']:g} is the {row['edge']} of its grid"
             log.info("%s: the best rate %s; widen it, or try learning_rates: auto", place, rate)
     tables.write(args.output, LEARNING_RATES, best)
 

@@ -1,6 +1,6 @@
 """Train the networks of an architecture, all learning rates and seeds, as one ensemble.
 
-Relative rates are in units of the critical one, of the NTK with which the training begins.
+Critical rates are those of the NTK with which a network's training begins.
 
 Several architectures are trained one after the other if each has its options after a --network of
 its own; what comes before the first is for all of them.
@@ -45,6 +45,7 @@ from ntk_workflow.trainings.loop import train
 from ntk_workflow.trainings.settings import (
     InitialSettings,
     Point,
+    Rates,
     TrainingSettings,
     training_parser,
 )
@@ -80,26 +81,26 @@ def main(argv: Argv = None) -> int:
                 raise
             which = f"{call.model}, {call.activation}, depth {call.depth}"
             raise UsageError(f"{which}: {error}") from error
-    in_turn: list[tuple[Networks, TrainingSettings]] = []
+    in_turn: list[tuple[Networks, TrainingSettings, Rates]] = []
     initial: Rows = []
     for each in every:
         with each.telling_what_fits():
             kernels = each.initial_kernels()
-        critical = [row["critical_learning_rate"] for row in kernels]
-        in_turn += [(each, networks.with_absolute_rates(turn, critical)) for turn in each.turns]
+        critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
+        in_turn += [(each, turn, turn.absolute_rates(critical)) for turn in each.turns]
         initial += [row for row in kernels if row["seed"] in each.settings.seeds]
     rows: Rows = []
     along: Rows = []
     finished: list[TrainingCheckpoints] = []
-    for each, turn in in_turn:
+    for each, turn, rates in in_turn:
         with each.telling_what_fits():
-            ensemble, checkpoints = each.make(turn)
+            ensemble, checkpoints = each.make(turn, rates)
             stopped = train(ensemble, checkpoints, threads=args.threads, tf32=turn.tf32)
             if stopped is not None:
                 return 128 + stopped
             if checkpoints and turn is not in_turn[-1][1]:
                 checkpoints.save(ensemble)  # only its metrics: others have their turn
-            of = (each.point, each.settings, each.samples, ensemble)
+            of = (each.point, turn, each.samples, rates, ensemble)
             rows += networks.ensemble_rows(*of)
             along += networks.kernel_rows(*of)
             finished += [checkpoints] if checkpoints else []
@@ -171,15 +172,17 @@ class Networks:
         """Return the rows of the kernels at initialisation, if their table or rates need them."""
         told = self.args.initial_kernels_output
         told = told and self.settings.has_initial_kernel(self.point.model)
-        if not (told or self.settings.relative_rates):
+        if not told and self.settings.rate_unit == "one":
             return []
         of = (self.point, self.settings, self.samples, self.own)
         return [*initial_kernel_rows(*of)]
 
-    def make(self, turn: TrainingSettings) -> tuple[Measured, TrainingCheckpoints | None]:
+    def make(
+        self, turn: TrainingSettings, rates: Rates
+    ) -> tuple[Measured, TrainingCheckpoints | None]:
         """Return a turn's networks at initialisation, and their checkpoints if any are kept."""
         how: Any = {"device": self.device, "products": self.products, "own": self.own}
-        ensemble = networks.make_ensemble(self.point, turn, self.samples, **how)
+        ensemble = networks.make_ensemble(self.point, turn, self.samples, rates, **how)
         args, saving = self.args, from_mapping(CheckpointSettings, vars(self.args))
         if not (folder := saving.checkpoints):
             return ensemble, None
@@ -187,7 +190,8 @@ class Networks:
         plugins = [*args.activation_file, *([self.own.file] if self.own else [])]
         options = {"device": self.device.type, "products": self.products} | asdict(self.point)
         options |= {"model_function": self.own.function} if self.own else {}
-        depends_on = origin(__file__, plugins, options | asdict(turn)) | {"files": self.files}
+        options |= asdict(turn) | {"rates": [*rates.values()]}
+        depends_on = origin(__file__, plugins, options) | {"files": self.files}
         return ensemble, TrainingCheckpoints(folder, saving, depends_on)
 
 
@@ -207,7 +211,7 @@ def parse(argv: Argv) -> argparse.Namespace:
     help = "begins the options of one of several networks"
     add(NETWORK, action="store_true", help=help)
     add("--test", type=Path, help="prepared test samples (.npz)")
-    help = "table of the NTKs at initialisation (.parquet); of mlp, or with --relative-rates"
+    help = "table of the NTKs at initialisation (.parquet); of mlp, or with critical --rate-unit"
     add("--initial-kernels-output", type=Path, help=help)
     add("--kernels-output", type=Path, help="table of --kernels-along (.parquet)")
     device_argument(parser)

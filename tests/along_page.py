@@ -10,15 +10,13 @@ from ntk_workflow.pages.rendering import markdown_table, shown
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "resources/along_training"
-GROUP = ["width", "rate", "activation", "seed"]
+GROUP = ["width", "relative_rate", "activation", "seed"]
 
 
 def networks() -> pd.DataFrame:
     """Return a row for each network and rate, with what was measured first (_0) and last (_1)."""
     files = sorted(ROWS.glob("kernels_along_training/**/*.parquet"))
     rows = collect(files, KERNELS_ALONG_TRAINING).to_pandas()
-    rates = rows.groupby(["width", "activation", "depth", "seed"])["learning_rate"]
-    rows["rate"] = rates.rank(method="dense").map({1: "0.25", 2: "0.75"})
     rows["stability"] = rows["learning_rate"] * rows["sharpness"] / 2
     by_network = rows.sort_values("epoch").groupby([*GROUP, "depth"])
     return by_network.first().join(by_network.last(), suffixes=("_0", "_1")).reset_index()
@@ -26,17 +24,19 @@ def networks() -> pd.DataFrame:
 
 def in_markdown() -> str:
     """Return, by width and rate, medians over networks with their range in brackets."""
-    head = ["width", "η of the critical rate", "‖K_t − K_0‖ / ‖K_0‖"]
+    found, cells = networks(), []
+    (unit,) = found["rate_unit_0"].unique()
+    rate = {"critical": "own critical rate", "smallest_critical": "smallest critical rate"}[unit]
+    head = ["width", f"η of the {rate}", "‖K_t − K_0‖ / ‖K_0‖"]
     head += ["κ_t / κ_0, ReLU and normalised", "κ_t / κ_0, tanh", "κ falls with depth: before"]
     head += ["after", "η/2 · sharpness: before", "after"]
-    found, cells = networks(), []
     found["ratio"] = found["kappa_1"] / found["kappa_0"]
-    for (width, rate), group in found.groupby(["width", "rate"]):
+    for (width, rate), group in found.groupby(["width", "relative_rate"]):
         tanh = group["activation"] == "tanh"
         ratios = [_spread(group.loc[chosen, "ratio"]) for chosen in (~tanh, tanh)]
         change, *stability = map(_spread, map(group.get, MEASURED))
         order = [_in_order(group, column) for column in ("kappa_0", "kappa_1")]
-        cells.append([str(width), rate, change, *ratios, *order, *stability])
+        cells.append([str(width), f"{rate:g}", change, *ratios, *order, *stability])
     return markdown_table(head, cells)
 
 

@@ -172,6 +172,7 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
         for row in curve_rows(
             plain,
             seed=seed,
+            relative_rate=rate,
             rate=rate,
             steps_per_epoch=1,
             metrics={"train_loss": rate ** -np.arange(4.0) * (1 + rng.random(4) / 9)},

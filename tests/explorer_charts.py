@@ -125,12 +125,12 @@ def spectrum() -> Spec:
 
 def training_curves() -> Spec:
     """Return losses by epoch at one learning rate, real and predicted."""
-    shown = "datum.network == network && datum.learning_rate == rate && datum.kind != 'predicted'"
+    shown = "datum.network == network && datum.relative_rate == rate && datum.kind != 'predicted'"
     told = ["depth:Q", "seed:N", "kind:N", "epoch:Q", alt.Tooltip("loss:Q", format=NUMBER)]
     real = _curves(shown, told).encode(
         strokeWidth=alt.condition(_in("marked"), alt.value(3), alt.value(1.4))
     )
-    also = "datum.network == network && datum.learning_rate == rate && datum.kind == 'predicted'"
+    also = "datum.network == network && datum.relative_rate == rate && datum.kind == 'predicted'"
     predicted = _curves(also, told, strokeDash=[4, 3], opacity=0.8)
     return _spec(alt.layer(real, predicted), {"network": "", "rate": 0.0, "marked": []})
 
@@ -160,9 +160,9 @@ def training_rates() -> Spec:
         .mark_line(point=True)
         .encode(
             x=alt.X(
-                "learning_rate:Q",
+                "relative_rate:Q",
                 scale=alt.Scale(type="log", nice=False, padding=12),
-                title="learning rate",
+                title="learning rate, as the config gives it",
             ),
             y=alt.Y(
                 "mean(loss):Q",
@@ -171,7 +171,7 @@ def training_rates() -> Spec:
                 axis=_axis(),
             ),
             color=alt.Color("depth:O", scale=alt.Scale(scheme=VIRIDIS), legend=_legend()),
-            tooltip=["depth:Q", "learning_rate:Q", alt.Tooltip("mean(loss):Q", format=NUMBER)],
+            tooltip=["depth:Q", "relative_rate:Q", alt.Tooltip("mean(loss):Q", format=NUMBER)],
         )
     )
     here = (

@@ -17,25 +17,31 @@ from ntk_conditioning.tables.claims import CLAIMS
 from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables.training import POINT_KEYS
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import markdown_table, shown
 
 ROOT = Path(__file__).parents[1]
 CURVES = ROOT / "resources/fig3"
 PUBLISHED = CURVES / "published"
-HEAD = ["dataset", "depth", "best rate", "in 2/λ_max", "final loss, range over seeds"]
+HEAD = ["dataset", "depth", "best rate", "in its own 2/λ_max", "final loss, range over seeds"]
 HEAD += ["epochs to a loss of 0.1", "loss at the best common rate", "kappa"]
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
 Network = tuple[str, str, int]
 
 
-def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the best rates of a folder's networks, and the claims that are tested on them."""
+def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the best rates of a folder's networks, the claims that are tested on them, and ends.
+
+    These are the rows of the last epochs, with learning rates also as a ``multiple`` of the
+    network's own 2/λ_max.
+    """
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, read = Path(name), {}
         for table in ("training", "training_kernels"):
             rows = collect(sorted(curves.glob(f"{table}/**/*.parquet")), TABLES[table])
             tables.write(folder / f"{table}.parquet", TABLES[table], rows)
+            read[table] = rows.to_pandas()
         rule = ["--criterion", "final_loss", "--loss-level", "0.1"]
         inputs = ["--training", "training", "--kernels", "training_kernels"]
         inputs = [f"{folder}/{word}.parquet" if word[0] != "-" else word for word in inputs]
@@ -44,16 +50,22 @@ def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         outputs = {"output": "claims.parquet", "markdown": "claims.md", "html": "claims.html"}
         written = [w for key, file in outputs.items() for w in (f"--{key}", str(folder / file))]
         paper = ["--papers", str(ROOT / "papers/liu2023relu.yaml"), "--run", "fig3"]
-        compared = ["--tables", str(folder / "training.parquet"), rates]
+        compared = ["--tables", *inputs[1::2], rates]
         assert check_claims.main([*paper, *compared, *written]) == 0
         claims = tables.read(folder / "claims.parquet", CLAIMS).to_pandas()
-        return tables.read(rates, LEARNING_RATES).to_pandas(), claims
+        ends = read["training"]
+        ends = ends[ends["epoch"] == ends["epoch"].max()]
+        network = [*POINT_KEYS, "seed"]
+        kernels = read["training_kernels"][[*network, "critical_learning_rate"]]
+        ends = ends.merge(kernels, on=network, validate="m:1")
+        ends["multiple"] = ends["learning_rate"] / ends["critical_learning_rate"]
+        return tables.read(rates, LEARNING_RATES).to_pandas(), claims, ends
 
 
 def in_markdown() -> str:
     """Return both as tables in Markdown."""
-    best, claims = results(CURVES)
-    rows = [[SCALES[row.experiment], *_cells(row)] for row in _ordered(best)]
+    best, claims, ends = results(CURVES)
+    rows = [[SCALES[row.experiment], *_cells(row, _of(ends, row))] for row in _ordered(best)]
     head = ["first layer's scale", *HEAD]
     return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}"
 
@@ -62,13 +74,20 @@ def _ordered(best: pd.DataFrame) -> Iterable[Any]:
     return best.sort_values(["experiment", "dataset", "depth"]).itertuples()
 
 
-def _cells(row: Any) -> list[str]:
+def _of(ends: pd.DataFrame, row: Any) -> pd.DataFrame:
+    """Return the ends of the networks of a row of the best rates."""
+    keys = ["experiment", "dataset", "depth"]
+    return ends[(ends[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
+
+
+def _cells(row: Any, ends: pd.DataFrame) -> list[str]:
     """Return the cells of a network in the columns of `HEAD`."""
+    multiples = ends.loc[ends["relative_rate"] == row.relative_rate, "multiple"]
     spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
     epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
     common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
-    multiple = f"{row.learning_rate / row.critical_learning_rate:.0f}"
-    cells = [row.dataset, str(row.depth), f"{row.learning_rate:g}", multiple, spread]
+    multiple = f"{multiples.mean():.0f} ({multiples.min():.0f} – {multiples.max():.0f})"
+    cells = [row.dataset, str(row.depth), f"{row.relative_rate:g}", multiple, spread]
     return [*cells, shown(epochs), common, f"{row.kappa:,.0f}"]
 
 
@@ -89,55 +108,46 @@ def _verdicts(claims: pd.DataFrame) -> str:
 
 def published() -> str:
     """Return the trainings of the published size, and what else was trained in several places."""
-    best, claims = results(PUBLISHED)
-    rows, ends, critical = [], {}, {}
+    best, claims, every = results(PUBLISHED)
+    rows, ends = [], {}
     for row in _ordered(best):
         of = (
             PUBLISHED
             / f"training/{row.experiment}/{row.dataset}/mlp/relu/depth-{row.depth}.parquet"
         )
-        curves = pd.read_parquet(of)
-        network = row.experiment, row.dataset, row.depth
-        last = ends[network] = curves[curves["epoch"] == curves["epoch"].max()]
-        critical[network] = row.critical_learning_rate
-        accuracy = last[last["learning_rate"] == row.learning_rate]["test_accuracy"].mean()
+        last = ends[row.experiment, row.dataset, row.depth] = _of(every, row)
+        accuracy = last[last["relative_rate"] == row.relative_rate]["test_accuracy"].mean()
         before = [SCALES[row.experiment], str(row.seeds)]
-        rows.append([*before, *_cells(row), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
+        rows.append([*before, *_cells(row, last), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
     head = ["first layer's scale", "seeds", *HEAD, "test accuracy", "sha256 of the curves"]
     whole = markdown_table(head, rows)
     pairs = [pair for pair in pairwise(ends) if pair[0][:2] == pair[1][:2]]
     compared = []
     for experiment, scale in SCALES.items():
         some = [pair for pair in pairs if pair[0][0] == experiment]
-        compared += [[scale, *cells] for cells in _steps(some, ends, critical)]
+        compared += [[scale, *cells] for cells in _steps(some, ends)]
     steps = [head[0], "two neighbouring depths, none of whose seeds diverges"]
     of_steps = markdown_table([*steps, "the deeper ends lower"], compared)
     return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}"
 
 
 def _steps(
-    pairs: Sequence[tuple[Network, Network]],
-    ends: Mapping[Network, pd.DataFrame],
-    critical: Mapping[Network, float],
+    pairs: Sequence[tuple[Network, Network]], ends: Mapping[Network, pd.DataFrame]
 ) -> Iterator[tuple[str, str]]:
     """Yield how often the deeper of two networks ends lower, at the same rates and multiples."""
     at = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
     lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in at)
     yield "at the same rate: all its seeds below all of the other", f"{lower} of {len(at)}"
-    apart = [
-        each
-        for pair in pairs
-        for each in _at_each_multiple(*((ends[key], critical[key]) for key in pair))
-    ]
-    below = sum(deeper < shallower for shallower, deeper in apart)
-    multiple = "at the same multiple of 2/λ_max: its mean below the other's, interpolated between "
-    yield f"{multiple}rates in both logarithms", f"{below} of {len(apart)}"
+    ratios = [each for pair in pairs for each in _at_each_multiple(*(ends[key] for key in pair))]
+    multiple = "at the same multiple of each network's own 2/λ_max: in the mean over seeds of the "
+    multiple += "logarithm, the other interpolated between rates in both logarithms"
+    yield multiple, f"{sum(ratio < 0 for ratio in ratios)} of {len(ratios)}"
 
 
 def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
     """Yield least and largest final losses over seeds of two depths, at rates that both take."""
     found = [
-        each.groupby("learning_rate")["train_loss"].agg(["min", "max", "count", "size"])
+        each.groupby("relative_rate")["train_loss"].agg(["min", "max", "count", "size"])
         for each in ends
     ]
     for rate in found[0].index.intersection(found[1].index):
@@ -146,19 +156,20 @@ def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
             yield pair
 
 
-def _at_each_multiple(
-    shallower: tuple[pd.DataFrame, float], deeper: tuple[pd.DataFrame, float]
-) -> Iterator[tuple[float, float]]:
-    """Yield mean final losses of two depths where both train, at rates in units of 2/λ_max."""
-    logs = []
-    for ends, critical in (shallower, deeper):
-        losses = ends.groupby("learning_rate")["train_loss"].agg(["mean", "count", "size"])
-        losses = losses[losses["count"] == losses["size"]]
-        logs.append((np.log(losses.index.to_numpy() / critical), np.log(losses["mean"].to_numpy())))
-    (at, known), others = logs
-    for multiple, loss in zip(*others, strict=True):
-        if at[0] <= multiple <= at[-1]:
-            yield np.interp(multiple, at, known), loss
+def _at_each_multiple(shallower: pd.DataFrame, deeper: pd.DataFrame) -> list[float]:
+    """Return means over seeds of the logarithm of the ratio of two depths' final losses.
+
+    They are at the deeper network's rates, the loss of the other being that at the same multiple of
+    its own 2/λ_max, where all seeds of both train.
+    """
+    ratios = []
+    for seed, network in deeper.groupby("seed"):
+        other = shallower[shallower["seed"] == seed].dropna(subset=["train_loss"])
+        at, x, known = map(np.log, (other["multiple"], network["multiple"], other["train_loss"]))
+        there = np.interp(x, at, known, left=np.nan, right=np.nan)
+        ratios.append(network.assign(ratio=np.log(network["train_loss"]) - there))
+    by_rate = pd.concat(ratios).groupby("relative_rate")["ratio"]
+    return [values.mean() for _, values in by_rate if values.notna().all()]
 
 
 def _by_place() -> str:

@@ -287,6 +287,8 @@ def _reason(error: jsonschema.ValidationError) -> str:
         count = len(error.instance)
         length = f"the list has only {count}" if count else "the list is empty"
         return f"{length}; give at least {limit} item{'s' if limit > 1 else ''}"
+    if rule == "maxProperties":
+        return f"{' and '.join(map(str, error.instance))} exclude each other; give one"
     if rule == "maxItems":
         return f"the list has {len(error.instance)} items; give {limit}"
     if rule == "minLength":

@@ -68,7 +68,7 @@ def training(
     batch = n if settings.batch_size == "all" else min(n, settings.batch_size)
     classes = 1 if settings.outputs == "scalar" else classes or CLASSES
     itemsize, width, epochs = np.dtype(settings.dtype).itemsize, settings.width, settings.epochs
-    seeds, rates, n_test = len(settings.seeds), len(settings.rates), loaded // 5
+    seeds, rates, n_test = len(settings.seeds), len(settings.learning_rates), loaded // 5
     networks, evaluations = seeds * rates, epochs // settings.evaluate_every + 1
     draws = seeds if n < loaded else 1
     kept = TORCH + 8 * d * 2 * (loaded + n_test)
@@ -190,7 +190,7 @@ def prediction(
         weights, units = parameters(d, width, depth, classes), depth * width
         step = 4 * n * (weights + classes * units)
         drawn = 2 * n * classes * weights + 2 * block**2 * classes * units + EIGENVALUES * block**3
-        flops += seeds * (len(settings.rates) * step * passes + drawn)
-        moved = 8 * weights * len(settings.rates) * (2 if settings.momentum else 1)
+        flops += seeds * (len(settings.learning_rates) * step * passes + drawn)
+        moved = 8 * weights * len(settings.learning_rates) * (2 if settings.momentum else 1)
         memory = max(memory, 2 * 8 * n * (classes + 2) * units + moved)
     return ResourceEstimate(flops, TORCH + 8 * d * (2 * loaded + n) + 4 * 8 * block**2 + memory)

@@ -42,7 +42,7 @@ def telling_what_fits(
             raise
         if device.type == "cuda":
             available = torch.cuda.get_device_properties(device).total_memory
-        count = len(settings.seeds) * len(settings.rates)
+        count = len(settings.seeds) * len(settings.learning_rates)
         needed = needed_bytes(point, settings, samples, together=together)
         raise NotEnoughMemoryError(
             f"{problem.partition(';')[0]}: {count} networks of width {settings.width} take about "

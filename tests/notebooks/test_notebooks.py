@@ -172,6 +172,7 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
         square, tested = names[0] == "gradient_descent", names[2] != "mlp"
         loss, outputs = ("square", "scalar") if square else ("cross_entropy", "classes")
         labels = plain(TRAINING, **point, loss=loss, outputs=outputs, batch_size=20)
+        labels["rate_unit"] = "critical" if square else "one"
         if not tested:
             kernel = {"n_train": 20, "lambda_max": 40.0, "critical_learning_rate": 1.0}
             kernel |= {"lambda_min": 0.5, "kappa": 80.0} if depth else {}
@@ -185,7 +186,9 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
             metrics = dict.fromkeys(("train_loss", "train_accuracy", "gradient_norm"), losses)
             if tested:
                 metrics |= dict.fromkeys(("test_accuracy", "test_dot_product"), 1 - losses / 8)
-            network = {"seed": seed, "rate": rate, "diverged": 2 if gone else -1}
+            step = rate * (1 + seed / 1e4) if square else rate  # every seed has its own
+            network = {"seed": seed, "relative_rate": rate, "rate": step}
+            network |= {"diverged": 2 if gone else -1}
             epochs = {"epochs": [0, 2, 4, 5], "steps_per_epoch": 1}
             rows += curve_rows(labels, metrics=metrics, **network, **epochs)
             if not tested:
@@ -197,8 +200,9 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
                 curves |= times(curves["epochs"], curves["predicted_loss"], prefix="predicted_")
                 lists = {"ranks": [1, 2], "eigenvalues": [40, 0.5], "label_energy": [0.5, 1]}
                 kappa = {"kappa": 80.0 / depth, "effective_kappa": 80.0} if depth else {}
-                found = {"seed": seed, "learning_rate": rate, "critical_learning_rate": 1.0}
-                names_of = {n: labels[n] for n in ("loss", "batch_size", *point)}
+                found = {"seed": seed, "relative_rate": rate, "learning_rate": step}
+                found |= {"critical_learning_rate": 1.0}
+                names_of = {n: labels[n] for n in ("loss", "batch_size", "rate_unit", *point)}
                 of = names_of | found | method | curves | lists | kappa
                 predictions.append(plain(PREDICTIONS, **of))
                 numbers = dict.fromkeys(ALONG, losses) | {"train_loss": losses}

@@ -59,6 +59,8 @@ training: {fig3: {learning_rates: 0.5}}
   -> training.fig3.learning_rates: 0.5 is not a list [...] or 'auto' or a mapping {...}
 training: {fig3: {learning_rates: {critical: [0]}}}
   -> training.fig3.learning_rates.critical[0]: 0 is too small; it must be above 0
+training: {fig3: {learning_rates: {critical: [1], smallest_critical: [1]}}}
+  -> training.fig3.learning_rates: critical and smallest_critical exclude each other; give one
 training: {fig3: {weight_decay: 0.1}}
   -> training.fig3.weight_decay: mlp has momentum only; leave it at 0, or give mlp its own
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}

@@ -100,14 +100,18 @@ def test_an_experiment_needs_five_keys():
     w = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1")
     options = plan.trained_networks(w)
     assert plan.network_settings(*plan.networks(w)).width == 512
-    assert "--relative-rates" in options
+    assert options[options.index("--rate-unit") + 1] == "critical"
     assert "--critical-seeds" not in options
-    plan = plan_of({"training": {"mine": MINE | {"seeds": [1, 32], "job_per_seed": True}}})
+
+
+@pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
+def test_a_job_of_one_seed_knows_of_others_where_the_smallest_critical_rate_counts(unit):
+    mine = MINE | {"seeds": [1, 32], "job_per_seed": True, "learning_rates": {unit: [1]}}
+    plan = plan_of({"training": {"mine": mine}})
     alone = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1/seed-32")
-    options = plan.trained_networks(alone)
-    seeds, critical = (options.index(f"--{name}") for name in ("seeds", "critical-seeds"))
-    assert options[seeds + 1 : seeds + 3] == ["32", "--epochs"]
-    assert options[critical + 1 : critical + 3] == ["1", "32"]
+    settings = plan.network_settings(*plan.networks(alone))
+    assert settings.seeds == (32,)
+    assert settings.critical_seeds == ((1, 32) if unit == "smallest_critical" else ())
 
 
 def test_networks_that_are_soon_trained_are_one_job():

@@ -44,7 +44,7 @@ def network(folder: Path, options: dict[str, Any]) -> list[str]:
 def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of the kernels with which trainings begin."""
     told = {"initial_kernels_output": folder / "kernel.parquet"}
-    brief = {"epochs": 1, "relative_rates": 0.5} | told
+    brief = {"epochs": 1, "learning_rates": 0.5, "rate_unit": "critical"} | told
     assert train_network.main(network(folder, brief | options)) == 0
     return tables.read(folder / "kernel.parquet", TRAINING_KERNELS).to_pylist()
 
@@ -159,23 +159,33 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
 
 
-def test_relative_rates_are_in_units_of_the_smallest_critical_one(folder):
-    """Of all seeds, also where a job trains a single one."""
-    table = kernel(folder, relative_rates=(1, 0.5))
-    least = min(row["critical_learning_rate"] for row in table)
-    every = tables.read(folder / "curves.parquet", TRAINING).to_pylist()
-    expected = {rounded_down(least), rounded_down(least / 2)}
-    assert {row["learning_rate"] for row in every} == expected
-    kernel(folder, relative_rates=None, learning_rates=tuple(expected))
-    assert tables.read(folder / "curves.parquet", TRAINING).to_pylist() == every
+@pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
+def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest(folder, unit):
+    """Also where a job trains a single seed; and networks train as with these rates as numbers."""
+    relative = {"learning_rates": (1, 0.5), "rate_unit": unit}
+    table = kernel(folder, **relative)
+    critical = {row["seed"]: row["critical_learning_rate"] for row in table}
+    others: dict[str, Any] = {}
+    if unit == "smallest_critical":
+        critical = dict.fromkeys(SEEDS, min(critical.values()))
+        others = {"critical_seeds": SEEDS}
+    curves = folder / "curves.parquet"
+    every = tables.read(curves, TRAINING).to_pylist()
+    rates = [(row["seed"], row["relative_rate"], row["learning_rate"]) for row in every[::2]]
+    assert rates == [(s, r, rounded_down(r * critical[s])) for s in SEEDS for r in (0.5, 1)]
     for seed, row in zip(SEEDS, table, strict=True):
-        alone = {"seeds": seed, "critical_seeds": SEEDS, "relative_rates": (1, 0.5)}
-        assert kernel(folder, **alone) == [row]
-        curves = tables.read(folder / "curves.parquet", TRAINING).to_pylist()
-        assert curves == [each for each in every if each["seed"] == seed]
+        of_seed = [each for each in every if each["seed"] == seed]
+        assert kernel(folder, **relative, seeds=seed, **others) == [row]
+        assert tables.read(curves, TRAINING).to_pylist() == of_seed
+        numbers = tuple(each[-1] for each in rates if each[0] == seed)
+        kernel(folder, seeds=seed, learning_rates=numbers, rate_unit="one")
+        changed = [
+            each | {"rate_unit": "one", "relative_rate": each["learning_rate"]} for each in of_seed
+        ]
+        assert tables.read(curves, TRAINING).to_pylist() == changed
 
 
 def test_torch_modules_have_a_kernel_only_if_their_rates_need_it(folder):
     size = {"model": "fc_layer_norm", "depth": 2, "width": 4}
-    assert kernel(folder, **size, relative_rates=None, learning_rates=0.1) == []
+    assert kernel(folder, **size, rate_unit="one") == []
     assert len(kernel(folder, **size)) == len(SEEDS)

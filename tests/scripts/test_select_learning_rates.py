@@ -23,7 +23,7 @@ LOSSES = {0: (0.5, 0.75), 2: (0.5, 0.25)}
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the curves and kernels of two networks."""
     curves = [
-        POINT | {"depth": depth, "learning_rate": rate, "epoch": epoch, "train_loss": value}
+        POINT | {"depth": depth, "relative_rate": rate, "epoch": epoch, "train_loss": value}
         for depth, losses in LOSSES.items()
         for rate, loss in zip(RATES, losses, strict=True)
         for epoch, value in enumerate((1.0, loss))
@@ -53,7 +53,7 @@ def test_best_rates_are_written_and_edges_are_logged(folder, capsys, criterion, 
     assert select_learning_rates.main(arguments(folder, criterion=criterion)) == 0
     logged = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
     best = tables.read(folder / "learning_rates.parquet", LEARNING_RATES).to_pylist()
-    assert [row["learning_rate"] for row in best] == rates
+    assert [row["relative_rate"] for row in best] == rates
     places = [f"fig3/tiny/mlp/relu/depth-{depth}" for depth in LOSSES]
     assert logged == [f"{place}: {line}" for place, line in zip(places, advice, strict=True)]
 

@@ -254,7 +254,6 @@ def test_a_rate_that_diverges_is_flagged_and_changes_no_other_row(folder, lines)
         assert f"seed {seed}, rate 1e+06: diverged by epoch {first}" in logged
 
 
-RELATIVE = {"learning_rates": None, "relative_rates": 0.5}
 OTHER_SAMPLES = {"bare": {"labels": ()}, "another_label": {"labels": (3, 8, 40)}}
 OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
 
@@ -262,11 +261,11 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (RELATIVE | {"dtype": "float64", "mixed_precision": ""}, "--mixed-precision needs --dtype"),
+        ({"dtype": "float64", "mixed_precision": ""}, "--mixed-precision needs --dtype"),
         ({"learning_rates": (0.1, 0.3, 0.1)}, "a learning rate is given twice; give each once"),
         ({"seeds": (1, 5, 1)}, "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, "cross_entropy needs an output for each class"),
-        ({"learning_rates": None}, "give either --learning-rates or --relative-rates"),
+        ({"learning_rates": None}, "the following arguments are required: --learning-rates"),
         ({"samples": 31}, "tiny: 31 samples asked for; it must be 2 to 30, or all"),
         ({"activation": "rellu"}, "did you mean 'relu'?"),
         ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),

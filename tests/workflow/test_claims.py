@@ -18,7 +18,7 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
         *("figure_7_selu_train", "figure_8_selu_train"),
         *("figure_3_depth_code", "section_6_square_loss", "section_6_square_loss_relative"),
         *("figure_3_every_rate_images", "figure_3_every_rate_speech", "figure_3_every_rate_code"),
-        *("figure_3_common_rate_code", "figure_3_depth_epochs_code"),
+        *("figure_3_common_rate", "figure_3_common_rate_code", "figure_3_depth_epochs_code"),
         *("section_6_predicted_time", "section_6_kappa_explains"),
         *("section_6_label_energy_explains", "section_6_prediction"),
         # and their experiments are left out

@@ -19,7 +19,7 @@ def along_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of one network that was measured at some epochs, see `training.curve_rows`.
 
-    >>> of = {"seed": 1, "rate": 0.5, "steps_per_epoch": 3, "diverged": 2}
+    >>> of = {"seed": 1, "relative_rate": 0.5, "rate": 0.1, "steps_per_epoch": 3, "diverged": 2}
     >>> found = along_rows({}, epochs=[0, 4], metrics={"kappa": [2.0] * 5}, **of)
     >>> [(row["epoch"], row["kappa"]) for row in found]
     [(0, 2.0)]

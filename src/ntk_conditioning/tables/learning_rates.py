@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from statistics import mean
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -64,7 +65,8 @@ def select_rates(
     an ``mlp`` no kernel, or a curve to be judged by its test accuracy no test samples.
     """
     order = [(key, "ascending") for key in TRAINING.keys]
-    needed = [*TRAINING.keys, "width", "n", "train_loss", "test_accuracy", "diverged"]
+    needed = [*TRAINING.keys, "rate_unit", "learning_rate", "width", "n", "train_loss"]
+    needed += ["test_accuracy", "diverged"]
     curves = training.select(needed).sort_by(order).to_pylist()
     of_point = itemgetter(*POINT_KEYS)
     initial: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
@@ -90,31 +92,35 @@ def select_rates(
 
 @dataclass(frozen=True)
 class Judged:
-    """A network's training at every rate: of all seeds the final loss and the epochs to a loss.
+    """A network's training at every relative rate: of all seeds the final loss and the like.
 
-    ``scores`` are means over seeds of what its rates are judged by, the lower the better; ``size``
-    is that of network, samples and training.
+    ``scores`` are means over seeds of what its rates are judged by, the lower the better; ``steps``
+    are the learning rates themselves, and ``epochs`` those to a loss; ``size`` is that of network,
+    samples and training, with the unit of the rates.
     """
 
     scores: Mapping[float, float]
     losses: Mapping[float, Sequence[float]]
     epochs: Mapping[float, Sequence[float]]
-    size: dict[str, int]
+    steps: Mapping[float, Sequence[float]]
+    size: dict[str, Any]
 
 
 def _judged(curves: Iterable[dict[str, Any]], criterion: Criterion, level: float) -> Judged:
     losses: dict[float, list[float]] = defaultdict(list)
     scores: dict[float, list[float]] = defaultdict(list)
     epochs: dict[float, list[float]] = defaultdict(list)
-    for (_, rate), rows in groupby(curves, key=itemgetter("seed", "learning_rate")):
+    steps: dict[float, list[float]] = defaultdict(list)
+    for (_, rate), rows in groupby(curves, key=itemgetter("seed", "relative_rate")):
         curve = list(rows)
         diverged = curve[-1]["diverged"]
         losses[rate].append(math.inf if diverged else curve[-1]["train_loss"])
         scores[rate].append(math.inf if diverged else _score(criterion, level, curve))
         epochs[rate].append(math.inf if diverged else _score("epochs_to_loss", level, curve))
+        steps[rate].append(curve[-1]["learning_rate"])
     means = {rate: float(np.mean(values)) for rate, values in scores.items()}
-    size = {"width": curve[-1]["width"], "n": curve[-1]["n"], "epochs": curve[-1]["epoch"]}
-    return Judged(means, losses, epochs, size)
+    size = {name: curve[-1][name] for name in ("rate_unit", "width", "n")}
+    return Judged(means, losses, epochs, steps, size | {"epochs": curve[-1]["epoch"]})
 
 
 def _common_rate(depths: Sequence[Mapping[float, float]]) -> float | None:
@@ -134,7 +140,8 @@ def _selected(
     epochs = float(np.mean(network.epochs[best]))
     edge = "lowest" if best == grid[0] else "highest" if best == grid[-1] else "none"
     chosen = {
-        "learning_rate": best,
+        "relative_rate": best,
+        "learning_rate": mean(network.steps[best]),  # exact, so that equal rates stay what they are
         "score": abs(means[best]),
         "final_loss_mean": float(np.mean(losses[best])),
         "final_loss_min": min(losses[best]),
@@ -180,5 +187,5 @@ def at_best_rates(curves: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
 
     Networks that diverged at every rate have none.
     """
-    keys = [*POINT_KEYS, "learning_rate"]
+    keys = [*POINT_KEYS, "relative_rate"]
     return curves.merge(rates[keys], on=keys)

@@ -18,6 +18,7 @@ def curve_rows(
     labels: Mapping[str, Any],
     *,
     seed: int,
+    relative_rate: float,
     rate: float,
     steps_per_epoch: int,
     metrics: Mapping[str, Sequence[float]],
@@ -33,6 +34,7 @@ def curve_rows(
         yield {
             **labels,
             "seed": seed,
+            "relative_rate": relative_rate,
             "learning_rate": rate,
             "epoch": epoch,
             "steps": epoch * steps_per_epoch,

@@ -18,7 +18,7 @@ from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.sphere import SHAPES
-from ntk_conditioning.training.descent import Along, rounded_down
+from ntk_conditioning.training.descent import Along
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.phase import PARTS
@@ -31,6 +31,7 @@ _COMPUTED = frozenset({"delta", "c"})
 #: What the settings of a training depend on, and the networks of one training.
 _MODEL = ("dataset", "model")
 _NETWORK = (*_MODEL, "activation", "depth")
+_RATE = ("relative_rate", "rate_unit", "learning_rate")
 
 
 @dataclass(frozen=True)
@@ -317,21 +318,22 @@ def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, 
                 continue
             for depth in plan.training_depths(w):
                 of = (dataset, model, activation, depth)
-                networks = [(experiment, *of, seed, settings.width) for seed in settings.seeds]
                 if table == "training_kernels":
-                    yield from networks
+                    yield from ((experiment, *of, s, settings.width) for s in settings.seeds)
                     continue
-                relative = (rounded_down(rate * critical[of]) for rate in settings.relative_rates)
                 given, epochs = _settings(model, settings), settings.descent.evaluated
-                for network, rate in product(networks, settings.learning_rates or relative):
+                rates = settings.absolute_rates(critical.get(of, {}))
+                for (seed, relative), rate in rates.items():
+                    network = (experiment, *of, seed, settings.width)
+                    steps = (relative, settings.rate_unit, rate)
                     if table == "predictions":
-                        yield (*network, rate)
+                        yield (*network, *steps)
                     else:
-                        yield from ((*network, *given, rate, epoch) for epoch in epochs)
+                        yield from ((*network, *given, *steps, epoch) for epoch in epochs)
 
     columns = ("experiment", *_NETWORK, "seed", "width")
     yield "training_kernels", Cells(columns, cells("training_kernels"))
-    of = (*columns, *_SETTINGS, "image", "decay_at", "learning_rate", "epoch")
+    of = (*columns, *_SETTINGS, "image", "decay_at", *_RATE, "epoch")
     yield "training", Cells(of, cells("training"))
     sizes = _sizes(plan, experiment)
     of_sizes = Cells(
@@ -341,19 +343,19 @@ def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, 
     )
     yield "training", of_sizes
     if values["predict"]:
-        yield "predictions", Cells((*columns, "learning_rate"), cells("predictions"))
+        yield "predictions", Cells((*columns, *_RATE), cells("predictions"))
     if values["kernels_along"]:
-        shared = (*columns, "learning_rate", "epoch")
+        shared = (*columns, *_RATE, "epoch")
         points = Cells((*shared, "n_train", "n"), _along(read(TRAINING), shared, plan))
         yield "kernels_along_training", points
 
 
-def _critical_rates(kernels: list[dict[str, Any]]) -> dict[Cell, float]:
-    """Return the smallest critical learning rate of each network's seeds."""
-    found: dict[Cell, float] = {}
+def _critical_rates(kernels: list[dict[str, Any]]) -> dict[Cell, dict[int, float]]:
+    """Return the critical learning rate of each network's seeds."""
+    found: dict[Cell, dict[int, float]] = {}
     for row in kernels:
-        of, rate = tuple(row[name] for name in _NETWORK), row["critical_learning_rate"]
-        found[of] = min(found.get(of, rate), rate)
+        of_seed = found.setdefault(tuple(row[name] for name in _NETWORK), {})
+        of_seed[row["seed"]] = row["critical_learning_rate"]
     return found
 
 

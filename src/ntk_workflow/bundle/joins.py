@@ -100,7 +100,7 @@ def _joins(plan: Plan) -> Iterator[Join]:
         yield kernels
         if values["kernels_along"]:
             shared = {each: each for each in ("steps", "width", "loss", "batch_size", "train_loss")}
-            at = (*network, "learning_rate", "epoch")
+            at = (*network, "relative_rate", "rate_unit", "learning_rate", "epoch")
             along = f"kernels_along_training/{name}"
             yield Join(along, training, at, {**shared, "n_train": "n"})
         if values["predict"] and values["outputs"] == "scalar":
@@ -124,7 +124,7 @@ def _require_curves(plan: Plan, rows: Callable[[str], list[Row]]) -> None:
     for name, values in plan.experiments.items():
         if not values["predict"]:
             continue
-        keys = (*POINT_KEYS, "seed", "learning_rate")
+        keys = (*POINT_KEYS, "seed", "relative_rate", "rate_unit", "learning_rate")
         losses: dict[Key, dict[int, Any]] = {}
         for row in rows(f"training/{name}"):
             curve = losses.setdefault(tuple(row[key] for key in keys), {})

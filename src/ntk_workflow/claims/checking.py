@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_conditioning.tables import TableError
-from ntk_workflow.claims.expressions import ExpressionError, evaluate
+from ntk_workflow.claims.expressions import ExpressionError, columns, evaluate
 from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, Claim, ClaimError, Join
 
 HOLDS = "holds"
@@ -44,7 +44,7 @@ NETWORK = (
 KEYS = (
     *("statement", "experiment", "kernel", "shape", "parameter", "dataset", "model"),
     *("architecture", "activation"),
-    *("depth", "width", "layer", "label_scale", "radius", "learning_rate", "n", "d", "at", "seed"),
+    *("depth", "width", "layer", "label_scale", "radius", "relative_rate", "n", "d", "at", "seed"),
     *("block", "epoch"),
 )
 #: How many times networks are drawn again for the interval of their mean, and its quantiles.
@@ -321,11 +321,12 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     if CLAIM_EXPERIMENTS in filled:  # two papers may have the same equation number
         experiments = filled[CLAIM_EXPERIMENTS]
         filled[CLAIM_EXPERIMENTS] = experiments[experiments["paper"] == claim.paper]
-    rows = _selected(claim, filled[claim.table], claim.where)
+    joined = [part for part in claim.where if not columns(part) <= {*filled[claim.table]}]
+    rows = _selected(claim, filled[claim.table], [p for p in claim.where if p not in joined])
     for join in claim.joins:
         if not rows.empty:
             rows = _joined(claim, rows, join, filled[join.table or claim.table])
-    return rows.reset_index(drop=True)
+    return (rows if rows.empty else _selected(claim, rows, joined)).reset_index(drop=True)
 
 
 def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -> pd.DataFrame:
@@ -347,7 +348,7 @@ def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -
 
 def _names(claim: Claim) -> set[str]:
     """Return the words of a claim's expressions, the names of the columns that it asks for."""
-    texts = [claim.quantity, claim.target, claim.paper_size or ""]
+    texts = [*claim.where, claim.quantity, claim.target, claim.paper_size or ""]
     texts += [condition.where for condition in claim.conditions]
     texts += [name for join in claim.joins for name in (*join.on, join.previous or "")]
     return {*re.findall(r"\w+", " ".join(texts))}

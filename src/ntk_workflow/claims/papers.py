@@ -210,15 +210,15 @@ def _declared(table: str) -> frozenset[str]:
 
 def _unknown_columns(claim: Claim) -> Iterator[str]:
     """Yield a line for each column that a claim names and that its rows will not have."""
-    own = _declared(claim.table)
-    known = set(own)
-    asked: list[tuple[str, Sequence[str], Collection[str]]] = [("where", claim.where, own)]
+    known = {*_declared(claim.table)}
+    asked: list[tuple[str, Sequence[str], Collection[str]]] = []
     for join in claim.joins:
         joined = _declared(join.table or claim.table)
         on = [*join.on, *([join.previous] if join.previous else [])]
         asked += [("joins.where", join.where, joined), ("joins.on", on, joined & known)]
         known |= {f"{join.prefix}_{name}" for name in (known if join.previous else joined)}
     conditions = [condition.where for condition in claim.conditions]
+    asked += [("where", claim.where, known)]
     asked += [("quantity", [claim.quantity], known), ("target", [claim.target], known)]
     asked += [("conditions.where", conditions, known)]
     asked += [("paper_size", [claim.paper_size], known)] if claim.paper_size else []

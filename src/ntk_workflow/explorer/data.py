@@ -78,7 +78,7 @@ def training(tables: Tables) -> pd.DataFrame:
     epochs = curves.groupby("experiment")["epoch"].transform("max")
     thin = (epochs / CURVE_POINTS).clip(lower=1).round().astype(int)
     kept = curves[(curves["epoch"] % thin == 0) | (curves["epoch"] == epochs)]
-    names = [*POINT_KEYS, "seed", "learning_rate", "epoch"]
+    names = [*POINT_KEYS, "seed", "relative_rate", "epoch"]
     real = kept[[*names, "train_loss"]].rename(columns={"train_loss": "loss"})
     parts = [real.assign(kind="real")]
     if "predictions" in tables:

@@ -82,7 +82,7 @@ class Trainings(Datasets):
         settings = self.training_settings(network)
         if network.seed is None:
             return settings
-        critical = settings.seeds if settings.relative_rates else ()
+        critical = settings.seeds if settings.rate_unit == "smallest_critical" else ()
         return replace(settings, seeds=(network.seed,), critical_seeds=critical)
 
     def trained_networks(self, w: Any) -> list[str]:
@@ -174,7 +174,7 @@ class Trainings(Datasets):
             samples, points = settings.kernels_along
             s = min(n, samples)
             total += points * s**2 * (3 * s + OUTPUTS * of.units)
-        return float(len(settings.seeds) * len(settings.rates) * total)
+        return float(len(settings.seeds) * len(settings.learning_rates) * total)
 
     def training_depths(self, w: Any) -> list[int]:
         """Return the depths of an experiment's networks on one dataset."""

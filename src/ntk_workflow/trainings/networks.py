@@ -1,7 +1,7 @@
 """The networks of a training, at initialisation from its settings and afterwards in its table."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import along_rows
 from ntk_conditioning.tables.training import TRAINING, curve_rows
-from ntk_conditioning.training.descent import Along, rounded_down
+from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
@@ -41,21 +41,9 @@ from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part, Training
 from ntk_workflow.cli import UsageError, logger
 from ntk_workflow.trainings.data import LabelledSamples
-from ntk_workflow.trainings.settings import ALONG, Point, TrainingSettings
+from ntk_workflow.trainings.settings import ALONG, Point, Rates, TrainingSettings
 
 log = logger(__file__)
-
-
-def with_absolute_rates(settings: TrainingSettings, critical: Sequence[float]) -> TrainingSettings:
-    """Return the settings with the learning rates as they are, ascending.
-
-    Relative ones are in units of the smallest of the ``critical`` rates.
-    """
-    rates = settings.learning_rates
-    if settings.relative_rates:
-        rates = tuple(rounded_down(factor * min(critical)) for factor in settings.relative_rates)
-    absolute = tuple(sorted(rates))
-    return replace(settings, learning_rates=absolute, relative_rates=(), critical_seeds=())
 
 
 def turns(
@@ -79,7 +67,7 @@ def turns(
         weights = measure_sizes(own, **shape, activation=activation).weights
     else:
         weights = sizes(point.model, **shape).weights
-    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.rates))
+    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.learning_rates))
     return [replace(settings, seeds=seeds[k : k + most]) for k in range(0, len(seeds), most)]
 
 
@@ -87,12 +75,13 @@ def make_ensemble(
     point: Point,
     settings: TrainingSettings,
     samples: LabelledSamples,
+    rates: Rates,
     *,
     device: torch.device,
     products: str,
     own: OwnModel | None = None,
 ) -> Measured:
-    """Return the networks at initialisation, with their samples on the device.
+    """Return the networks of all ``rates`` at initialisation, with their samples on the device.
 
     The ``products`` of mlp may be computed "together", see `Ensemble`; ``own`` is that of `turns`.
     """
@@ -110,8 +99,7 @@ def make_ensemble(
     def parts(of: Mapping[int, PreparedSamples]) -> dict[int, Part]:
         return {seed: part(of[seed]) for seed in settings.seeds}
 
-    rates = settings.learning_rates
-    members = [Member(seed, rate) for seed in settings.seeds for rate in rates]
+    members = [Member(seed, rate) for (seed, _), rate in rates.items()]
     codes: dict[str, Any] = {"outputs": settings.outputs, "classes": samples.classes}
     loss = make_loss(settings.loss, **codes, dtype=dtype, device=device)
     test = parts(samples.test) if samples.test else None
@@ -125,11 +113,13 @@ def make_ensemble(
         ensemble = Ensemble(architecture, *common, course=settings.descent, together=together)
     if settings.kernels_along:
         ensemble.measure_along(Along(**dict(zip(ALONG, settings.kernels_along, strict=True))))
+    relative = ", ".join(f"{rate:g}" for rate in sorted(settings.learning_rates))
+    relative += "" if settings.rate_unit == "one" else f" {settings.rate_unit}"
     precision = settings.dtype + (", products of bfloat16" if settings.mixed_precision else "")
     log.info(
         "device %s, %s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
         *(device, precision, "together" if together else "one by one"),
-        *(len(members), len(settings.seeds), ", ".join(f"{rate:g}" for rate in rates)),
+        *(len(members), len(settings.seeds), relative),
         *(point.model, point.depth, settings.width),
     )
     log.info(
@@ -243,28 +233,36 @@ def require_network(
 
 
 def ensemble_rows(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Training
+    point: Point,
+    settings: TrainingSettings,
+    samples: LabelledSamples,
+    rates: Rates,
+    ensemble: Training,
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table of an ensemble's curves, with its settings."""
+    """Return the rows of the table of the curves of `make_ensemble`, with its settings."""
     columns, epochs = set(TRAINING.schema.names), ensemble.course.evaluated
     values = _columns(point, settings, samples)
     labels = {name: value for name, value in values.items() if name in columns}
     return [
         row
-        for curve in _curves(ensemble, ensemble.METRICS)
+        for curve in _curves(ensemble, rates, ensemble.METRICS)
         for row in curve_rows(labels, epochs=epochs, **curve)
     ]
 
 
 def kernel_rows(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples, ensemble: Measured
+    point: Point,
+    settings: TrainingSettings,
+    samples: LabelledSamples,
+    rates: Rates,
+    ensemble: Measured,
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of the kernels along training, none if there are none."""
     values = _columns(point, settings, samples)
     labels = values | {"n_train": values["n"], "n": ensemble.block_size}
     return [
         row
-        for curve in _curves(ensemble, ensemble.metrics)
+        for curve in _curves(ensemble, rates, ensemble.metrics)
         for row in along_rows(labels, epochs=ensemble.measured, **curve)
     ]
 
@@ -280,11 +278,12 @@ def _columns(point: Point, settings: TrainingSettings, samples: LabelledSamples)
     }
 
 
-def _curves(ensemble: Training, metrics: Iterable[str]) -> Iterator[dict[str, Any]]:
-    for number, member in enumerate(ensemble.members):
+def _curves(ensemble: Training, rates: Rates, metrics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, ((seed, relative), rate) in enumerate(rates.items()):
         yield {
-            "seed": member.seed,
-            "rate": member.rate,
+            "seed": seed,
+            "relative_rate": relative,
+            "rate": rate,
             "steps_per_epoch": ensemble.steps_per_epoch,
             "metrics": {name: ensemble.metrics[name][:, number].tolist() for name in metrics},
             "diverged": int(ensemble.diverged[number]),

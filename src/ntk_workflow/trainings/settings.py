@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent
+from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent, rounded_down
 from ntk_workflow import cli
 from ntk_workflow.cli import count_from_zero, not_negative, positive_number, seed, share
 from ntk_workflow.cli import positive_integer as count
@@ -16,6 +17,9 @@ from ntk_workflow.cli import positive_integer_or_all as count_or_all
 from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.settings import add_arguments, from_mapping, option
+
+#: The learning rate of each network, by its seed and the rate as the settings give it.
+Rates = Mapping[tuple[int, float], float]
 
 #: The keys of kernels_along, in the order of its option's numbers.
 ALONG = ("samples", "points")
@@ -84,14 +88,13 @@ class TrainingSettings(InitialSettings):
     )
     epochs: int = option("passes over the samples", type=count)
     evaluate_every: int = option("epochs between evaluations", type=count, default=1)
-    learning_rates: tuple[float, ...] = option(
-        "rates to try", type=positive_number, many=True, default=()
-    )
-    relative_rates: tuple[float, ...] = option(
-        "rates in units of the smallest critical one", type=positive_number, many=True, default=()
+    learning_rates: tuple[float, ...] = option("rates to try", type=positive_number, many=True)
+    rate_unit: Literal["one", "critical", "smallest_critical"] = option(
+        "what they are multiples of: one, each seed's own critical rate, or the smallest of these",
+        default="one",
     )
     critical_seeds: tuple[int, ...] = option(
-        "seeds whose critical rates count; without them those of --seeds",
+        "seeds of which smallest_critical is the smallest; without them those of --seeds",
         type=seed,
         many=True,
         default=(),
@@ -117,24 +120,26 @@ class TrainingSettings(InitialSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if bool(self.learning_rates) == bool(self.relative_rates):
-            raise cli.UsageError("give either --learning-rates or --relative-rates")
-        if len(set(self.rates)) < len(self.rates):
+        if len(set(self.learning_rates)) < len(self.learning_rates):
             raise cli.UsageError("a learning rate is given twice; give each once")
         if self.mixed_precision and self.dtype != "float32":
             raise cli.UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
 
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """The learning rates, of whichever kind they are."""
-        return self.learning_rates or self.relative_rates
+    def absolute_rates(self, critical: Mapping[int, float]) -> Rates:
+        """Return the learning rate of every network, from the ``critical`` rate of each seed."""
+        networks = [*product(self.seeds, sorted(self.learning_rates))]
+        if self.rate_unit == "one":
+            return {(seed, rate): rate for seed, rate in networks}
+        if self.rate_unit == "smallest_critical":
+            critical = dict.fromkeys(self.seeds, min(critical.values()))
+        return {(seed, rate): rounded_down(rate * critical[seed]) for seed, rate in networks}
 
     def has_initial_kernel(self, model: str) -> bool:
         """Return whether the NTK where a model's training begins is a part of the training.
 
         That of torch's modules takes as long as a small training, and is made if it is needed.
         """
-        return not kind_of(model).by_modules or bool(self.relative_rates)
+        return not kind_of(model).by_modules or self.rate_unit != "one"
 
     @property
     def descent(self) -> Descent:
@@ -146,14 +151,14 @@ class TrainingSettings(InitialSettings):
         cls, values: Mapping[str, Any], *, image: tuple[int, int, int] | None = None
     ) -> TrainingSettings:
         """Return the settings from an experiment's keys as they hold for one network."""
-        rates, key = values["learning_rates"], "learning_rates"
+        rates, unit = values["learning_rates"], "one"
         if rates == "auto":
-            rates, key = AUTO_RATES[values["loss"]], "relative_rates"
+            rates, unit = AUTO_RATES[values["loss"]], "critical"
         elif isinstance(rates, Mapping):
-            rates, key = rates["critical"], "relative_rates"
+            ((unit, rates),) = rates.items()
         along = values.get("kernels_along")
         along = along and tuple(along[k] for k in ALONG)
-        given = {**values, "learning_rates": (), "image": image, key: rates}
+        given = {**values, "learning_rates": rates, "rate_unit": unit, "image": image}
         return from_mapping(cls, given | {"kernels_along": along})
 
 

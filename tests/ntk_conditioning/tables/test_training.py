@@ -3,11 +3,17 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.learning_rates import SelectionError, epochs_to, select_rates
+from ntk_conditioning.tables.learning_rates import (
+    SelectionError,
+    at_best_rates,
+    epochs_to,
+    select_rates,
+)
 from ntk_conditioning.tables.training import MEASURED, TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from tests.rows import plain
@@ -21,15 +27,19 @@ NO_KERNELS = tables.from_rows(TRAINING_KERNELS, [])
 NAN = math.nan
 
 
-def training(curves, accuracy=None, **point):
-    """Return the table of training losses; a network diverges where its loss is missing."""
+def training(curves, accuracy=None, factors=None, **point):
+    """Return the table of training losses; a network diverges where its loss is missing.
+
+    A seed's learning rates are its relative ones times its factor, or as they are.
+    """
     rows = []
     for (seed, rate), losses in curves.items():
         lost = np.flatnonzero(np.isnan(losses))
         metrics = {"train_loss": losses}
         metrics |= {"test_accuracy": accuracy[seed, rate]} if accuracy else {}
         diverged = int(lost[0]) if len(lost) else -1
-        network = {"seed": seed, "rate": rate, "steps_per_epoch": 2, "diverged": diverged}
+        network = {"seed": seed, "relative_rate": rate, "rate": rate * (factors or {}).get(seed, 1)}
+        network |= {"steps_per_epoch": 2, "diverged": diverged}
         rows += curve_rows(LABELS | point, **network, metrics=metrics, epochs=range(len(losses)))
     return tables.from_rows(TRAINING, rows)
 
@@ -51,7 +61,7 @@ def best(curves, rules=FINAL, kappas=(10.0,)):
 def test_a_curve_has_a_row_for_every_evaluated_epoch():
     """What is not finite is missing, and divergence stays."""
     metrics = dict.fromkeys(MEASURED, (1.0, 3.0, math.inf, NAN, NAN))
-    network = {"seed": 4, "rate": 0.1, "steps_per_epoch": 7, "diverged": 3}
+    network = {"seed": 4, "relative_rate": 0.1, "rate": 0.1, "steps_per_epoch": 7, "diverged": 3}
     rows = [*curve_rows(LABELS, **network, metrics=metrics, epochs=[0, 2, 4])]
     assert [(row["epoch"], row["steps"]) for row in rows] == [(0, 0), (2, 14), (4, 28)]
     assert [row["diverged"] for row in rows] == [False, False, True]
@@ -79,11 +89,13 @@ def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
 
 def test_the_best_rate_by_final_loss():
     row = best({(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]})
-    expected = {"learning_rate": 0.2, "criterion": "final_loss", "score": 3.0, "loss_level": 0.1}
+    expected = dict.fromkeys(("learning_rate", "relative_rate"), 0.2)
+    expected |= {"rate_unit": LABELS["rate_unit"], "criterion": "final_loss", "loss_level": 0.1}
     expected |= {"edge": "none", "rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "seeds": 1}
     expected |= {"width": LABELS["width"], "n": LABELS["n"], "epochs": 2}
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
-    expected |= dict.fromkeys(("final_loss_mean", "final_loss_min", "final_loss_max"), 3.0)
+    losses = ("score", "final_loss_mean", "final_loss_min", "final_loss_max")
+    expected |= dict.fromkeys(losses, 3.0)
     expected |= {"epochs_to_loss": None, "common_rate": 0.2, "common_loss_mean": 3.0}
     assert row == POINT | expected
     # by epochs to a loss it may end higher
@@ -140,6 +152,18 @@ def test_the_mean_over_seeds_decides(kappas, mean):
     assert [row[f"final_loss_{name}"] for name in ("mean", "min", "max")] == [4.5, 4, 5]
     assert row["kappa"] == (mean and pytest.approx(mean))  # the geometric mean
     assert row["critical_learning_rate"] == 1.5
+
+
+def test_rates_are_compared_at_the_same_multiples_where_each_seed_has_its_own_steps():
+    """By steps, 0.4 of seed 1 and of seed 2 would be the best and the worst of one rate."""
+    curves = {(1, 0.1): [9, 3], (1, 0.2): [9, 2], (2, 0.1): [9, 1], (2, 0.2): [9, 4]}
+    table = training(curves, factors={1: 2, 2: 4})
+    (row,) = select_rates(table, kernels(10.0), FINAL).to_pylist()
+    assert (row["relative_rate"], row["score"], row["rates"]) == (0.1, 2, 2)
+    assert row["learning_rate"] == pytest.approx(0.3, rel=1e-15)  # the mean of 0.2 and 0.4
+    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.1)
+    curve = at_best_rates(table.to_pandas(), pd.DataFrame([row]))
+    assert [*curve["train_loss"]] == [9, 3, 9, 1]
 
 
 def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():

@@ -182,6 +182,19 @@ def test_rows_stand_beside_others_and_an_unresolved_kappa_is_larger_than_any_num
     assert (finding.verdict, finding.measured) == (FAILS, math.inf)
 
 
+def test_rows_are_selected_by_what_stands_beside_them():
+    finding = checked(joins=[LINEAR], where=(*RELU, "linear_kappa > 10", "depth == 1"))
+    assert (finding.cases, finding.measured) == (1, 6)
+
+
+def test_networks_of_a_kind_may_have_steps_of_their_own():
+    """Their rates are the same in units of their critical rates."""
+    table = pd.DataFrame({"kappa": [5.0, 6.0, 2.0, 3.0], "seed": [1, 2] * 2, "activation": "relu"})
+    table = table.assign(relative_rate=[0.5, 0.5, 1, 1], learning_rate=[0.1, 0.2, 0.2, 0.4])
+    finding = check(claim(statistic="mean"), {"t": table})
+    assert (finding.cases, finding.measured, finding.worst) == (2, 5.5, "relative_rate 0.5")
+
+
 def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim():
     steps = claim(
         quantity="kappa / before_kappa",

@@ -28,10 +28,9 @@ OTHER = TrainingSettings(**VALUES)
 
 
 def test_options_are_read_back():
-    relative = {"learning_rates": (), "relative_rates": (0.5, 1.0)}
     for settings in (
         OTHER,
-        replace(OTHER, **relative, dtype="float64", mixed_precision=False),
+        replace(OTHER, rate_unit="critical", dtype="float64", mixed_precision=False),
         TrainingSettings(epochs=1, learning_rates=(0.1,)),
     ):
         parser = training_parser("", Point)
@@ -45,16 +44,17 @@ def test_a_config_has_the_same_defaults():
             default = PROPERTIES[each.name].get("default", MISSING)
             assert (tuple(default) if isinstance(default, list) else default) == each.default
     extra = {each.name for each in fields(TrainingSettings)} - PROPERTIES.keys()
-    assert extra == {"relative_rates", "critical_seeds", "image"}
+    assert extra == {"rate_unit", "critical_seeds", "image"}
 
 
-RATES = [([0.1, 0.3], {"learning_rates": (0.1, 0.3)})]
-RATES += [({"critical": [0.5]}, {"relative_rates": (0.5,)})]
-RATES += [("auto", {"relative_rates": (0.125, 0.25, 0.5, 1.0)})]
+RATES = [([0.1, 0.3], (0.1, 0.3), "one"), ({"critical": [0.5]}, (0.5,), "critical")]
+RATES += [({"smallest_critical": [0.5]}, (0.5,), "smallest_critical")]
+RATES += [("auto", (0.125, 0.25, 0.5, 1.0), "critical")]
 
 
-@pytest.mark.parametrize(("rates", "expected"), RATES)
-def test_rates_of_a_config_are_of_either_kind(rates, expected):
+@pytest.mark.parametrize(("rates", "expected", "unit"), RATES)
+def test_rates_of_a_config_are_of_any_kind(rates, expected, unit):
     given = {"epochs": 3, "loss": "square"}
     config = given | {"learning_rates": rates, "datasets": ["digits"]}
-    assert TrainingSettings.from_config(config) == TrainingSettings(**given, **expected)
+    settings = TrainingSettings(**given, learning_rates=expected, rate_unit=unit)
+    assert TrainingSettings.from_config(config) == settings
