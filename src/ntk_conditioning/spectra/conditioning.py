@@ -79,13 +79,16 @@ class Conditioning:
     eigenvalues: NDArray[np.float64] | None = field(repr=False, compare=False)
 
 
-def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Conditioning:
+def conditioning(
+    k: NDArray[np.floating], *, entry_error: float = 0.0, overwrite: bool = False
+) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
     The whole spectrum is solved for in float64. ``entry_error`` bounds errors of the entries other
     than rounding, relative to the largest; eigenvalues up to
     n · max(eps(k.dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
-    after the check of symmetry.
+    after the check of symmetry. With ``overwrite`` a float64 kernel in Fortran's order needs no
+    copy, and nothing of it is left.
 
     Raises:
         KernelError: if ``k`` is zero, not square, finite and symmetric, or has an eigenvalue below
@@ -104,7 +107,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     few = n < ONE_THREAD_BELOW
     with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
         double, exponent = _near_one(k)
-        eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
+        eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
     eigenvalues = _in_range(eigenvalues, exponent)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):
