@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_conditioning.tables import TableError
+from ntk_conditioning.tables.unresolved import as_infinite
 from ntk_workflow.claims.expressions import ExpressionError, evaluate
 from ntk_workflow.claims.papers import Claim, ClaimError, Join
 
@@ -296,10 +297,9 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame()
     filled = {}
     for name in needed:
-        filled[name] = tables[name]
-        unresolved = tables[name].columns.intersection(list(claim.unresolved))
-        if len(unresolved):
-            filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
+        table = tables[name]
+        unresolved = table.columns.intersection(list(claim.unresolved))
+        filled[name] = table.assign(**{each: as_infinite(table[each]) for each in unresolved})
     rows = _selected(claim, filled[claim.table], claim.where)
     for join in claim.joins:
         if not rows.empty:
