@@ -108,6 +108,8 @@ def _from_extremes(matrix: InMemoryMatrix | PanelMatrix, entry_error: float) -> 
     if diagonal.min() < 0:
         raise KernelError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
     if not diagonal.any():
+        if matrix.frobenius():
+            raise KernelError("the kernel has a zero diagonal and other entries; it is indefinite")
         raise KernelError(ZERO_KERNEL)
     if abs(np.frexp(diagonal.max())[1]) > LARGEST_EXPONENT:
         raise KernelError(

@@ -112,6 +112,7 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
         (ASYMMETRIC, r"triangles differ by 1\.0e-06"),
         (np.diag([1.0, -0.1]), "a kernel has none below|a square"),
         (-np.eye(2), "a kernel has none below|a square"),
+        (np.ones((4, 4)) - np.eye(4), "a kernel has none below|zero diagonal and other entries"),
         (np.zeros((3, 3)), "the kernel is zero"),
         (np.zeros((30, 30), dtype=np.float32), "the kernel is zero"),
     ],
