@@ -7,13 +7,22 @@ datasheet in JSON. The same arguments and files give the same bytes.
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ntk_conditioning import files
+from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasets, prepared
 from ntk_conditioning.data.subsets import seed_stream
 from ntk_workflow import cli
 from ntk_workflow.catalogue import dataset_source, read_entry
 
+#: What equal samples do, and what to do.
+REMEDY = (
+    "; their angle is 0 and kernels with both have no kappa: remove all but one, or set "
+    "exclude_duplicates: true for angles alone"
+)
 log = cli.logger(__file__)
 
 
@@ -45,14 +54,21 @@ def main(argv: cli.Argv = None) -> None:
     for part in sorted(parts.keys() & source.sha256.keys()):  # also files put in place by hand
         files.require_sha256(parts[part], source.sha256[part])
     dataset = datasets.read(source, parts, split=args.split)
-    drawn = {"available": len(dataset.x), "seed": args.seed, "balanced": args.balanced}
+    rows = np.arange(len(dataset.x))
+    drawn = {"available": len(rows), "seed": args.seed, "balanced": args.balanced}
     if args.samples != "all":
-        rng = seed_stream(args.seed)
-        dataset = datasets.subset(dataset, args.samples, generator=rng, balanced=args.balanced)
+        how: Any = {"generator": seed_stream(args.seed), "balanced": args.balanced}
+        rows = datasets.drawn_rows(dataset, args.samples, **how)
+        dataset = dataset.rows(rows)
     sheet = datasets.describe(dataset, **drawn)
     found = f"{sheet.n} of {sheet.available} samples, {sheet.d} features of type {sheet.dtype}"
     classes = "no labels" if sheet.classes is None else f"{sheet.classes} classes"
     log.info("%s, %s: %s, %s, scaling %s", source.name, args.split, found, classes, sheet.scaling)
+    equal = find_duplicates(prepared.scaled(dataset))
+    if equal.pairs and args.split == "train":
+        line = f"{source.name}: {equal.in_words(rows)}{REMEDY}"
+        log.warning(line)
+        print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)
     files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
 

@@ -37,6 +37,15 @@ def available_bytes(root: Path = Path("/")) -> int:
     return max(0, min([system, *_left_by_control_groups(root)]))
 
 
+def require(needed: int, what: str) -> None:
+    """Raise `NotEnoughMemoryError` if ``what`` takes more bytes than are available."""
+    if needed > (available := available_bytes()):
+        raise NotEnoughMemoryError(
+            f"{what} takes {needed / GB:.1f} GB of the host's memory, of which "
+            f"{available / GB:.1f} GB are available; take fewer samples"
+        )
+
+
 def _left_by_control_groups(root: Path) -> Iterator[int]:
     for controller, group in _control_groups(root).items():
         folder_of_version, *files, freeable = _VERSIONS[controller]

@@ -449,6 +449,17 @@ def drawing(figure, what, made, tmp_path, monkeypatch):
         pyplot.close("all")
 
 
+def execute(notebook, parameters):
+    """Return the variables of a notebook that was executed with these parameters."""
+    names: dict[str, Any] = {}
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        if cell.cell_type == "code":
+            statements = ast.Interactive(ast.parse(cell.source).body)
+            exec(compile(statements, cell.id, "single"), names)
+            names |= parameters if cell.id == "parameters" else {}
+    return names
+
+
 @pytest.mark.parametrize(("figure", "what"), CASES)
 def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys):
     """Its warnings are errors here."""
@@ -458,12 +469,7 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys)
     capsys.readouterr()
     values: list[Any] = []
     monkeypatch.setattr(sys, "displayhook", values.append)
-    names: dict[str, Any] = {}
-    for cell in nbformat.read(notebook, as_version=4).cells:
-        if cell.cell_type == "code":
-            statements = ast.Interactive(ast.parse(cell.source).body)
-            exec(compile(statements, cell.id, "single"), names)
-            names |= words if cell.id == "parameters" else {}
+    execute(notebook, words)
     assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
     assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
     collect_paper_figures.printable(Path(parameters["pdf"]))
@@ -471,6 +477,24 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys)
     if what is rich:
         assert not re.search(r"Empty DataFrame|Series\(\[\]", repr(values))
         assert re.search(NUMBERS.get(figure, ""), repr(values[-1]))
+
+
+def test_a_median_along_training_ends_where_most_kappas_are_not_resolved(tmp_path):
+    rows = [
+        plain(KERNELS_ALONG_TRAINING, model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
+        for seed, last in enumerate([None, None, None, None, 101.0])
+        for epoch, kappa in ((0, 10.0 + seed), (2, 20.0 + seed), (4, last))
+    ]
+    write(tmp_path / "along.parquet", KERNELS_ALONG_TRAINING, *rows)
+    files = {"kernels_along_training_table": f"{tmp_path}/along.parquet"}
+    files |= {suffix: f"{tmp_path}/figure.{suffix}" for suffix in ("pdf", "png")}
+    with matplotlib.rc_context():
+        names = execute(FOLDER / "beyond/kappa_along_training.ipynb", files)
+    curve, _, arrows, *_ = names["axes"][0, 0].lines
+    np.testing.assert_equal(curve.get_ydata(), [12, 22, np.nan])
+    assert [*arrows.get_xdata()] == [4]
+    (row,) = names["numbers"].to_dict("records")
+    np.testing.assert_equal((row["kappa_first"], row["kappa_last"]), (12, np.nan))
 
 
 @pytest.mark.parametrize(("figure", "what"), [("liu2023relu/fig2_conditioning_vs_depth", rich)])

@@ -53,6 +53,20 @@ def tiny() -> tuple[dict[str, Any], str, str, str]:
 
 
 class TestResult:
+    def test_equal_samples_are_told_on_the_terminal_by_their_rows_in_the_file(self, capsys):
+        x = np.arange(40.0).reshape(20, 2)
+        x[[7, 15]] = 2 * x[3]  # of one norm they are equal
+        np.savez("mine.npz", x=x)
+        entry = {"title": "Mine", "reader": "npz", "path": "mine.npz", "scaling": "unit_norm"}
+        for options in ((), ("--samples=19", "--seed=1")):
+            prepare("mine", entry, *options)
+            line, err = capsys.readouterr()
+            assert line.startswith(
+                "mine: samples 3 and 7, 3 and 15, and 1 more pair are equal (count"
+            )
+            assert "set exclude_duplicates: true" in line
+            assert line in err
+
     def test_the_whole_dataset_and_its_light_datasheet(self, capsys):
         data = prepare("small", GAUSSIAN)
         np.testing.assert_array_equal(data.x, seeds.generator(7, "data").standard_normal((30, 4)))

@@ -225,7 +225,8 @@ def test_every_seed_draws_its_own_samples(folder):
     whole = load_prepared(folder / "train.npz")
     singly, path = [], folder / "part.npz"
     for seed in SEEDS:
-        save_prepared(path, datasets.subset(whole, 12, generator=seed_stream(seed)))
+        chosen = datasets.drawn_rows(whole, 12, generator=seed_stream(seed))
+        save_prepared(path, whole.rows(chosen))
         singly += rows(folder, data=path, seeds=seed, test=None)
     assert drawn == singly
     assert {row["n"] for row in drawn} == {12}

@@ -20,7 +20,9 @@ rule all:
 rule make_one:
     output: "{{run}}/{{x}}.txt"
     log: "{{run}}/{{x}}.log"
-    shell: "echo the reason > {{log}}; : {LONG}; [ {{wildcards.x}} != 2 ]; touch {{output}}"
+    shell:
+        "echo for the user; echo the reason > {{log}};"
+        " : {LONG}; [ {{wildcards.x}} != 2 ]; touch {{output}}"
 """
 
 
@@ -32,11 +34,12 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
         command = [sys.executable, "-m", "snakemake", "--cores=1", "--logger=console", *arguments]
         path = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(command, cwd=tmp_path, env=path, text=True, capture_output=True)
-        return done.stderr
+        return done.stdout + done.stderr
 
     failed = shown("--keep-going", "--show-failed-logs")
     assert re.search(r"^\[1/3\] +[\d.]+ s  make_one 1 +about [\d.]+ s left$", failed, re.M)
     assert "Error in rule make_one 2:\n" in failed
+    assert "for the user\n" in failed
     assert "2.log:\n==================\nthe reason\n" in failed
     assert "returned non-zero exit status 1" in failed
     (log,) = re.findall(r"^Full log: (\.snakemake/log/.*)$", failed, re.M)

@@ -17,6 +17,7 @@ from ntk_conditioning.kernels import infinite, tabulated
 from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import LARGEST_EXPONENT
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
 from ntk_conditioning.theory.depth import Phase, phase
 from ntk_conditioning.theory.finite_width import spread
@@ -117,8 +118,16 @@ def advise(
     drawn at finite width. With ``threads`` activations share the work; linear algebra should then
     have one of its own.
 
-    Raises `UserError` if fewer than four different samples are left, or they have one direction.
+    Raises `UserError` if fewer than four different samples are left, they have one direction, or
+    squares of values leave float64's range.
     """
+    sizes = np.abs(x).max(axis=1)
+    exponents = np.abs(np.frexp(sizes)[1])
+    if exponents.max() > LARGEST_EXPONENT:
+        raise UserError(
+            f"{name}: values of size {sizes[exponents.argmax()]:.0e} leave float64's range when "
+            "they are squared; scale the samples"
+        )
     found = geometry(x)
     if found.distinct < 4:
         raise UserError(f"{name}: {found.distinct} different samples; advice needs four or more")

@@ -23,10 +23,11 @@ class Geometry:
 
     ``zeros`` counts the samples without direction, of which nothing else is said, and ``distinct``
     the different others; ``norms`` are the smallest, median and largest norm. ``duplicates`` counts
-    the pairs of equal samples. ``angle`` in degrees is the smallest between two that differ, in the
-    rows ``i`` < ``j``, None if there is none; ``close`` counts the pairs of different samples below
-    each angle of `CLOSE`. ``mean_cosine`` is over pairs; ``effective_dimension``, as in
-    `theory.sphere`, and ``rank`` are of samples divided by their norm.
+    the pairs of equal samples, which ``equal`` names. ``angle`` in degrees is the smallest between
+    two that differ, in the rows ``i`` < ``j``, None if there is none; ``close`` counts the pairs of
+    different samples below each angle of `CLOSE`. ``mean_cosine`` is over pairs;
+    ``effective_dimension``, as in `theory.sphere`, and ``rank`` are of samples divided by their
+    norm.
     """
 
     n: int
@@ -36,6 +37,7 @@ class Geometry:
     norms: tuple[float, float, float]
     constant_columns: int
     duplicates: int
+    equal: str
     angle: float | None
     i: int | None
     j: int | None
@@ -72,6 +74,7 @@ def geometry(x: Array) -> Geometry:
         norms=tuple(np.quantile(norms[rows], [0, 0.5, 1]).tolist()) if count else (0.0, 0.0, 0.0),
         constant_columns=int((x.min(axis=0) == x.max(axis=0)).sum()),
         duplicates=duplicates.pairs,
+        equal=duplicates.in_words(rows),
         angle=angle,
         i=i,
         j=j,

@@ -75,8 +75,7 @@ def _samples(advice: Advice) -> Iterator[str]:
     if of.zeros:
         yield f"{count(of.zeros, 'sample')} are zero and have no direction; they are left out here."
     if of.duplicates:
-        pairs = count(of.duplicates, "pair")
-        yield f"{pairs} of samples are equal; every kernel of all samples is singular."
+        yield f"{of.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
     if of.angle is not None:

@@ -112,8 +112,8 @@ def min_angle(
         for number in range(len(panels.spans)):
             panels.load(number)
         gradients.require_directions(first)
-        if duplicates.example is not None and not exclude_duplicates:
-            return MinAngle(0.0, *duplicates.example, duplicates=duplicates.pairs, candidates=0)
+        if duplicates.examples and not exclude_duplicates:
+            return MinAngle(0.0, *duplicates.examples[0], duplicates=duplicates.pairs, candidates=0)
         if n < 2:
             raise UserError(f"{n} distinct samples have no smallest angle; give two")
         search = _Search(gradients, shape)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
 
+#: Pairs of equal rows that are named.
+EXAMPLES = 3
+
 
 class ZeroRowError(UserError):
     """A row has no direction, so that no angle to it exists."""
@@ -47,12 +50,24 @@ class MinAngle:
 class Duplicates:
     """Equal rows of a matrix: ``first`` holds the first row of every distinct value, ascending.
 
-    ``pairs`` counts the pairs of equal rows and ``example`` is the lowest such pair, if any.
+    ``pairs`` counts the pairs of equal rows. ``examples`` are the first row of a value and a later
+    one, of the lowest at most `EXAMPLES` of these.
     """
 
     first: NDArray[np.intp]
     pairs: int
-    example: tuple[int, int] | None
+    examples: list[tuple[int, int]]
+
+    def in_words(self, rows: NDArray[np.intp]) -> str:
+        """Return which samples are equal; ``rows`` are what the rows of the matrix are called.
+
+        >>> find_duplicates(np.array([[1.0], [2.0], [2.0], [2.0]])).in_words(np.arange(4))
+        'samples 1 and 2, 1 and 3, and 1 more pair are equal (counted from 0)'
+        """
+        pairs = [f"{rows[i]} and {rows[j]}" for i, j in self.examples]
+        if more := self.pairs - len(pairs):
+            pairs.append(f"and {more:,} more {'pair' if more == 1 else 'pairs'}")
+        return f"samples {', '.join(pairs)} are equal (counted from 0)"
 
 
 def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
@@ -62,7 +77,7 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     dataset takes long and copies it.
 
     >>> find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-    Duplicates(first=array([0, 1]), pairs=1, example=(0, 2))
+    Duplicates(first=array([0, 1]), pairs=1, examples=[(0, 2)])
     """
     # 0.0 is added because -0.0 equals it, with other bytes.
     hashes = np.fromiter((hash((row + 0.0).tobytes()) for row in x), np.int64, len(x))
@@ -70,7 +85,7 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     suspects = np.flatnonzero(sizes[group] > 1)
     rows = np.arange(len(x))
     if not len(suspects):
-        return Duplicates(rows, 0, None)
+        return Duplicates(rows, 0, [])
     _, first, inverse, counts = np.unique(
         x[suspects], axis=0, return_index=True, return_inverse=True, return_counts=True
     )
@@ -78,8 +93,8 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     earlier[suspects] = suspects[first[inverse.reshape(-1)]]
     later = np.flatnonzero(earlier != rows)
     pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
-    example = min(zip(earlier[later].tolist(), later.tolist(), strict=True), default=None)
-    return Duplicates(np.delete(rows, later), pairs, example)
+    examples = sorted(zip(earlier[later].tolist(), later.tolist(), strict=True))[:EXAMPLES]
+    return Duplicates(np.delete(rows, later), pairs, examples)
 
 
 def require_directions(x: NDArray[np.floating]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError
@@ -83,23 +84,23 @@ def read(
     return PreparedSamples(source.name, x, y, source.scaling, source.value_range)
 
 
-def subset(
+def drawn_rows(
     dataset: PreparedSamples, n: int, *, generator: np.random.Generator, balanced: bool = False
-) -> PreparedSamples:
-    """Return ``n`` samples drawn without replacement, in the dataset's own order.
+) -> NDArray[np.intp]:
+    """Return the rows of ``n`` samples drawn without replacement, ascending.
 
     ``balanced`` takes ``n // c`` of each of the c classes, and one more of the first ``n % c`` in
     the order of the labels. Raises `SubsetError` as `subsets.draw`, or if there are no labels.
 
     >>> labels = np.array([0, 0, 0, 0, 1, 1])
     >>> dataset = PreparedSamples("six", np.arange(6).reshape(6, 1), labels, "none")
-    >>> subset(dataset, 3, generator=np.random.default_rng(0), balanced=True).y.tolist()
+    >>> labels[drawn_rows(dataset, 3, generator=np.random.default_rng(0), balanced=True)].tolist()
     [0, 0, 1]
     """
     if balanced and dataset.y is None:
         raise SubsetError(f"{dataset.name} has no labels, so a balanced draw has no classes")
     classes = dataset.y if balanced else None
-    return dataset.rows(draw(dataset.name, len(dataset.x), n, generator=generator, classes=classes))
+    return draw(dataset.name, len(dataset.x), n, generator=generator, classes=classes)
 
 
 def describe(

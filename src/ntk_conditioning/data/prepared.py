@@ -67,7 +67,8 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     With the value range [lo, hi]: ``unit_interval`` is (x - lo) / (hi - lo), ``symmetric`` is
     (x - lo) / (hi - lo) * 2 - 1. ``unit_norm`` divides each row by its Euclidean norm.
     ``standardize`` gives each column mean 0 and variance 1 over the rows at hand, or over those of
-    ``like``, the training part of a test part; a constant column becomes 0.
+    ``like``, the training part of a test part; a column that is constant up to rounding, as
+    scikit-learn's StandardScaler has it, becomes 0.
 
     Raises `ContentError` if a row is zero after (for ``unit_norm`` before) scaling, or a value is
     too large to be scaled in float64.
@@ -91,14 +92,15 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
                 x /= np.linalg.norm(x, axis=1, keepdims=True)
             case "standardize", _:
                 known = x if like is None else like.x.astype(np.float64)
-                # Exactly, not by a zero variance: the rounded mean differs from the value.
-                constant = known.min(axis=0) == known.max(axis=0)
                 mean = known.mean(axis=0)
-                largest = np.where(constant, 1, np.abs(known - mean).max(axis=0))  # as unit_norm
+                largest = np.abs(known - mean).max(axis=0)  # as unit_norm
+                largest[largest == 0] = 1
                 spread = np.sqrt(np.mean(((known - mean) / largest) ** 2, axis=0))
+                rounding = len(known) * np.finfo(np.float64).eps * np.abs(mean)
+                constant = largest * spread <= rounding
                 x -= mean
                 x[:, constant] = 0
-                x /= largest
+                x /= np.where(constant, 1, largest)
                 x /= np.where(constant, 1, spread)
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]

@@ -74,12 +74,13 @@ class Correlations:
 
     @property
     def excess(self) -> tuple[float, float] | None:
-        """The condition number less 1 and its error, or None if λ_min is not above its own."""
+        """κ - 1 and its error, or None where the error exceeds κ."""
         (low, high), error = self.eigenvalues, self.eigenvalue_error
         if 1 + low <= error:
             return None
         excess = (high - low) / (1 + low)
-        return excess, float((high - low + 2 * error) / (1 + low - error) - excess)
+        known = float((high - low + 2 * error) / (1 + low - error) - excess)
+        return (excess, known) if known <= 1 + excess else None
 
 
 @dataclass(frozen=True)

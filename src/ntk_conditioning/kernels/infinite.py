@@ -125,8 +125,8 @@ def min_angle(
     rows = samples_of(x)
     pairs.require_directions(rows)
     duplicates = pairs.find_duplicates(rows)
-    if duplicates.example is not None and not exclude_duplicates:
-        return MinAngle(0.0, *duplicates.example, duplicates.pairs, candidates=0, error=0.0)
+    if duplicates.examples and not exclude_duplicates:
+        return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0, error=0.0)
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")

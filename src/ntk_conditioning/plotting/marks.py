@@ -60,6 +60,7 @@ def mark_off_scale(
         levels[k] = bottom + share * (place + 0.5) / len(drawn)
         x, color, line, marker = rows[k]
         at: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform()}
+        at["clip_on"] = False  # or arrows at the edges are cut
         ax.plot(x, [levels[k]] * len(x), linestyle=line, linewidth=0.6, alpha=0.6, **at)
         ax.plot(x, [levels[k]] * len(x), **(UP if edge == "top" else DOWN), **at)
         if marker:
@@ -90,7 +91,8 @@ def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, *, color
 
 def _make_room(ax: Axes, share: float, edge: str) -> tuple[float, float]:
     """Return new limits of a log axis that leave ``share`` of its height free, without ticks."""
-    if not np.isfinite(ax.dataLim.height):  # nothing but arrows, which have no scale
+    drawn = (each.dataLim.height for each in ax.get_shared_y_axes().get_siblings(ax))
+    if not np.isfinite([*drawn]).any():  # nothing but arrows, which have no scale
         ax.set_ylim(1, 10)
         for minor in (False, True):
             ax.set_yticks([], minor=minor)

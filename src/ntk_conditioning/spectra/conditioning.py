@@ -47,8 +47,9 @@ class Conditioning:
     ``resolution_floor`` is the size below which an eigenvalue of this kernel is indistinguishable
     from zero. ``lambda_min`` is as computed and may be a negative number of the floor's size.
     ``numerical_rank`` counts the eigenvalues above the floor. ``kappa``, the ratio of the largest
-    to the smallest eigenvalue, is None when ``lambda_min`` is not above the floor;
-    ``kappa_nonzero`` divides by the smallest eigenvalue above the floor instead.
+    to the smallest eigenvalue, is None when ``lambda_min`` is not above the floor, or when its
+    error may exceed 1, so that a kernel of full rank may have none; ``kappa_nonzero`` divides by
+    the smallest eigenvalue above the floor instead, however well that is known.
     ``effective_rank`` is the exponential of the entropy of the eigenvalues above the floor
     (Roy & Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which
     the kernel was computed; ``reduced_precision`` says that it is below float64.
@@ -56,10 +57,10 @@ class Conditioning:
 
     ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver and what
     the entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows
-    for kappa, relative to it. Rounding of the entries is a matter of the floor. ``method`` is
-    "spectrum" for all eigenvalues, "factor" for the singular values of a factor and "extremes" for
-    those of `extremal_eigenvalues.extreme_conditioning`, for which the effective rank, the
-    eigenvalues and a ``lambda_min`` below the floor are None.
+    for kappa, relative to it, and None where kappa is. Rounding of the entries is a matter of the
+    floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular values of a
+    factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for which the
+    effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
     """
 
     n: int
@@ -79,13 +80,16 @@ class Conditioning:
     eigenvalues: NDArray[np.float64] | None = field(repr=False, compare=False)
 
 
-def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Conditioning:
+def conditioning(
+    k: NDArray[np.floating], *, entry_error: float = 0.0, overwrite: bool = False
+) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
     The whole spectrum is solved for in float64. ``entry_error`` bounds errors of the entries other
     than rounding, relative to the largest; eigenvalues up to
     n · max(eps(k.dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
-    after the check of symmetry.
+    after the check of symmetry. With ``overwrite`` a float64 kernel in Fortran's order needs no
+    copy, and nothing of it is left.
 
     Raises:
         KernelError: if ``k`` is zero, not square, finite and symmetric, or has an eigenvalue below
@@ -104,7 +108,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     few = n < ONE_THREAD_BELOW
     with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
         double, exponent = _near_one(k)
-        eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
+        eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
     eigenvalues = _in_range(eigenvalues, exponent)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):
@@ -174,6 +178,7 @@ def summary(
         rank, smallest_above = len(above), float(above[-1])
         effective_rank = float(np.exp(-np.sum(share * np.log(share))))
     full = rank == n
+    kappa, kappa_error = resolved_ratio(largest, smallest) if full else (None, None)
     lambda_min, lambda_min_error = smallest if full or eigenvalues is not None else (None, None)
     return Conditioning(
         n=n,
@@ -183,8 +188,8 @@ def summary(
         lambda_min_error=lambda_min_error,
         resolution_floor=floor,
         numerical_rank=rank,
-        kappa=largest[0] / smallest[0] if full else None,
-        kappa_error=error_of_ratio(largest, smallest) if full else None,
+        kappa=kappa,
+        kappa_error=kappa_error,
         kappa_nonzero=largest[0] / smallest_above,
         effective_rank=effective_rank,
         method=method,
@@ -221,10 +226,21 @@ def growth(*sizes: int) -> int:
     return max(8, *sizes)
 
 
-def error_of_ratio(largest: Bounded, smallest: Bounded) -> float:
-    """Return the bound on the relative error of the ratio of two eigenvalues."""
+def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, float | None]:
+    """Return the ratio of two eigenvalues and the bound on its relative error.
+
+    Both are None where the bound exceeds 1: then not even the ratio's size is known.
+
+    >>> resolved_ratio((2.0, 0.0), (1.0, 0.5))
+    (2.0, 1.0)
+    >>> resolved_ratio((2.0, 0.0), (1.0, 0.6))
+    (None, None)
+    """
+    if smallest[0] <= smallest[1]:
+        return None, None
     above, below = largest[1] / largest[0], smallest[1] / smallest[0]
-    return (above + below) / (1 - below) if below < 1 else np.inf
+    error = (above + below) / (1 - below)
+    return (largest[0] / smallest[0], error) if error <= 1 else (None, None)
 
 
 def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:

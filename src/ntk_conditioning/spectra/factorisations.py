@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
 
 Vector = NDArray[np.float64]
@@ -70,6 +71,16 @@ class InMemoryMatrix:
         """Return (K - shift I)^-1 v, after `factor_shifted`."""
         x, _ = self._sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
         return np.asarray(x[:, 0], dtype=np.float64)
+
+    def whole(self) -> NDArray[Any]:
+        """Return K, in its place.
+
+        Raises `NotEnoughMemoryError` if memory does not hold a float32 kernel in float64.
+        """
+        if self._a.dtype != np.float64:
+            memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
+        self._restore(0.0)
+        return self._a
 
     def _restore(self, shift: float) -> None:
         """Put K + shift I into the lower triangle and the diagonal."""

@@ -85,25 +85,27 @@ class PanelMatrix:
         return self._away(x)
 
     def factor_shifted(self, shift: float) -> int:
-        """Factor K - shift I on the host; return how many of its eigenvalues are positive.
-
-        Raises `NotEnoughMemoryError` if the host's memory does not hold K.
-        """
-        if self._host is None:
-            needed, available = self._k.nbytes, memory.available_bytes()
-            if needed > available:
-                raise memory.NotEnoughMemoryError(
-                    f"the kernel of {self.n} samples has not full rank, and to find it takes "
-                    f"{needed / memory.GB:.1f} GB of the host's memory, of which "
-                    f"{available / memory.GB:.1f} GB are available; take fewer samples"
-                )
-            self._restore(0.0)
-            self._host = InMemoryMatrix(self._k.numpy(force=True), overwrite=True)
-        return self._host.factor_shifted(shift)
+        """Factor K - shift I on the host; return how many of its eigenvalues are positive."""
+        return self._on_host().factor_shifted(shift)
 
     def solve_shifted(self, v: Vector) -> Vector:
         assert self._host is not None
         return self._host.solve_shifted(v)
+
+    def whole(self) -> NDArray[Any]:
+        return self._on_host().whole()
+
+    def _on_host(self) -> InMemoryMatrix:
+        """Return K in the host's memory.
+
+        Raises `NotEnoughMemoryError` if that does not hold it.
+        """
+        if self._host is None:
+            what = f"a kernel of {self.n} samples without full rank, or with close eigenvalues,"
+            memory.require(self._k.nbytes, what)
+            self._restore(0.0)
+            self._host = InMemoryMatrix(self._k.numpy(force=True), overwrite=True)
+        return self._host
 
     def _restore(self, shift: float) -> None:
         for c in self._panels if self._factored else ():

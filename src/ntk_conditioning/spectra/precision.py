@@ -56,7 +56,7 @@ class Problem:
 class Estimate(NamedTuple):
     """What a recipe finds: λ_max / λ_min as computed, and whether it stands by it.
 
-    ``floor_kappa`` is the largest kappa that its precision resolves, known to it or not.
+    ``floor_kappa`` is that from which on its precision resolves none, known to it or not.
     """
 
     ratio: float

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio
+from ntk_conditioning.spectra.conditioning import EPS, resolved_ratio
 
 Array = NDArray[np.float64]
 
@@ -40,24 +40,24 @@ class SpikeAndBulk:
 
     @property
     def kappa(self) -> float | None:
-        """The condition number, None where ``lambda_min`` is not resolved."""
-        return self._over(self.lambda_max, self.lambda_min)
+        """The condition number, None where its error may exceed 1."""
+        return self._kappa[0]
 
     @property
     def bulk_kappa(self) -> float | None:
         """The condition number of the centred kernel, beside the direction that it has lost."""
-        return self._over(self.bulk_max, self.bulk_min)
+        error = self.lambda_min_error
+        return resolved_ratio((self.bulk_max, error), (self.bulk_min, error))[0]
 
     @property
     def kappa_error(self) -> float | None:
         """A bound on the error of ``kappa``, relative to it."""
-        if self.kappa is None:
-            return None
-        largest = self.lambda_max, self.lambda_max_error
-        return error_of_ratio(largest, (self.lambda_min, self.lambda_min_error))
+        return self._kappa[1]
 
-    def _over(self, high: float, low: float) -> float | None:
-        return high / low if low > self.lambda_min_error else None
+    @property
+    def _kappa(self) -> tuple[float | None, float | None]:
+        largest = self.lambda_max, self.lambda_max_error
+        return resolved_ratio(largest, (self.lambda_min, self.lambda_min_error))
 
 
 def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:

@@ -1,6 +1,5 @@
 """The table of condition numbers: one row per curve point, over all its blocks and seeds."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +9,12 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.tables import declared, from_rows
 from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.tables.unresolved import as_infinite, or_missing
 
 CONDITIONING = declared(__file__, like=SPECTRA)
 
 _POINT = ["width", "n", "d"]
 _VALUES = ["seed", "kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"]
-#: What stands for a missing value.
-_ABSENT = {"kappa": math.inf, "kappa_error": -math.inf, "effective_rank": math.nan}
 #: Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes.
 NEEDED = (*CONDITIONING.keys, "block", *_POINT, *_VALUES)
 
@@ -30,9 +28,7 @@ def summarize(spectra: pa.Table) -> pa.Table:
         [*((name, "first") for name in _POINT), ([], "count_all")]
     )
     points = groups.rename_columns([*keys, *_POINT, "blocks"]).sort_by(order).to_pylist()
-    columns = {name: spectra[name] for name in _VALUES}
-    columns |= {name: columns[name].fill_null(value) for name, value in _ABSENT.items()}
-    values = {name: column.to_numpy() for name, column in columns.items()}
+    values = {name: spectra[name].to_numpy() for name in _VALUES}
     ends = np.cumsum([point["blocks"] for point in points], dtype=int)
     rows = [
         point | _summary({name: each[end - point["blocks"] : end] for name, each in values.items()})
@@ -42,25 +38,25 @@ def summarize(spectra: pa.Table) -> pa.Table:
 
 
 def _summary(blocks: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    kappa, seeds = blocks["kappa"], np.unique(blocks["seed"])
+    kappa, seeds = as_infinite(blocks["kappa"]), np.unique(blocks["seed"])
     per_seed = [np.mean(kappa[blocks["seed"] == seed]) for seed in seeds]
-    resolved, ranks = int(np.isfinite(kappa).sum()), blocks["numerical_rank"]
+    ranks, errors = blocks["numerical_rank"], blocks["kappa_error"]
     statistics = {
         "kappa_mean": np.mean(kappa),
         "kappa_geometric_mean": np.exp(np.mean(np.log(kappa))),
-        "kappa_median": np.median(kappa) if resolved * 2 > len(kappa) else math.inf,
+        "kappa_median": np.median(kappa),
         "kappa_min": np.min(kappa),
         "kappa_max": np.max(kappa),
         "kappa_seed_min": np.min(per_seed),
         "kappa_seed_max": np.max(per_seed),
+        "kappa_error_max": np.fmax.reduce(errors),  # of those that there are
         "effective_rank_mean": np.mean(blocks["effective_rank"]),
     }
     return {
         "seeds": len(seeds),
-        "resolved": resolved,
-        "kappa_error_max": float(error) if (error := np.max(blocks["kappa_error"])) >= 0 else None,
+        "resolved": int(np.isfinite(kappa).sum()),
         "kappa_nonzero_mean": float(np.mean(blocks["kappa_nonzero"])),
         "numerical_rank_min": int(ranks.min()),
         "numerical_rank_max": int(ranks.max()),
-        **{name: float(x) if math.isfinite(x) else None for name, x in statistics.items()},
+        **{name: or_missing(value) for name, value in statistics.items()},
     }

@@ -18,6 +18,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.tables import declared, from_rows
 from ntk_conditioning.tables.training import POINT_KEYS, TRAINING
+from ntk_conditioning.tables.unresolved import as_infinite, or_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +150,7 @@ def _selected(
     }
     converged = math.isfinite(means[best])
     critical = [kernel["critical_learning_rate"] for kernel in kernels]
-    kappas = [kernel["kappa"] for kernel in kernels]
+    kappas = as_infinite([kernel["kappa"] for kernel in kernels])
     return {
         **(chosen if converged else dict.fromkeys(chosen)),
         "criterion": criterion,
@@ -162,7 +163,7 @@ def _selected(
         "seeds": len(losses[best]),
         "epochs_to_loss": epochs if math.isfinite(epochs) else None,
         "critical_learning_rate": float(np.mean(critical)) if critical else None,
-        "kappa": float(np.exp(np.mean(np.log(kappas)))) if kappas and None not in kappas else None,
+        "kappa": or_missing(np.exp(np.mean(np.log(kappas)))) if kernels else None,
     }
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.angles.pairs import require_directions
 from ntk_conditioning.kernels.infinite_network import Layer
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.spectra.conditioning import resolution_floor
+from ntk_conditioning.spectra.conditioning import EPS, growth, resolution_floor, resolved_ratio
 from ntk_conditioning.spectra.labels import LabelSpectrum
 from ntk_conditioning.training.prediction import predicted_steps
 
@@ -34,7 +34,7 @@ class Repaired:
     """A repair and what it gives.
 
     ``place`` is `NOTHING`, `SAMPLES` or `KERNEL`; ``directions`` counts those that are removed.
-    ``kappa`` is None where ``lambda_min`` is not resolved. ``effective_kappa`` is that of the
+    ``kappa`` is None where its error may exceed 1. ``effective_kappa`` is that of the
     directions in which labels lie, see `LabelSpectrum`; steps are until the loss is at most one
     half, one tenth and one hundredth of its first value, None where it never is.
     """
@@ -128,7 +128,7 @@ def _measured(place: str, repair: str, directions: int, k: Array, y: Array) -> R
 def _of(place: str, repair: str, directions: int, values: Array, squares: Array) -> Repaired:
     """Return what eigenvalues (n,), ascending, and labels along their eigenvectors (n,) give."""
     n, largest = len(values), float(values[-1])
-    floor = resolution_floor(n, largest, float(np.finfo(np.float64).eps))
+    floor, error = resolution_floor(n, largest, EPS), growth(n) * EPS * largest
     told = np.where(values > floor, values, 0.0)  # others may be below 0, by rounding
     effective, half, tenth, hundredth = math.inf, None, None, None
     if squares.any():
@@ -145,7 +145,7 @@ def _of(place: str, repair: str, directions: int, values: Array, squares: Array)
         n=n,
         lambda_max=largest,
         lambda_min=float(values[0]),
-        kappa=largest / float(values[0]) if values[0] > floor else None,
+        kappa=resolved_ratio((largest, error), (float(values[0]), error))[0],
         effective_kappa=effective if effective < math.inf else None,
         steps_half=half,
         steps_tenth=tenth,

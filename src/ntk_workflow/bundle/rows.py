@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.conditioning import EPS, error_of_ratio, growth, summary
+from ntk_conditioning.spectra.conditioning import EPS, growth, resolved_ratio, summary
 from ntk_conditioning.spectra.labels import REST
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
 from ntk_conditioning.tables.predictions import SHARES, parted, times
@@ -195,7 +195,7 @@ def _architectures(row: Row) -> Follows:
     yield "resolution_floor", floor, "n, rounding and lambda_max"
     error = growth(row["n"]) * EPS * row["lambda_max"]
     if row["kappa"] is not None:
-        value = error_of_ratio((row["lambda_max"], error), (row["lambda_min"], error))
+        _, value = resolved_ratio((row["lambda_max"], error), (row["lambda_min"], error))
         yield "kappa_error", value, "the eigenvalues and their errors"
 
 
@@ -299,7 +299,7 @@ def _precision(row: Row) -> Follows:
     yield "floor_kappa", floor, why
     if row["method"] not in _GUARDED:
         yield "resolved", True, "a method that reports any ratio"
-    elif not math.isclose(row["ratio"], floor, rel_tol=LARGE):
+    elif not floor / 20 < row["ratio"] < floor * (1 + LARGE):  # there a bound on its error decides
         yield "resolved", 0 < row["ratio"] < floor, "its ratio and floor_kappa"
 
 
@@ -326,8 +326,8 @@ def _repairs(row: Row) -> Follows:
         yield "steps_tenth", sorted(times)[1], "the order of the shares"
     if None not in (row["kappa"], row["effective_kappa"]):
         yield "effective_kappa", min(row["effective_kappa"], row["kappa"]), "kappa"
-    resolved = row["lambda_min"] > row["n"] * EPS * row["lambda_max"]
-    kappa = row["lambda_max"] / row["lambda_min"] if resolved else None
+    error = growth(row["n"]) * EPS * row["lambda_max"]
+    kappa, _ = resolved_ratio((row["lambda_max"], error), (row["lambda_min"], error))
     yield "kappa", kappa, "lambda_max and lambda_min"
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_conditioning.tables import TableError
+from ntk_conditioning.tables.unresolved import as_infinite
 from ntk_workflow.claims.expressions import ExpressionError, columns, evaluate
 from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, Claim, ClaimError, Join
 
@@ -314,10 +315,9 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame()
     filled = {}
     for name in needed:
-        filled[name] = tables[name]
-        unresolved = tables[name].columns.intersection(list(claim.unresolved))
-        if len(unresolved):
-            filled[name] = tables[name].fillna(dict.fromkeys(unresolved, np.inf))
+        table = tables[name]
+        unresolved = table.columns.intersection(list(claim.unresolved))
+        filled[name] = table.assign(**{each: as_infinite(table[each]) for each in unresolved})
     if CLAIM_EXPERIMENTS in filled:  # two papers may have the same equation number
         experiments = filled[CLAIM_EXPERIMENTS]
         filled[CLAIM_EXPERIMENTS] = experiments[experiments["paper"] == claim.paper]

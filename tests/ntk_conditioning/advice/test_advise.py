@@ -46,7 +46,8 @@ def test_equal_samples_are_to_be_removed_and_count_once():
     advice = advised(x)
     told = words(advice)
     assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
-    assert "3 pairs of samples are equal" in told["Your samples"]
+    equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
+    assert equal in told["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in told["What to do first"]
     kept = advised(uniform(40, 20))
     assert advice.predictions == kept.predictions
@@ -139,6 +140,12 @@ def test_the_figure_is_drawn_where_kernels_are_singular():
         figure = draw(advised(samples))
         figure.draw_without_rendering()
         assert len(figure.axes) == 3
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_values_whose_squares_leave_float64s_range_are_refused(size):
+    with pytest.raises(UserError, match=r"^mine: values of size .* squared; scale the samples$"):
+        advised(uniform(20, 4) * size)
 
 
 def test_one_direction_is_refused():

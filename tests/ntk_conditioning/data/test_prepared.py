@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.preprocessing import StandardScaler
 
 from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError, FormatError
@@ -84,6 +85,15 @@ class TestScaled:
         train, test = part(20, 0), part(7, 1)
         expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
         np.testing.assert_allclose(scaled(test, like=train), expected, rtol=1e-12, atol=1e-12)
+
+    def test_a_column_that_is_constant_up_to_rounding_is_zero_as_scikit_learn_has_it(self):
+        x = np.random.default_rng(0).standard_normal((6, 3))
+        x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
+        x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
+        found = by("standardize", x)
+        assert not found[:, 1].any()
+        expected = StandardScaler().fit_transform(x)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
     def test_a_column_that_is_constant_in_training_is_zero_in_both_parts(self):
         train, test = part(10, 0), part(7, 1)

@@ -185,6 +185,15 @@ def test_faults_of_a_csv_are_named(tmp_path, text, error, problem):
         read_csv(csv_file(tmp_path, text), labels=None)
 
 
+@pytest.mark.parametrize("label", ["01", " 1"])
+def test_labels_that_a_number_would_merge_are_refused(tmp_path, label):
+    path = csv_file(tmp_path, f"a,y\n1,{label}\n2,1\n3,2\n")
+    with pytest.raises(ContentError, match=rf"'{label}' and '1', which are read as one label"):
+        read_csv(path, labels="y")
+    path = csv_file(tmp_path, "a,y\n1,01\n2,02\n3,01\n")
+    assert read_csv(path, labels="y").labels().tolist() == [1, 2, 1]
+
+
 def test_a_text_label_that_is_missing_is_no_class(tmp_path):
     with pytest.raises(ContentError, match=r"mine.csv: .*'y' has 1 missing values, .* in line 3"):
         read_csv(csv_file(tmp_path, "a,y\n1,cat\n2,\n3,dog\n"), labels="y")

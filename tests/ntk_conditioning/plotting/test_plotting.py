@@ -250,6 +250,16 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
+def test_arrows_alone_keep_the_scale_of_axes_that_share_it():
+    filled, empty = Figure().subplots(2, sharey=True)
+    filled.set_yscale("log")
+    filled.plot([0, 1], [1e3, 1e5])
+    plotting.mark_off_scale(empty, [([0, 1], "#000000", "-", "")])
+    low, high = filled.get_ylim()
+    assert low < 1e3
+    assert high > 1e5
+
+
 def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
     ax.set_yscale("log")
     assert not plotting.draw_errors(ax, [1, 2], [10.0, None], [1e-4, 0.5], color="#000000")

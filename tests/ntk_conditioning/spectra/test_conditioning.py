@@ -31,6 +31,36 @@ def test_kappa_of_a_deficient_kernel_is_missing():
     assert found.lambda_min == pytest.approx(1e-16, abs=0, rel=1e-9)
 
 
+def of_factor(k, entry_error):
+    assert entry_error == 0
+    return conditioning_from_factor(np.sqrt(k))
+
+
+@pytest.mark.parametrize(
+    ("condition", "entry_error", "ratio"),
+    [
+        (conditioning, 0, 20 * EPS),
+        (extreme_conditioning, 0, 20 * EPS),
+        (conditioning, 1e-9, 20e-9),
+        (extreme_conditioning, 1e-9, 20e-9),
+        (of_factor, 0, (20 * EPS) ** 2),
+    ],
+)
+def test_kappa_is_withheld_where_its_error_may_exceed_1(condition, entry_error, ratio):
+    """Also above the floor, which is at ``ratio``: the rank is full then."""
+    for times, withheld in ((1.2, True), (40, False)):
+        smallest = times * ratio
+        found = condition(np.diag([1.0] * 19 + [smallest]), entry_error=entry_error)
+        assert found.numerical_rank == 20
+        assert found.lambda_min == pytest.approx(smallest, rel=1e-9)
+        assert found.kappa_nonzero == pytest.approx(1 / smallest, rel=1e-9)
+        if withheld:
+            assert (found.kappa, found.kappa_error) == (None, None)
+        else:
+            assert found.kappa == found.kappa_nonzero
+            assert found.kappa_error < 1
+
+
 def test_effective_rank_counts_equal_eigenvalues():
     assert conditioning(np.diag([3.0] * 5 + [0.0] * 4)).effective_rank == pytest.approx(5)
     entropy = 0.75 * math.log(4 / 3) + 0.25 * math.log(4)
@@ -82,6 +112,7 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
         (ASYMMETRIC, r"triangles differ by 1\.0e-06"),
         (np.diag([1.0, -0.1]), "a kernel has none below|a square"),
         (-np.eye(2), "a kernel has none below|a square"),
+        (np.ones((4, 4)) - np.eye(4), "a kernel has none below|zero diagonal and other entries"),
         (np.zeros((3, 3)), "the kernel is zero"),
         (np.zeros((30, 30), dtype=np.float32), "the kernel is zero"),
     ],

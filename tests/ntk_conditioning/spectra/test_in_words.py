@@ -28,6 +28,11 @@ def test_what_is_not_resolved_is_said():
     assert "float32" in repr(numbers)
 
 
+def test_a_kappa_that_may_be_off_by_more_than_itself_is_not_said_to_be_resolved():
+    words = repr(condition(np.diag([1.0] * 19 + [6e-15])))
+    assert words.startswith("kappa is not resolved, 1.667e+14 above the floor; rank 20 of 20")
+
+
 def test_of_a_large_kernel_the_extremes_are_found_and_the_kernel_is_kept():
     k = torch.diag(torch.linspace(1, 3, 2100, dtype=torch.float64))
     before = k.clone()

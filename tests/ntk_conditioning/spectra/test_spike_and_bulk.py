@@ -69,3 +69,13 @@ def test_a_singular_kernel_has_no_condition_number():
     found = spike_and_bulk(distances(x))
     assert (found.kappa, found.kappa_error, found.bulk_kappa) == (None, None, None)
     assert abs(found.lambda_min) < found.lambda_min_error
+
+
+def test_a_condition_number_that_may_be_off_by_more_than_itself_is_withheld():
+    """Of two samples λ_min is their distance, known to 4 times the entries' error."""
+    found = spike_and_bulk(np.array([1e-3]), error=1e-3 / 7)
+    assert 0 < found.lambda_min_error < found.lambda_min
+    assert (found.kappa, found.kappa_error, found.bulk_kappa) == (None, None, None)
+    known = spike_and_bulk(np.array([1e-3]), error=1e-3 / 9)
+    assert known.kappa == pytest.approx(1999, rel=1e-9)
+    assert known.kappa_error < 1

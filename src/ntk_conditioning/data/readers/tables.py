@@ -101,11 +101,35 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     if all(map(_is_number, names)):
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
     try:
-        return _from_table(table, names, x, labels, features, partial(_csv_line, x))
+        samples = _from_table(table, names, x, labels, features, partial(_csv_line, x))
+        if samples.y is not None and samples.y.dtype.kind != "U":
+            how["convert_options"] = pyarrow.csv.ConvertOptions(
+                include_columns=[labels], column_types={labels: pyarrow.string()}
+            )
+            texts = pyarrow.csv.read_csv(pyarrow.BufferReader(data), **how).columns[0]
+            _require_one_spelling(x, labels, table.columns[names.index(labels)], texts)
+        return samples
     except ContentError:
         if problem := _not_a_csv(data):
             raise FormatError(f"{x} cannot be read as CSV: {problem}") from None
         raise
+
+
+def _require_one_spelling(
+    path: Path, name: str | None, values: pyarrow.ChunkedArray, texts: pyarrow.ChunkedArray
+) -> None:
+    """Raise `ContentError` if two texts were read as one value, such as 01 and 1."""
+    import pyarrow
+
+    table = pyarrow.table({"value": values, "text": texts})
+    spellings = table.group_by(["value", "text"], use_threads=False).aggregate([])
+    kinds = sorted((row["value"], row["text"]) for row in spellings.to_pylist())
+    for (value, one), (other_value, other) in itertools.pairwise(kinds):
+        if value == other_value:
+            raise ContentError(
+                f"{path}: column {name!r} has {one!r} and {other!r}, which are read as one label; "
+                "spell them alike"
+            )
 
 
 def _columns_of(data: bytearray) -> int:

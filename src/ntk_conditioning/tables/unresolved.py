@@ -1,0 +1,25 @@
+"""Missing kappas in statistics: larger than any number, since float64 does not resolve them.
+
+A mean, a maximum or a last value that one enters is missing, too; a median or a minimum may exist.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def as_infinite(kappa: ArrayLike) -> NDArray[np.float64]:
+    """Return kappas with infinity where they are missing, NaN or None.
+
+    >>> kappa = as_infinite([3.0, None, 5.0])
+    >>> or_missing(np.median(kappa)), or_missing(np.mean(kappa))
+    (5.0, None)
+    """
+    values = np.asarray(kappa, dtype=np.float64)
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def or_missing(statistic: float) -> float | None:
+    """Return a statistic of such kappas, None where it is not finite."""
+    return float(statistic) if math.isfinite(statistic) else None
