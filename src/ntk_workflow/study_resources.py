@@ -130,19 +130,21 @@ def feedforward_study(
 
     On the span of n samples the input is of length n. Training takes 6 operations per weight and
     sample in a step. For orthogonality each layer takes two products of its size for every sample,
-    before and after, and two norms of the first; for linearity every expansion some hundreds of
-    Hessian products, in all weights and in all but the last layer's, and trials in each ball.
+    before and after each number of steps, and two norms of the first; for linearity every expansion
+    some hundreds of Hessian products, in all weights and in all but the last layer's, and trials in
+    each ball.
     """
     n, dense = study["samples"], architecture.get("dense", False)
-    reduced = min(n, d)
+    reduced, scales = min(n, d), len(study.get("label_scales", [1]))
+    lengths = study["steps"] if name == "orthogonality" else [study["steps"]]
+    moments = 1 + scales * len(lengths)
 
     def one(m: int) -> ResourceEstimate:
         hidden = [m if width == "m" else width for width in architecture["hidden"]]
         inputs = [sum(hidden[: k + 1]) if dense else width for k, width in enumerate(hidden)]
         layers = zip(inputs, [*hidden[1:], 1], strict=True)
         weights = reduced * hidden[0] + sum((i + reduced * dense) * k for i, k in layers)
-        moments = 1 + len(study.get("label_scales", [1]))
-        flops = 6.0 * weights * n * study["steps"] * (moments - 1)
+        flops = 6.0 * weights * n * max(lengths) * scales
         if name == "orthogonality":
             layers = zip(hidden[1:], inputs, strict=False)
             products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in layers)

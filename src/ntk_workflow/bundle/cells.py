@@ -221,17 +221,16 @@ def _architectures(plan: Plan) -> Iterator[Cells]:
 def _orthogonality(plan: Plan) -> Iterator[Cells]:
     study = plan.config["orthogonality_study"]
     names = ("datasets", "architectures", "activations", "widths", "seeds")
-    axes = [*(study[name] for name in names), (0.0, *map(float, study["label_scales"]))]
-    columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "n")
-    sizes = study["samples"]
+    moments = [(0.0, 0), *product(map(float, study["label_scales"]), study["steps"])]
+    columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "steps")
     hidden = plan.config["architectures"]
 
     def cells() -> Iterator[Cell]:
-        for cell in product(*axes):
+        for *cell, moment in product(*(study[name] for name in names), moments):
             layers = range(1, len(hidden[cell[1]]["hidden"]) + 1)
-            yield from ((*cell, sizes, layer) for layer in layers)
+            yield from ((*cell, *moment, study["samples"], layer) for layer in layers)
 
-    yield Cells((*columns, "layer"), cells())
+    yield Cells((*columns, "n", "layer"), cells())
 
 
 def _linearity(plan: Plan) -> Iterator[Cells]:
