@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from ntk_conditioning.kernels import sampled
@@ -112,13 +113,14 @@ def architectures_study(
         of = {**study, **study["overrides"].get(name, {})}
         known = name if name in architectures.MODELS else "fc"
         pairs = n**2 / 2 * {"conv": places, "conv_pool": places**2}.get(name, 1)
-        for depth in of["depths"]:
-            shape = {"d": d, "width": of["width"], "depth": depth, "outputs": 1, "image": image}
+        if name in study["infinite_width"]:
+            flops += pairs * sum(ANGLE + depth * layers for depth in of["depths"])
+        for width, depth in product(of["widths"], of["depths"]):
+            shape = {"d": d, "width": width, "depth": depth, "outputs": 1, "image": image}
             size = architectures.sizes(known, **shape)
             one = n * (6 * size.products + UNIT * size.units) + n**2 * size.weights
             one += STARTED * (depth + 1) + EIGENVALUES * n**3
-            infinite = pairs * (ANGLE + depth * layers) if name in study["infinite_width"] else 0
-            flops += len(closed) * len(study["seeds"]) * one + infinite
+            flops += len(closed) * len(study["seeds"]) * one
             needed = max(needed, 8 * n * (3 * size.units + size.weights) + 8 * 2 * size.weights)
     return ResourceEstimate(flops, TORCH + 8 * loaded * d + min(needed, 10**9) + 4 * 8 * n**2)
 

@@ -211,9 +211,10 @@ def _architectures(plan: Plan) -> Iterator[Cells]:
         for kernel, models, seeds in (drawn, ("infinite_ntk", study["infinite_width"], [None])):
             for network in product(study["datasets"], models, study["activations"]):
                 of = {**study, **study["overrides"].get(network[1], {})}
-                for depth, seed in product(of["depths"], seeds):
-                    width = None if seed is None else of["width"]
-                    yield (kernel, *network, depth, seed, width)
+                widths = [None] if seeds == [None] else of["widths"]
+                yield from (
+                    (kernel, *network, *of_cell) for of_cell in product(of["depths"], seeds, widths)
+                )
 
     yield Cells(("kernel", "dataset", "model", "activation", "depth", "seed", "width"), cells())
 
