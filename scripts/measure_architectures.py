@@ -7,6 +7,7 @@ those that take images, such that a pixel's colours together have mean square 1.
 import math
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def main(argv: Argv = None) -> None:
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
     args = parser.parse_args(argv)
     activations, networks = load_activations(args), load_architectures(args)
+    own_networks = {one.name: one.own for one in networks}
     image = tuple(args.image) if args.image else None
     data = load_samples(args.data).x
     x = draw_on_sphere(args.dataset, data, args.samples, seed=args.sample_seed)
@@ -54,40 +56,43 @@ def main(argv: Argv = None) -> None:
         pixels = math.prod(image[:2]) if image and takes_images(model) else 1
         return np.asarray(x * math.sqrt(pixels))
 
+    def depths_of(model: str) -> list[int]:
+        return sorted({depth for one in networks if one.name == model for depth in one.depths})
+
     @cache
     def infinitely_wide(model: str, activation: str) -> dict[int, NDArray[np.float64]]:
-        size: Any = {"depths": networks[model].depths, "activation": activations[activation]}
+        size: Any = {"depths": depths_of(model), "activation": activations[activation]}
         return infinite_models.ntks(model, scaled(model), image=image, **size)
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
         labels = {"dataset": args.dataset, "n": len(x), "d": x.shape[1]} | cell.coordinates
         if cell.seed is None:
-            labels |= {"kernel": "infinite_ntk", "width": None, "parameters": None}
+            labels |= {"kernel": "infinite_ntk", "parameters": None}
             yield labels | measured(infinitely_wide(cell.model, cell.activation)[cell.value])
             return
-        one, sigma = networks[cell.model], activations[cell.activation]
-        size: Any = {"depth": cell.value, "width": one.width, "activation": sigma, "image": image}
+        size: Any = {"depth": cell.value, "width": cell.width, "image": image}
+        size |= {"activation": activations[cell.activation], "own": own_networks[cell.model]}
         seen, seed = scaled(cell.model), cell.random_seed
-        network, samples = initial_network(cell.model, seen, seed=seed, own=one.own, **size)
+        network, samples = initial_network(cell.model, seen, seed=seed, **size)
         weights = network.weights if isinstance(network, MLP) else network.parameters()
         parameters = sum(weight.numel() for weight in weights)
-        labels |= {"kernel": EMPIRICAL, "width": one.width, "parameters": parameters}
+        labels |= {"kernel": EMPIRICAL, "parameters": parameters}
         yield labels | measured(ntk(network, samples).numpy())
 
     cells = []
-    for name, one in networks.items():
-        kinds = [(number, of_network(one)) for number in args.seeds]
-        kinds += [(None, ())] if name in args.infinite_width else []
-        for depth in one.depths:
-            for activation in args.activation:
-                place = (activation, "depth", depth)
-                cells += [Cell(*place, number, args.data, name, of) for number, of in kinds]
+    for one in networks:
+        for depth, sigma, number in product(one.depths, args.activation, args.seeds):
+            of = (number, args.data, one.name, of_network(one), one.width)
+            cells.append(Cell(sigma, "depth", depth, *of))
+    for name in args.infinite_width:
+        for depth, sigma in product(depths_of(name), args.activation):
+            cells.append(Cell(sigma, "depth", depth, None, args.data, name))
     write_row(args, ARCHITECTURES, cells, compute, program=__file__)
 
 
 def of_network(one: Architecture) -> tuple[Any, ...]:
-    """Return what a network depends on beside its kind, its depth and its seed."""
-    return (one.width, *((path_digest(one.own.file), one.own.function) if one.own else ()))
+    """Return what a network depends on beside its kind, its sizes and its seed."""
+    return (path_digest(one.own.file), one.own.function) if one.own else ()
 
 
 def measured(k: NDArray[np.float64]) -> dict[str, Any]:

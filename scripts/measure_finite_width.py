@@ -51,8 +51,8 @@ def main(argv: Argv = None) -> None:
         return {depth: each.kappa for depth, each in found}
 
     def compute(cell: Cell) -> Iterator[dict[str, Any]]:
-        (width,) = cell.of_model
-        size = {"depth": cell.value, "width": width, "activation": sigmas[cell.activation]}
+        size: dict[str, Any] = {"depth": cell.value, "width": cell.width}
+        size |= {"activation": sigmas[cell.activation]}
         for number, n in enumerate(args.samples, start=1):
             rng = generator(cell.random_seed, "init", number)
             kernels = sampled_ntks(drawn[:n], **size, networks=args.networks, generator=rng)
@@ -62,7 +62,7 @@ def main(argv: Argv = None) -> None:
                 "activation": cell.activation,
                 "n": n,
                 "d": drawn.shape[1],
-                "width": width,
+                "width": cell.width,
                 "depth": cell.value,
                 "seed": cell.seed,
                 "infinite": None if kappa is None else float(np.log(kappa)),
@@ -71,7 +71,7 @@ def main(argv: Argv = None) -> None:
 
     axes = product(args.widths, args.depths, args.activation, args.seeds)
     cells = [
-        Cell(sigma, "depth", depth, number, args.data, f"width-{width}", (width,))
+        Cell(sigma, "depth", depth, number, args.data, width=width)
         for width, depth, sigma, number in axes
         if depth <= width
     ]

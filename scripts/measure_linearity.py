@@ -8,7 +8,7 @@ from typing import Any
 
 from ntk_conditioning.tables.linearity import LINEARITY
 from ntk_conditioning.transition.linearity import largest_weight, linearity
-from ntk_workflow.cli import Argv, positive_integer, positive_number, run_main
+from ntk_workflow.cli import Argv, count_from_zero, positive_integer, positive_number, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
@@ -16,13 +16,14 @@ from ntk_workflow.rows.widths import Network, study_parser, write_widths
 def main(argv: Argv = None) -> None:
     parser = study_parser(__doc__)
     add = parser.add_argument
+    add("--steps", type=count_from_zero, default=100, help="steps of gradient descent")
     add("--radii", type=positive_number, nargs="+", required=True, help="radii of the balls")
     add("--expansions", type=positive_integer, default=1, help="samples to expand the network at")
     add("--directions", type=positive_integer, default=10, help="random directions")
     args = parser.parse_args(argv)
 
     def compute(network: Network) -> Iterator[dict[str, Any]]:
-        net, x, descent = network.net, network.x, network.descend(1.0)
+        net, x, (descent,) = network.net, network.x, network.descend(1.0, [args.steps])
         chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
         common = {
             "samples": len(chosen),

@@ -10,13 +10,15 @@ from typing import Any
 from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
 from ntk_conditioning.transition.feedforward import FeedforwardNet
 from ntk_conditioning.transition.gradients import layer_angles
-from ntk_workflow.cli import Argv, positive_number, run_main
+from ntk_workflow.cli import Argv, positive_integer, positive_number, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
 
 
 @run_main
 def main(argv: Argv = None) -> None:
     parser = study_parser(__doc__)
+    help = "each network is measured after these numbers of steps of gradient descent"
+    parser.add_argument("--steps", type=positive_integer, nargs="+", default=[100], help=help)
     help = "trains on labels plus and minus each of these numbers"
     parser.add_argument("--label-scales", type=positive_number, nargs="+", default=[1.0], help=help)
     args = parser.parse_args(argv)
@@ -24,10 +26,10 @@ def main(argv: Argv = None) -> None:
     def compute(network: Network) -> Iterator[dict[str, Any]]:
         yield from rows(network, network.net, label_scale=0.0, steps=0, loss=None)
         for scale in args.label_scales:
-            descent = network.descend(scale)
-            loss = descent.loss_after / descent.loss_before
-            trained = {"label_scale": scale, "steps": args.steps, "loss": loss}
-            yield from rows(network, descent.trained, **trained)
+            for descent in network.descend(scale, args.steps):
+                loss = descent.loss_after / descent.loss_before
+                trained = {"label_scale": scale, "steps": descent.steps, "loss": loss}
+                yield from rows(network, descent.trained, **trained)
 
     write_widths(args, ORTHOGONALITY, compute, program=__file__)
 

@@ -12,6 +12,7 @@ from tests import (
     advice_example,
     along_page,
     architecture,
+    architectures_page,
     deep_page,
     explorer_charts,
     faq_page,
@@ -30,6 +31,7 @@ FILES: Mapping[str, tuple[str, Callable[[], str]]] = {
 PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "advice": ("docs/advice.md", advice_example.in_markdown),
     "along training": ("docs/why_deeper_trains.md", along_page.in_markdown),
+    "architectures": ("docs/ntk_of_your_network.md", architectures_page.in_markdown),
     "deep networks": ("docs/agarwal2021deep.md", deep_page.in_markdown),
     "figure 3": ("docs/why_deeper_trains.md", fig3_page.in_markdown),
     "figure 3 at the published size": ("docs/why_deeper_trains.md", fig3_page.published),

@@ -270,12 +270,13 @@ class Checks:
                 continue
             of = {**study, **study["overrides"].get(name, {})}
             found = [(depth_problem(name, depth), depth) for depth in of["depths"]]
-            for problem, given in [*found, (width_problem(name, of["width"]), of["width"])]:
+            found += [(width_problem(name, width), width) for width in of["widths"]]
+            for problem, given in found:
                 if problem:
                     yield f"{where}: {problem}, not {given}; give it overrides"
-            if name in self.models:
-                values = {**study, **of, "outputs": "scalar", "predict": False, "overrides": {}}
-                yield from self._own_network((key,), index, name, values)
+            for width in of["widths"] if name in self.models else ():
+                values = {**of, "width": width, "outputs": "scalar", "predict": False}
+                yield from self._own_network((key,), index, name, {**values, "overrides": {}})
 
     def _width_study(self, key: str) -> Iterator[str]:
         study, architectures = self.config[key], self.config["architectures"]

@@ -55,10 +55,10 @@ def architectures_arguments(parser: argparse.ArgumentParser) -> None:
     add("--own-network", metavar=("NAME", "FILE", "FUNCTION"), **own, help=help)
 
 
-def load_architectures(args: argparse.Namespace) -> dict[str, Architecture]:
-    """Return the networks that a program was given, by name."""
+def load_architectures(args: argparse.Namespace) -> list[Architecture]:
+    """Return the networks that a program was given."""
     files = {name: (file, function) for name, file, function in args.own_network}
-    found = {}
+    found = []
     for name, *numbers in args.network:
         try:
             width, *depths = positive_integer(numbers[0]), *map(count_from_zero, numbers[1:])
@@ -72,5 +72,5 @@ def load_architectures(args: argparse.Namespace) -> dict[str, Architecture]:
         elif name not in MODELS:
             known = ", ".join(MODELS)
             raise UsageError(f"--network {name}: give its --own-network; built in are {known}")
-        found[name] = Architecture(name, width, tuple(depths), own)
+        found.append(Architecture(name, width, tuple(depths), own))
     return found

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from ntk_conditioning.kernels import sampled
@@ -112,13 +113,14 @@ def architectures_study(
         of = {**study, **study["overrides"].get(name, {})}
         known = name if name in architectures.MODELS else "fc"
         pairs = n**2 / 2 * {"conv": places, "conv_pool": places**2}.get(name, 1)
-        for depth in of["depths"]:
-            shape = {"d": d, "width": of["width"], "depth": depth, "outputs": 1, "image": image}
+        if name in study["infinite_width"]:
+            flops += pairs * sum(ANGLE + depth * layers for depth in of["depths"])
+        for width, depth in product(of["widths"], of["depths"]):
+            shape = {"d": d, "width": width, "depth": depth, "outputs": 1, "image": image}
             size = architectures.sizes(known, **shape)
             one = n * (6 * size.products + UNIT * size.units) + n**2 * size.weights
             one += STARTED * (depth + 1) + EIGENVALUES * n**3
-            infinite = pairs * (ANGLE + depth * layers) if name in study["infinite_width"] else 0
-            flops += len(closed) * len(study["seeds"]) * one + infinite
+            flops += len(closed) * len(study["seeds"]) * one
             needed = max(needed, 8 * n * (3 * size.units + size.weights) + 8 * 2 * size.weights)
     return ResourceEstimate(flops, TORCH + 8 * loaded * d + min(needed, 10**9) + 4 * 8 * n**2)
 
@@ -130,19 +132,21 @@ def feedforward_study(
 
     On the span of n samples the input is of length n. Training takes 6 operations per weight and
     sample in a step. For orthogonality each layer takes two products of its size for every sample,
-    before and after, and two norms of the first; for linearity every expansion some hundreds of
-    Hessian products, in all weights and in all but the last layer's, and trials in each ball.
+    before and after each number of steps, and two norms of the first; for linearity every expansion
+    some hundreds of Hessian products, in all weights and in all but the last layer's, and trials in
+    each ball.
     """
     n, dense = study["samples"], architecture.get("dense", False)
-    reduced = min(n, d)
+    reduced, scales = min(n, d), len(study.get("label_scales", [1]))
+    lengths = study["steps"] if name == "orthogonality" else [study["steps"]]
+    moments = 1 + scales * len(lengths)
 
     def one(m: int) -> ResourceEstimate:
         hidden = [m if width == "m" else width for width in architecture["hidden"]]
         inputs = [sum(hidden[: k + 1]) if dense else width for k, width in enumerate(hidden)]
         layers = zip(inputs, [*hidden[1:], 1], strict=True)
         weights = reduced * hidden[0] + sum((i + reduced * dense) * k for i, k in layers)
-        moments = 1 + len(study.get("label_scales", [1]))
-        flops = 6.0 * weights * n * study["steps"] * (moments - 1)
+        flops = 6.0 * weights * n * max(lengths) * scales
         if name == "orthogonality":
             layers = zip(hidden[1:], inputs, strict=False)
             products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in layers)

@@ -236,14 +236,15 @@ def write_studies(folder, names, *, widths, sigmas):
     hidden = {name: {"hidden": layers} for name, layers in width_studies.HIDDEN.items()}
     studies: dict[str, Any] = {"architectures": hidden}
     for study, architectures in names.items():
-        scales = ["--label-scales", "1", "30"] if study == "orthogonality" else []
+        longer = ["--label-scales", "1", "30", "--steps", "2", "3"]
+        options = longer if study == "orthogonality" else []
         # linearity is drawn of the first activation
         for architecture, sigma in product(architectures, sigmas[: 1 + (study == "orthogonality")]):
             network = {"architecture": architecture, "activation": sigma, "widths": widths}
-            assert not width_studies.measure(study, data, folder, *scales, **network)
+            assert not width_studies.measure(study, data, folder, *options, **network)
         assert not width_studies.aggregate(study, folder)
         grid = {"architectures": architectures, "activations": sigmas, "widths": widths}
-        others = {"datasets": ["tiny"], "radii": [1, 2], "label_scales": [1, 30]}
+        others = {"datasets": ["tiny"], "radii": [1, 2], "label_scales": [1, 30], "steps": [2, 3]}
         studies[f"{study}_study"] = grid | others
     return studies
 

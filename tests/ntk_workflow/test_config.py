@@ -138,13 +138,13 @@ models: {conv: {file: examples/own_network.py}}
 models: {mine: {function: build}} -> models.mine: missing file
 {models: {m: {file: examples/own_network.py}}, training: {deep_fc: {models: [m], width: 6}}}
   -> training.deep_fc.models[0]: m on patches: examples/own_network.py: build() fails at depth 32,
-{models: {m: {file: examples/own_network.py}}, architectures_study: {models: [m], width: 6}}
+{models: {m: {file: examples/own_network.py}}, architectures_study: {models: [m], widths: [6]}}
   -> architectures_study.models[0]: m on digits: examples/own_network.py: build() fails at depth 1,
 """
 
 # The same where the key that is to be changed stands in config.yaml.
 BELOW = """\
-architectures_study: {overrides: {vit: {width: 10}}}
+architectures_study: {overrides: {vit: {widths: [10]}}}
   -> architectures_study.models[10]: vit has 4 heads, which share its width evenly, not 10; give it
 training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct depths

@@ -2,6 +2,7 @@
 
 import measure_architectures
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -59,12 +60,20 @@ def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
     assert wanted["min_angle"] == pytest.approx(angles.min(), rel=1e-8)
 
 
+def test_a_kind_of_several_widths_has_rows_of_each_and_one_of_infinite_width(measure):
+    rows = measure("mlp_bias 4 1", "mlp_bias 8 1", more=["--infinite-width", "mlp_bias"])
+    apart = pd.concat([measure("mlp_bias 4 1"), measure("mlp_bias 8 1")], ignore_index=True)
+    finite = rows["kernel"] == "empirical_ntk"
+    assert (~finite).sum() == rows["width"].isna().sum() == 1
+    pd.testing.assert_frame_equal(rows[finite].reset_index(drop=True), apart, check_dtype=False)
+
+
 def test_one_more_network_computes_it_alone(measure, capsys):
     measure("conv 4 1")
     capsys.readouterr()
     rows = measure("conv 4 1", "mlp_bias 4 1", more=["--infinite-width", "conv"])
     log = capsys.readouterr().err
-    assert log.count("conv, relu, depth 1, seed") == log.count(": kept") == 2
+    assert log.count("conv, width 4, relu, depth 1, seed") == log.count(": kept") == 2
     assert log.count(": computed") == 3  # of the wide one, too
     (wide,) = rows.query("kernel == 'infinite_ntk'").to_dict("records")
     assert (wide["model"], wide["width"] != wide["width"]) == ("conv", True)

@@ -39,6 +39,20 @@ def test_angles_of_every_layer_before_and_after_training(data, tmp_path):
     assert (rows.query("label_scale > 0")["loss"] < 1).all()
 
 
+def test_a_longer_training_goes_on_from_a_shorter_one(data, tmp_path):
+    rows = {}
+    for steps in (("2",), ("7",), ("2", "7")):
+        assert not width_studies.measure("orthogonality", data, tmp_path, "--steps", *steps)
+        assert not width_studies.aggregate("orthogonality", tmp_path)
+        rows[steps] = table(tmp_path, "orthogonality").query("label_scale == 1")
+    both = rows.pop(("2", "7"))
+    apart = pd.concat(rows.values()).sort_values([*TABLES["orthogonality"].keys])
+    pd.testing.assert_frame_equal(both.reset_index(drop=True), apart.reset_index(drop=True))
+    losses = both.query("layer == 1").pivot(index="width", columns="steps", values="loss")
+    assert (losses[7] < losses[2]).all()
+    assert (losses[2] < 1).all()
+
+
 def test_terms_and_bounds_of_every_radius(data, tmp_path):
     for name in ("two_layer", "deep", "densenet"):
         assert not width_studies.measure("linearity", data, tmp_path, architecture=name)

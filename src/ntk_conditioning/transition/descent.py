@@ -1,6 +1,7 @@
 """Full-batch gradient descent, and how far it takes the network and its kernel."""
 
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,12 +13,13 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel_of_ta
 
 @dataclass(frozen=True)
 class Descent:
-    """A trained network and its way there.
+    """A network after a number of ``steps``, and its way there.
 
     ``loss_before`` and ``loss_after`` are 1/2 sum (f - y)². ``kernel_change`` is
     |K(w_T) - K(w_0)| / |K(w_0)| in the spectral norm, ``distance`` |w_T - w_0|.
     """
 
+    steps: int
     trained: FeedforwardNet
     loss_before: float
     loss_after: float
@@ -26,9 +28,9 @@ class Descent:
 
 
 def descend(
-    net: FeedforwardNet, x: Tensor, y: Tensor, *, steps: int, step_size: float = 1.0
-) -> Descent:
-    """Return the network after ``steps`` steps on the loss 1/2 sum (f(x_i) - y_i)².
+    net: FeedforwardNet, x: Tensor, y: Tensor, *, steps: Collection[int], step_size: float = 1.0
+) -> Iterator[Descent]:
+    """Yield the network after each of the numbers of ``steps`` on the loss 1/2 sum (f(x_i) - y_i)².
 
     ``x`` is (n, d), ``y`` (n,). A step is ``step_size`` / lambda_max of the NTK at the weights
     before it, which grows many times over where a network learns features. A linear network
@@ -38,7 +40,7 @@ def descend(
     """
     weights = [weight.clone() for weight in net.weights]
     trained = net.with_weights(weights)
-    for number in range(steps + 1):
+    for number in range(max(steps) + 1):
         inputs, deltas, f = tangents(trained, x)
         error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
         loss = float(error @ error) / 2
@@ -48,7 +50,17 @@ def descend(
             raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
-        if number < steps:
+        if number in steps:
+            moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
+            yield Descent(
+                number,
+                net.with_weights([weight.clone() for weight in weights]),
+                first_loss,
+                loss,
+                kernel_change=_norm(ntk - first_ntk) / _norm(first_ntk),
+                distance=float(torch.linalg.vector_norm(torch.cat(moved))),
+            )
+        if number < max(steps):
             largest = float(torch.linalg.eigvalsh(ntk)[-1])
             if not largest > 0:
                 raise UserError(
@@ -59,14 +71,6 @@ def descend(
             parts = zip(weights, inputs, deltas, strict=True)
             for layer, (weight, c, delta) in enumerate(parts, start=1):
                 weight.addmm_((error[:, None] * delta).T, c, alpha=-step * net.scale(layer))
-    moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
-    return Descent(
-        trained,
-        first_loss,
-        loss,
-        kernel_change=_norm(ntk - first_ntk) / _norm(first_ntk),
-        distance=float(torch.linalg.vector_norm(torch.cat(moved))),
-    )
 
 
 def _norm(matrix: Tensor) -> float:

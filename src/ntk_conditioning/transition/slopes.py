@@ -20,7 +20,8 @@ QUANTITIES = {
         *BY_RADIUS,
     ),
 }
-_NETWORK = ["dataset", "architecture", "activation", "layer", "label_scale", "radius", "seed"]
+_NETWORK = ["dataset", "architecture", "activation", "layer", "label_scale", "steps"]
+_NETWORK += ["radius", "seed"]
 
 
 def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -212,9 +212,10 @@ def _architectures(plan: Plan) -> Iterator[Cells]:
         for kernel, models, seeds in (drawn, ("infinite_ntk", study["infinite_width"], [None])):
             for network in product(study["datasets"], models, study["activations"]):
                 of = {**study, **study["overrides"].get(network[1], {})}
-                for depth, seed in product(of["depths"], seeds):
-                    width = None if seed is None else of["width"]
-                    yield (kernel, *network, depth, seed, width)
+                widths = [None] if seeds == [None] else of["widths"]
+                yield from (
+                    (kernel, *network, *of_cell) for of_cell in product(of["depths"], seeds, widths)
+                )
 
     yield Cells(("kernel", "dataset", "model", "activation", "depth", "seed", "width"), cells())
 
@@ -222,17 +223,16 @@ def _architectures(plan: Plan) -> Iterator[Cells]:
 def _orthogonality(plan: Plan) -> Iterator[Cells]:
     study = plan.config["orthogonality_study"]
     names = ("datasets", "architectures", "activations", "widths", "seeds")
-    axes = [*(study[name] for name in names), (0.0, *map(float, study["label_scales"]))]
-    columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "n")
-    sizes = study["samples"]
+    moments = [(0.0, 0), *product(map(float, study["label_scales"]), study["steps"])]
+    columns = ("dataset", "architecture", "activation", "width", "seed", "label_scale", "steps")
     hidden = plan.config["architectures"]
 
     def cells() -> Iterator[Cell]:
-        for cell in product(*axes):
+        for *cell, moment in product(*(study[name] for name in names), moments):
             layers = range(1, len(hidden[cell[1]]["hidden"]) + 1)
-            yield from ((*cell, sizes, layer) for layer in layers)
+            yield from ((*cell, *moment, study["samples"], layer) for layer in layers)
 
-    yield Cells((*columns, "layer"), cells())
+    yield Cells((*columns, "n", "layer"), cells())
 
 
 def _linearity(plan: Plan) -> Iterator[Cells]:

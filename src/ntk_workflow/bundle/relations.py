@@ -202,8 +202,8 @@ _COMMON: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
         (("architecture", "width"), ("hidden",)),
         (("architecture", "width", "layer", "dataset"), ("layer_width", "fan_in", "d")),
         (
-            ("dataset", "architecture", "activation", "width", "label_scale", "seed"),
-            ("loss", "steps"),
+            ("dataset", "architecture", "activation", "width", "label_scale", "steps", "seed"),
+            ("loss",),
         ),
     ),
     "linearity": (

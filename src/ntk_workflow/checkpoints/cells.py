@@ -30,7 +30,7 @@ class Cell:
 
     Cells of an activation differ in one ``axis``, the "depth" or the "width", and in the seed,
     which is None where nothing is random. Where there are networks of several kinds, they have a
-    ``model``, and ``of_model`` is what else that means.
+    ``model``, and ``of_model`` is what else that means; where several widths, a ``width``.
 
     >>> cell = Cell("relu", "depth", 2, seed=1, data=Path("all.npz"))
     >>> cell.name, cell.place
@@ -44,11 +44,13 @@ class Cell:
     data: Path
     model: str = ""
     of_model: tuple[Any, ...] = ()
+    width: int | None = None
 
     @property
     def coordinates(self) -> dict[str, str | int | None]:
         """The columns of the table that say which cell it is."""
-        model: dict[str, str | int | None] = {"model": self.model} if self.model else {}
+        model: dict[str, str | int | None]
+        model = {"model": self.model, "width": self.width} if self.model else {}
         return model | {"activation": self.activation, self.axis: self.value, "seed": self.seed}
 
     @property
@@ -63,6 +65,7 @@ class Cell:
         """What log lines call it."""
         seed = "" if self.seed is None else f", seed {self.seed}"
         model = f"{self.model}, " if self.model else ""
+        model += f"width {self.width}, " if self.width else ""
         return f"{model}{self.activation}, {self.axis} {self.value}{seed}"
 
     @property
@@ -70,6 +73,7 @@ class Cell:
         """Where it is among the checkpoints, without the digest."""
         seed = "none" if self.seed is None else self.seed
         model = f"{self.model}/" if self.model else ""
+        model += f"width-{self.width}/" if self.width else ""
         return f"{model}{self.activation}/{self.axis}-{self.value}/seed-{seed}"
 
 
@@ -86,8 +90,7 @@ class Checkpoints:
     def path(self, cell: Cell) -> Path:
         """Return the checkpoint's path, which holds a digest of all that the cell depends on."""
         of_cell = {"activation": cell.activation, "data": self._digest_of(cell.data)}
-        if cell.model:
-            of_cell["model"] = repr((cell.model, *cell.of_model))
+        of_cell["model"] = repr((cell.model, cell.width, *cell.of_model))
         digest = origin_digest(self._common | of_cell)
         return self._folder / f"{cell.place}-{digest}.parquet"
 

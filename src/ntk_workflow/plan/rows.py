@@ -77,7 +77,8 @@ class Rows(PhaseRows):
         words = ["--image", *map(str, image)] if image else []
         for name in section["models"]:
             of = {**section, **section["overrides"].get(name, {})}
-            words += ["--network", name, *map(str, [of["width"], *of["depths"]])]
+            for width in of["widths"]:
+                words += ["--network", name, *map(str, [width, *of["depths"]])]
             if name in self.models:
                 entry = self.config["models"][name]
                 words += ["--own-network", name, entry["file"], entry["function"]]

@@ -1,7 +1,7 @@
 """Rows over widths and seeds: the options of a study of wide networks, and its networks."""
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,6 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import (
     Parser,
-    count_from_zero,
     logger,
     positive_integer,
     positive_number,
@@ -36,13 +35,13 @@ log = logger(__file__)
 class Network:
     """A network at its initialisation, and the samples ``x`` (n, d) in its coordinates.
 
-    See `on_span`. ``descend`` trains it on labels plus and minus a number.
+    See `on_span`. ``descend`` trains it on labels plus and minus a number, for numbers of steps.
     """
 
     net: FeedforwardNet
     x: Tensor
     seed: int
-    descend: Callable[[float], Descent]
+    descend: Callable[[float, Collection[int]], Iterator[Descent]]
 
 
 def study_parser(description: str | None) -> Parser:
@@ -59,7 +58,6 @@ def study_parser(description: str | None) -> Parser:
     add("--dense", action="store_true", help="a DenseNet: each layer takes all layers before it")
     add("--widths", type=positive_integer, nargs="+", required=True, help="values of m")
     add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
-    add("--steps", type=count_from_zero, default=100, help="steps of gradient descent")
     help = "step of gradient descent, in units of 1 / lambda_max of the NTK before it"
     add("--step-size", type=positive_number, default=0.5, help=help)
     device_argument(parser)
@@ -97,8 +95,8 @@ def write_widths(
         net, x = on_span(net, samples)
         net, x = net.with_weights([weight.to(device) for weight in net.weights]), x.to(device)
 
-        def train(label_scale: float) -> Descent:
-            return descend(net, x, label_scale * y, steps=args.steps, step_size=args.step_size)
+        def train(label_scale: float, steps: Collection[int]) -> Iterator[Descent]:
+            return descend(net, x, label_scale * y, steps=steps, step_size=args.step_size)
 
         names = {"dataset": args.dataset, "architecture": args.architecture}
         names |= cell.coordinates | {"hidden": "-".join(map(str, hidden)), "d": net.fan_ins[0]}
