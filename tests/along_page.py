@@ -25,9 +25,7 @@ def networks() -> pd.DataFrame:
 def in_markdown() -> str:
     """Return, by width and rate, medians over networks with their range in brackets."""
     found, cells = networks(), []
-    (unit,) = found["rate_unit_0"].unique()
-    rate = {"critical": "own critical rate", "smallest_critical": "smallest critical rate"}[unit]
-    head = ["width", f"η of the {rate}", "‖K_t − K_0‖ / ‖K_0‖"]
+    head = ["width", "η of its own critical rate", "‖K_t − K_0‖ / ‖K_0‖"]
     head += ["κ_t / κ_0, ReLU and normalised", "κ_t / κ_0, tanh", "κ falls with depth: before"]
     head += ["after", "η/2 · sharpness: before", "after"]
     found["ratio"] = found["kappa_1"] / found["kappa_0"]
