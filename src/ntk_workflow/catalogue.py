@@ -12,7 +12,7 @@ import numpy as np
 from ntk_conditioning.data import datasets, prepared, readers
 from ntk_conditioning.errors import UserError
 from ntk_workflow import config
-from ntk_workflow.config import SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
@@ -39,7 +39,7 @@ def load_catalogues(
         except ValueError as error:
             problems.append(str(error))
             continue
-        problems += schema_errors(values, schema, [Layer(str(path), {})])
+        problems += [f"{path}: {line}" for line in schema_errors(values, schema)]
         if isinstance(values, Mapping):
             entries.update({key: each for key, each in values.items() if isinstance(each, Mapping)})
     return entries, problems
