@@ -45,6 +45,7 @@ from ntk_workflow.plan import Plan
 from ntk_workflow.plan.run import refuse
 from ntk_workflow.surroundings import require_surroundings
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 try:
     require_surroundings(checkout)
@@ -72,6 +73,12 @@ try:
     )
 except ValueError as error:
     refuse(f"The configuration has mistakes:\n{error}")
+
+if plan.known and (keys := plan.changed_keys()):
+    logger.warning(
+        f"results/{plan.config['run']} is of another config ({', '.join(keys)}), and will change;"
+        " to keep it: --config run=NAME"
+    )
 
 snakemake_internals.wake_once()
 snakemake_internals.keep_locks_of_others()

@@ -34,7 +34,7 @@ from ntk_workflow.plan.figures import Figures
 from ntk_workflow.plan.rows import AXES, Rows
 from ntk_workflow.plan.run import BUILT_IN, TABLES, ConfigError
 from ntk_workflow.plan.trainings import Trainings
-from ntk_workflow.provenance import digests, versions
+from ntk_workflow.provenance import digests, places, versions
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.activations import DualErrors
@@ -115,6 +115,13 @@ class Plan(Rows, Trainings, Figures):
         """Return the config without what only says where files are, as KEY=VALUE."""
         keys = sorted(set(self.given) - set(PLACES))
         return to_words({key: self.given[key] for key in keys})
+
+    def changed_keys(self) -> list[str]:
+        """Return the keys that differ in the record of a run of this name, if there is one."""
+        record = Path(self.placed(self.path("record/config.yaml")))
+        recorded = canonical(read_yaml(record)) if record.exists() else {}
+        here = {key: places.published(self.given[key], Path.cwd()) for key in self.given}
+        return [key for key in here if key in recorded and here[key] != recorded[key]]
 
     def all_code(self, w: Any) -> str:
         """Return the digest of all that computes: programs, notebooks, the user's own files."""
