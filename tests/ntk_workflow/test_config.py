@@ -10,7 +10,7 @@ import yaml
 from ntk_workflow.catalogue import load_catalogues
 from ntk_workflow.config import main as check_files
 from ntk_workflow.config import parse_yaml, read_yaml, typed
-from ntk_workflow.plan import ConfigError
+from ntk_workflow.plan import ConfigError, Plan
 from tests.plans import BASE, Wildcards, mistakes_of, plan_of
 
 ROOT = Path(__file__).parents[2]
@@ -171,6 +171,36 @@ def test_what_is_no_decimal_number_is_refused(number, in_file):
     """YAML 1.1 reads them as octal and sexagesimal."""
     (line,) = lines({"seeds": written(number, in_file=in_file)})
     assert line == f"seeds[0]: {number!r} is not of type 'integer'"
+
+
+SWISH = """
+from ntk_conditioning.networks.activations import Activation, register
+register(Activation("bent", lambda z: z * z.sigmoid(), lambda z: z.sigmoid()))
+"""
+FILES_OF_ONES_OWN = {
+    "import math\nx = undefined": "line 2: NameError: name 'undefined' is not defined",
+    "def f(:": "line 1: SyntaxError: invalid syntax",
+    "raise SystemExit(3)": "line 1: SystemExit: 3",
+    "x = 1": "registers no activation; call register(Activation(...))",
+    SWISH: "line 3: bent: derivative(-4.0137) is 0.0177458, but function rises by -0.0522166 there",
+}
+
+
+@pytest.mark.usefixtures("activation_registry")
+@pytest.mark.parametrize("text", FILES_OF_ONES_OWN)
+def test_a_mistake_in_an_activation_of_ones_own_is_one_line(tmp_path, text):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    (line,) = lines({"activation_files": [str(path)]})
+    assert line == f"activation_files: {path}: {FILES_OF_ONES_OWN[text]}"
+
+
+@pytest.mark.usefixtures("activation_registry")
+def test_a_job_does_not_check_again_what_was_planned(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(SWISH)
+    config = BASE | {"activation_files": [str(path)], "datasets": ["absent"]}
+    assert Plan.from_config(config, source=ROOT, checked=True).row_files("spectra")
 
 
 @pytest.mark.parametrize("key", ["path", "alignments"])
