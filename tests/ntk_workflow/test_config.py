@@ -240,7 +240,7 @@ def test_two_files_of_one_name_are_found():
     (line,) = lines(overlay)
     assert line == (
         "catalogue: svhn_subset and svhn need different files of the name svhn/train_32x32.mat; "
-        "use them in runs of their own, with different data_dir"
+        "use them in runs of their own, with other data_dir"
     )
     assert lines(overlay | {"datasets": ["svhn_subset", "cifar10"]}) == []
 

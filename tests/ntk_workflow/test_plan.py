@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import record_run
 from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
@@ -158,6 +159,23 @@ def test_what_means_the_same_has_the_same_parameters():
         return [each(w) for each in (*rows, plan.trained_networks, plan.prediction_options)]
 
     assert parameters(1, 1) == parameters(-1, 1.0)
+
+
+def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
+    overlay = {"catalogues": [str(tmp_path / "mine.yaml")], "papers": None}
+    (tmp_path / "mine.yaml").write_text((ROOT / "datasets.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    plan, record = plan_of(overlay), tmp_path / "results/demo/record/config.yaml"
+    assert plan.changed_keys() == []
+    record.parent.mkdir(parents=True)
+    program = ["--workflow-digest=0", f"--config-output={record}", "--versions-output=v.json"]
+    assert record_run.main(["--config", *plan.given_config(None), *program]) == 0
+    assert plan.changed_keys() == []
+    reversed_lists = {"seeds": [111, 32, 1], "depths": [8.0, 4, 2, 1, 0]}
+    assert plan_of(overlay | reversed_lists).changed_keys() == []
+    changed = plan_of(overlay | {"width": 128, "datasets": ["digits"], "data_dir": "elsewhere"})
+    assert changed.changed_keys() == ["datasets", "width"]
+    assert plan_of(overlay | {"width": 128, "run": "other"}).changed_keys() == []
 
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
