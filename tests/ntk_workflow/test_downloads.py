@@ -22,7 +22,7 @@ NAME, PATH = "mnist/images.gz", "/images.gz"
 PLAN = Plan(content=CONTENT)
 CUT = replace(PLAN, cut=100_000)
 ENDED = replace(PLAN, cut=0)
-PAGE = Plan(content=b"<html>log in</html>", kind="text/html", etag=None, modified=None)
+PAGE = Plan(content=b"<html>log in</html>", kind="text/html")
 BUSY = Plan(content=b"", status=503)
 
 
