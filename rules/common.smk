@@ -41,10 +41,11 @@ from ntk_workflow import snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
 from ntk_workflow.job_sizes import JobSizes
-from ntk_workflow.plan import ConfigError, Plan
+from ntk_workflow.plan import Plan
+from ntk_workflow.plan.run import refuse
 from ntk_workflow.surroundings import require_surroundings
 from snakemake.exceptions import WorkflowError
-from snakemake.utils import update_config
+from snakemake.logging import logger
 
 try:
     require_surroundings(checkout)
@@ -60,23 +61,24 @@ folder = "" if not is_module and checkout.samefile(Path.cwd()) else f"{checkout}
 configfile: f"{folder}config.yaml"
 
 
-# Snakemake's own result has the lists of --config as texts, a module's has no config.yaml, and is
-# another workflow's, not to be changed.
+# A module's config is another workflow's, not to be changed.
 try:
-    layers = snakemake_internals.config_layers(workflow, config, folder)
-    config = {}
-    for layer in layers:
-        update_config(config, layer.values)
+    config = snakemake_internals.read_config(workflow, config, folder)
     plan = Plan.from_config(
         config,
-        layers=layers,
         source=checkout,
         home=folder,
         placed=snakemake_internals.placed(workflow),
-        tried=snakemake_internals.runs_one_job(workflow),
+        checked=snakemake_internals.runs_one_job(workflow),
     )
-except (ConfigError, ValueError) as error:
-    raise WorkflowError(f"The configuration has mistakes:\n{error}") from None
+except ValueError as error:
+    refuse(f"The configuration has mistakes:\n{error}")
+
+if plan.known and (keys := plan.changed_keys()):
+    logger.warning(
+        f"results/{plan.config['run']} is of another config ({', '.join(keys)}), and will change;"
+        " to keep it: --config run=NAME"
+    )
 
 snakemake_internals.wake_once()
 snakemake_internals.keep_locks_of_others()

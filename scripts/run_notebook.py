@@ -22,7 +22,7 @@ from papermill.engines import Engine, papermill_engines
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import FullDiskError, atomic, require_file, room_for
-from ntk_workflow.cli import Parser, logger, positive_number, run_main, with_pandas
+from ntk_workflow.cli import Parser, logger, positive_number, run_main
 from ntk_workflow.named_values import named_values
 
 INLINE = "module://matplotlib_inline.backend_inline"
@@ -171,7 +171,6 @@ def run_cells(connection: Connection, other_end: Connection) -> None:
     from matplotlib_inline.backend_inline import configure_inline_support
     from traitlets.config import Config
 
-    with_pandas()
     warnings.resetwarnings()
     warnings.showwarning = show_warning
 

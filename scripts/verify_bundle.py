@@ -17,7 +17,6 @@ from ntk_workflow.cli import (
     logger,
     positive_integer_or_all,
     run_main,
-    with_pandas,
 )
 
 log = logger(__file__)
@@ -40,7 +39,6 @@ def main(argv: Argv = None) -> None:
     maker = made_by(args.bundle, args.signers)
     with scratch_folder() as scratch:
         folder = args.bundle if args.bundle.is_dir() else archive.unpack(args.bundle, scratch)
-        with_pandas()  # their import takes a second, which a hostile archive is not worth
         from ntk_workflow.bundle import bag, verification
 
         try:

@@ -32,7 +32,6 @@ from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.bundle.derivations import derivations
-from ntk_workflow.config import Layer
 from ntk_workflow.plan import SOURCE, Plan
 from tests import rows
 from tests.plans import BASE, ROOT
@@ -90,7 +89,7 @@ def write_run(folder: Path) -> Plan:
             shutil.copyfile(ROOT / name, folder / name)
     (folder / f"papers/{RUN}.yaml").write_text(PAPER)
     with contextlib.chdir(folder):
-        plan = Plan.from_config(CONFIG, layers=[Layer("config.yaml", CONFIG)], source=folder)
+        plan = Plan.from_config(CONFIG, source=folder)
         made: dict[str, jobs.Record] = {}
 
         def job(rule: str, program: str, outputs, inputs=(), *more: str, place="") -> None:

@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PIECE = 4096
-DATE = "Mon, 06 Jan 2020 00:00:00 GMT"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +21,6 @@ class Plan:
 
     content: bytes
     status: int = 200
-    etag: str | None = '"one"'
-    modified: str | None = DATE
     kind: str = "application/octet-stream"
     headers: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
@@ -34,7 +31,6 @@ class Plan:
     reset: bool = False  # ends with a reset
     silent: bool = False  # hangs before the headers
     hang: int | None = None  # bytes of this body after which nothing more comes
-    rate: float = 0.0  # bytes in a second
     gate: threading.Event | None = None  # for which the body waits
     endless: bool = False
 
@@ -113,10 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self, plan: Plan) -> tuple[int, bytes, str]:
         """Return the status, the bytes and the Content-Range."""
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        condition = self.headers.get("If-Range")
-        strong = plan.etag is not None and not plan.etag.startswith("W/")
-        unchanged = condition in (None, plan.etag if strong else None, plan.modified)
-        if plan.status != 200 or not plan.ranges or asked is None or not unchanged:
+        if plan.status != 200 or not plan.ranges or asked is None:
             return plan.status, plan.content, ""
         start, end = int(asked[1]), len(plan.content)
         if start >= end:
@@ -124,8 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 206, plan.content[start:], plan.content_range or f"bytes {start}-{end - 1}/{end}"
 
     def _headers(self, plan: Plan, body: bytes, span: str) -> dict[str, str]:
-        headers = {"Content-Type": plan.kind, "ETag": plan.etag, "Last-Modified": plan.modified}
-        headers["Content-Range"] = span
+        headers = {"Content-Type": plan.kind, "Content-Range": span}
         if plan.chunked:
             headers["Transfer-Encoding"] = "chunked"
         elif plan.endless:
@@ -136,15 +128,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, plan: Plan, body: bytes, seen: Seen) -> None:
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
-        step = max(1, min(PIECE, int(plan.rate / 50))) if plan.rate else PIECE
         if plan.gate:
             plan.gate.wait(60)
-        pieces = (body[at : min(at + step, stop)] for at in range(0, stop, step))
+        pieces = (body[at : min(at + PIECE, stop)] for at in range(0, stop, PIECE))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:
             seen.sent += len(piece)  # before a client can have it, and ask
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if plan.chunked else piece)
-            if plan.rate and self.server.closing.wait(len(piece) / plan.rate):
-                break
         if plan.hang is not None:
             self.server.closing.wait(60)
         if plan.cut is not None or plan.hang is not None or plan.length is not None:

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 from snakemake.utils import update_config
 
-from ntk_workflow.config import Layer, read_yaml
+from ntk_workflow.checks import GRID, mistakes
+from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import Plan
 
 ROOT = Path(__file__).parents[1]
@@ -14,11 +15,18 @@ BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.ya
 
 
 def plan_of(overlay: dict) -> Plan:
-    """Return the plan of a config with an overlay, called mine.yaml."""
-    layers = [Layer("config.yaml", BASE), Layer("mine.yaml", overlay)]
+    """Return the plan of a config with an overlay."""
     config = copy.deepcopy(BASE)
     update_config(config, overlay)
-    return Plan.from_config(config, layers=layers, source=ROOT)
+    return Plan.from_config(config, source=ROOT)
+
+
+def mistakes_of(plan: Plan) -> dict[str, list[str]]:
+    """Return the mistakes of each study that has some."""
+    assert plan.known
+    studies = [GRID, *(key for key in plan.config if "study" in key or "constants" in key)]
+    studies += [f"training.{name}" for name in plan.config["training"] or {}]
+    return {study: lines for study in studies if (lines := mistakes(study, plan.known))}
 
 
 class Wildcards(SimpleNamespace):

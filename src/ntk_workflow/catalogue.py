@@ -5,14 +5,14 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ntk_conditioning.data import datasets, prepared, readers
 from ntk_conditioning.errors import UserError
 from ntk_workflow import config
-from ntk_workflow.config import SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
@@ -39,7 +39,7 @@ def load_catalogues(
         except ValueError as error:
             problems.append(str(error))
             continue
-        problems += schema_errors(values, schema, [Layer(str(path), {})])
+        problems += [f"{path}: {line}" for line in schema_errors(values, schema)]
         if isinstance(values, Mapping):
             entries.update({key: each for key, each in values.items() if isinstance(each, Mapping)})
     return entries, problems
@@ -132,9 +132,7 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
     (300, 7)
     """
     shape = declared_shape(entry, speech)
-    if shape != (None, None) or "path" not in entry:
-        return shape
-    return _local_shape(entry["reader"], entry["path"], json.dumps(entry.get("options", {})))
+    return _local_shape(json.dumps(entry)) if shape == (None, None) else shape
 
 
 def declared_shape(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
@@ -160,10 +158,11 @@ def declared_shape(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None,
 
 
 @cache
-def _local_shape(reader: str, path: str, options: str) -> tuple[int | None, int | None]:
-    count = readers.READERS[reader].shape
+def _local_shape(entry: str) -> tuple[int | None, int | None]:
+    own = json.loads(entry)
+    count = readers.READERS[own["reader"]].shape if "path" in own else None
     try:
-        return count(Path(path), **json.loads(options)) if count else (None, None)
+        return count(Path(own["path"]), **own.get("options", {})) if count else (None, None)
     except (OSError, ValueError, LookupError, zipfile.BadZipFile):
         return None, None  # the job that reads it says why
 
@@ -176,10 +175,8 @@ def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
             name, checksums = file["name"], file["sha256"]
             owner, expected = owners.setdefault(name, (dataset, checksums))
             if checksums != expected:
-                yield (
-                    f"catalogue: {dataset} and {owner} need different files of the name {name}; "
-                    "use them in runs of their own, with different data_dir"
-                )
+                problem = f"{dataset} and {owner} need different files of the name {name}"
+                yield f"catalogue: {problem}; use them in runs of their own, with other data_dir"
                 break
 
 
@@ -189,52 +186,45 @@ READ_BELOW = 2**26
 
 def content_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield a line if a file of the user's own cannot be read as its entry says."""
-    if (content := _content(name, entry)) and content.problem:
-        yield f"catalogue: {name}: {content.problem}"
+    if problem := _read(name, entry)[0]:
+        yield f"catalogue: {name}: {problem}"
 
 
 def known_labels(name: str, entry: Entry) -> int | None:
     """Return how many different labels a dataset has, as far as that is known without a job."""
     if entry["reader"] == "gaussian" or entry.get("options", {}).get("labels", "y") is None:
         return 0
-    content = _content(name, entry)
-    return content.labels if content else None
+    return _read(name, entry)[1]
 
 
-class _Content(NamedTuple):
-    problem: str
-    labels: int | None
+def _read(name: str, entry: Entry) -> tuple[str, int | None]:
+    """Return what is wrong with a file of the user's own, and how many labels it has.
 
-
-def _content(name: str, entry: Entry) -> _Content | None:
-    """Read a file of the user's own, if it is there and not too large."""
+    Nothing where that is for a job to find out: the file is not there, or large.
+    """
     path = Path(entry.get("path", ""))
-    if path.is_file() and entry["reader"] != SPEECH and path.stat().st_size <= READ_BELOW:
-        return _read(name, json.dumps(entry), path.stat().st_mtime_ns)
-    return None
+    if not path.is_file() or entry["reader"] == SPEECH or path.stat().st_size > READ_BELOW:
+        return "", None
+    return _read_now(name, json.dumps(entry), path.stat().st_mtime_ns)
 
 
 @cache
-def _read(name: str, entry: str, _mtime: int) -> _Content:
+def _read_now(name: str, entry: str, _mtime: int) -> tuple[str, int | None]:
     try:
         samples = datasets.read(dataset_source(name, json.loads(entry)))
         prepared.scaled(samples)
     except UserError as error:
-        return _Content(str(error), None)
-    return _Content("", 0 if samples.y is None else len(np.unique(samples.y)))
+        return str(error), None
+    return "", 0 if samples.y is None else len(np.unique(samples.y))
 
 
 def path_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files and folders of the user's own that a dataset lacks."""
     alignments = entry.get("options", {}).get("alignments")
     for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
-        if path is None:
-            continue
-        if not Path(path).exists():
-            yield (
-                f"catalogue: {name}.{key}: {path} does not exist; give a path that is absolute or "
-                "relative to the working directory"
-            )
-        elif key == "path" and entry["reader"] in ONE_FILE and not Path(path).is_file():
-            needs = f"reader {entry['reader']} needs one"
-            yield f"catalogue: {name}.{key}: {path} is not a file, and {needs}"
+        if path is not None and not Path(path).exists():
+            remedy = "give a path that is absolute or relative to the working directory"
+            yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
+    if "path" in entry and entry["reader"] in ONE_FILE and Path(entry["path"]).is_dir():
+        problem = f"{entry['path']} is a folder, and reader {entry['reader']} needs a file"
+        yield f"catalogue: {name}.path: {problem}"

@@ -11,9 +11,6 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -55,37 +52,14 @@ log = logger(__file__)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
-class NoPandas(MetaPathFinder, Loader):
-    """Keeps pandas out of a process that has not imported it.
-
-    Before pyarrow makes an array of a list, it imports pandas, to ask whether it is one of its own.
-    """
-
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        return spec_from_loader(name, self) if name == "pandas" else None
-
-    def exec_module(self, module: object) -> None:
-        raise ImportError("this program does without pandas")
-
-
-def with_pandas() -> None:
-    """Let pandas be imported again, by what is not this project's own."""
-    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
-
-
 def run_main(main: Main) -> Callable[..., int]:
     """Return ``main`` with logging to stderr; its None is code 0, a user's mistake a line and 2.
 
-    A decorator. Anything but a `UserError` is a defect of ours and keeps its traceback.
+    A decorator. What is not the user's to mend is a defect of ours and keeps its traceback.
     """
 
     @wraps(main)
     def guarded(argv: Argv = None) -> int:
-        program = Path(main.__code__.co_filename).stem
-        if argv is None:
-            atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
-        if argv is None and "pandas" not in sys.modules:
-            sys.meta_path.insert(0, NoPandas())
         handler = logging.StreamHandler(sys.stderr)  # for the time of one call only
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         packages = [logging.getLogger(name) for name in ("ntk_conditioning", "ntk_workflow")]
@@ -96,6 +70,7 @@ def run_main(main: Main) -> Callable[..., int]:
             log.info("host %s %s", platform.system(), platform.machine())
         try:
             if argv is None:
+                atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
                 require_utf8(sys.argv)
             code = main(argv) or 0
             if "NTK_JOB" in os.environ and not code:
@@ -104,24 +79,26 @@ def run_main(main: Main) -> Callable[..., int]:
                 for path in dict.fromkeys(path for path in files.written if str(path) in words):
                     log.info("wrote %s sha256 %s", path, files.sha256(path))
             return code
-        except UserError as error:
-            sys.stderr.write(f"{program}: error: {' '.join(str(error).splitlines())}\n")
-            return 2
-        except (MemoryError, RuntimeError) as error:
-            if not (problem := memory_problem(error)):
+        except (UserError, MemoryError, RuntimeError, OSError) as error:
+            if not (problem := _problem(error)):
                 raise
+            program = Path(main.__code__.co_filename).stem
             sys.stderr.write(f"{program}: error: {problem}\n")
-            return 2
-        except OSError as error:
-            if error.errno not in DENIED:
-                raise
-            sys.stderr.write(f"{program}: error: {one_line(error)}\n")
             return 2
         finally:
             for package in packages:
                 package.removeHandler(handler)
 
     return guarded
+
+
+def _problem(error: Exception) -> str | None:
+    """Return what is said of an error in a line, None if that is not the user's to mend."""
+    if isinstance(error, UserError):
+        return " ".join(str(error).splitlines())
+    if isinstance(error, OSError):
+        return one_line(error) if error.errno in DENIED else None
+    return memory_problem(error) if isinstance(error, MemoryError | RuntimeError) else None
 
 
 def memory_problem(error: MemoryError | RuntimeError) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_workflow.cli import limit_threads, with_pandas
+from ntk_workflow.cli import limit_threads
 
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,6 @@ def activations_argument(parser: argparse.ArgumentParser) -> None:
 
 def load_activation_files(args: argparse.Namespace) -> None:
     """Register the activations of the files that a program was given."""
-    if args.activation_file:
-        with_pandas()
     for path in args.activation_file:
         activations.load_plugin(path)
 

@@ -1,7 +1,6 @@
 """Values as words, NAME=VALUE: how rules give programs parts of the config."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -9,14 +8,7 @@ from typing import Any
 import yaml
 
 from ntk_conditioning.errors import UserError
-
-
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Reads 1e-05 as the number that Python and JSON mean by it; to YAML 1.1 it is a text."""
-
-
-_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+from ntk_workflow.yaml_files import LOADER
 
 
 def to_words(values: Mapping[str, Any]) -> list[str]:
@@ -40,7 +32,7 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
         if not (name and equals):
             raise ValueError(f"{word!r} is not of the form NAME=VALUE")
         try:
-            values[name] = yaml.load(text, _Loader)
+            values[name] = yaml.load(text, LOADER)
         except yaml.YAMLError:
             raise ValueError(f"{name}: {text!r} is not YAML") from None
     return values
@@ -58,6 +50,6 @@ def _text(value: Any) -> str:
     """Return a value as YAML: a text as it is where YAML reads it as the same text."""
     if isinstance(value, str) and "=" not in value:
         with suppress(yaml.YAMLError):
-            if yaml.load(value, _Loader) == value:
+            if yaml.load(value, LOADER) == value:
                 return value
     return json.dumps(value, sort_keys=True)

@@ -14,9 +14,10 @@ from typing import Any
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake.utils import update_config
 
 from ntk_workflow.bundle.jobs import Record
-from ntk_workflow.config import Config, Layer, read_yaml, typed
+from ntk_workflow.config import Config, read_yaml, typed
 
 _DIGEST = re.compile(r"'([0-9a-f]{16})'")
 
@@ -35,19 +36,21 @@ def placed(workflow: Any) -> Callable[[str], str]:
     return lambda path: str(modifier.replace_prefix(path))
 
 
-def config_layers(workflow: Any, config: Config, folder: str = "") -> list[Layer]:
-    """Return the sources of a config, the strongest last: config.yaml, files, then --config.
+def read_config(workflow: Any, config: Config, folder: str = "") -> dict[str, Any]:
+    """Return the config: config.yaml, the files of --configfile, and --config, the strongest last.
 
-    Snakemake merges them into one mapping and does not tell which of them a value came from, and
-    leaves the items of lists given to --config as texts. ``folder`` has the workflow's config.yaml;
-    over it, a module has the ``config`` that the other workflow gives it, and nothing else.
+    Snakemake's own reads 010 as 8, and leaves the items of lists given to --config as texts.
+    ``folder`` has the workflow's config.yaml; over it, a module has the ``config`` that the other
+    workflow gives it, and nothing else.
     """
-    first = Layer("config.yaml", read_yaml(f"{folder}config.yaml") or {})
+    whole: dict[str, Any] = read_yaml(f"{folder}config.yaml")
     if workflow.modifier.skip_configfile:
-        return [first, Layer(f"config of module {workflow.modifier.namespace}", typed(config))]
-    files = map(str, workflow.overwrite_configfiles)
-    given = Layer("--config", typed(workflow.config_settings.config))
-    return [first, *(Layer(name, read_yaml(name) or {}) for name in files), given]
+        update_config(whole, typed(config))
+        return whole
+    for name in workflow.overwrite_configfiles:
+        update_config(whole, read_yaml(str(name)) or {})
+    update_config(whole, typed(workflow.config_settings.config))
+    return whole
 
 
 def runs_one_job(workflow: Any) -> bool:

@@ -19,7 +19,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_console.cache import give_cache_folder
 
 #: How messages begin that are shown without being warnings.
-SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Terminating", "Full log: ")
+SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Full log: ")
 YELLOW, RED = 33, 31
 
 #: The end of a traceback of Snakemake's own that says all.
@@ -40,6 +40,7 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         logging.raiseExceptions = False  # a log that cannot be written is no page on the screen
         self.begin = 0.0
+        self.stopped = False  # by Ctrl-C, after which jobs that end are no errors
         self.planned: dict[str, int] = {}  # jobs of each rule
         self.running: dict[int, LogRecord] = {}  # how each job began
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of finished jobs, by rule
@@ -54,6 +55,9 @@ class LogHandler(LogHandlerBase):
     def text(self, record: LogRecord) -> str:
         """Return what a person is shown of an event, most often nothing."""
         event, fields = getattr(record, "event", None), vars(record)
+        if self.stopped or record.getMessage().startswith("Terminating processes on user request"):
+            first, self.stopped = not self.stopped, True
+            return "Stopped; the same command goes on where it was." if first else ""
         if record.levelno >= WARNING:
             text = self.format(self.shortened(record))
             plain = self.common_settings.nocolor or os.environ.get("TERM") == "dumb"

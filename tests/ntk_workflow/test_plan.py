@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import record_run
 from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan.run import options
 from ntk_workflow.plan.trainings import ALONG
 from ntk_workflow.settings import to_options
-from tests.plans import ROOT, Wildcards, plan_of
+from tests.plans import ROOT, Wildcards, mistakes_of, plan_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
 MINE |= {"learning_rates": "auto"}
@@ -20,7 +21,7 @@ FIG3 = Wildcards(experiment="fig3", dataset="digits", model="mlp", activation="r
 
 def test_a_study_with_mistakes_stops_itself_alone():
     plan = plan_of({"kernel_size": 5000, "linearity_study": {"samples": 5000, "expansions": 1}})
-    assert set(plan.mistakes) == {"grid", "linearity_study"}
+    assert set(mistakes_of(plan)) == {"grid", "linearity_study"}
     with pytest.raises(SystemExit, match="a block of 5000 is larger than"):
         plan.row_files("spectra")
     with pytest.raises(SystemExit, match=r"linearity_study\.samples: 5000 is more than"):
@@ -46,7 +47,7 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
     file.write_text(BENT)
     overlay = {"activation_files": [str(file)], "activations": ["bent_tanh"]}
     overlay |= {"kernels": ["infinite_ntk"], "overrides": {}, "kernel_size": 20}
-    assert plan_of(overlay | {"datasets": ["digits_sphere"]}).mistakes == {}
+    assert mistakes_of(plan_of(overlay | {"datasets": ["digits_sphere"]})) == {}
     told = r"errors of 1\.\d\d% .* where norms differ.*unlike digits$"
     with pytest.raises(SystemExit, match=told):
         plan_of(overlay | {"datasets": ["digits_sphere", "digits"]}).row_files("spectra")
@@ -54,7 +55,7 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
 
 def test_studies_have_sizes_of_their_own():
     plan = plan_of({"samples": 300, "kernel_size": 100, "blocks": 3, "depths": [1]})
-    assert plan.mistakes == {}
+    assert mistakes_of(plan) == {}
     study = plan.study("activation_study", "blocks", "kernel_size")
     assert study(Wildcards(dataset="digits_sphere")) == ["--blocks", "1", "--kernel-size", "256"]
     assert plan.grid("kernel_size")(Wildcards(dataset="digits")) == ["--kernel-size", "100"]
@@ -96,7 +97,7 @@ def test_a_figure_needs_its_own_experiments_alone():
 
 def test_an_experiment_needs_five_keys():
     plan = plan_of({"training": {"mine": MINE}})
-    assert plan.mistakes == {}
+    assert mistakes_of(plan) == {}
     w = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1")
     options = plan.trained_networks(w)
     assert plan.network_settings(*plan.networks(w)).width == 512
@@ -146,11 +147,6 @@ def test_what_one_job_trains_has_no_order_and_is_asked_for_by_its_name():
         many.networks(w)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="F10: the order of seeds and depths, and 1 for 1.0, run nothing again",
-)
 def test_what_means_the_same_has_the_same_parameters():
     def parameters(order: int, rate: float) -> list[list[str]]:
         trained = MINE | {"seeds": [1, 32][::order], "learning_rates": [0.5, rate]}
@@ -163,6 +159,23 @@ def test_what_means_the_same_has_the_same_parameters():
         return [each(w) for each in (*rows, plan.trained_networks, plan.prediction_options)]
 
     assert parameters(1, 1) == parameters(-1, 1.0)
+
+
+def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
+    overlay = {"catalogues": [str(tmp_path / "mine.yaml")], "papers": None}
+    (tmp_path / "mine.yaml").write_text((ROOT / "datasets.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    plan, record = plan_of(overlay), tmp_path / "results/demo/record/config.yaml"
+    assert plan.changed_keys() == []
+    record.parent.mkdir(parents=True)
+    program = ["--workflow-digest=0", f"--config-output={record}", "--versions-output=v.json"]
+    assert record_run.main(["--config", *plan.given_config(None), *program]) == 0
+    assert plan.changed_keys() == []
+    reversed_lists = {"seeds": [111, 32, 1], "depths": [8.0, 4, 2, 1, 0]}
+    assert plan_of(overlay | reversed_lists).changed_keys() == []
+    changed = plan_of(overlay | {"width": 128, "datasets": ["digits"], "data_dir": "elsewhere"})
+    assert changed.changed_keys() == ["datasets", "width"]
+    assert plan_of(overlay | {"width": 128, "run": "other"}).changed_keys() == []
 
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():

@@ -15,8 +15,7 @@ from ntk_workflow import snakemake_internals
 
 configfile: "config.yaml"
 
-layers = snakemake_internals.config_layers(workflow, config)
-seen = {{"layers": [[layer.name, layer.values] for layer in layers]}}
+seen = {{"config": snakemake_internals.read_config(workflow, config)}}
 seen["gpu"] = [snakemake_internals.gives_gpu(workflow, name) for name in ("one", "two", "three")]
 seen["job"] = snakemake_internals.runs_one_job(workflow)
 
@@ -29,7 +28,7 @@ rule all:
 """
 
 
-def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
+def test_the_config_with_its_overlays_and_gpus_of_the_profile(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     (tmp_path / "config.yaml").write_text("depths: [0]\nrun: demo\n")
     (tmp_path / "mine.yaml").write_text("depths: [1]\n")
@@ -37,11 +36,7 @@ def test_layers_of_the_config_and_gpus_of_the_profile(tmp_path):
     arguments += ["--set-resources", "one:gpu=1", "two:gpu=0"]
     done = snakemake_forks.run(arguments, tmp_path, {**os.environ})
     seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
-    assert seen["layers"] == [
-        ["config.yaml", {"depths": [0], "run": "demo"}],
-        [str(tmp_path / "mine.yaml"), {"depths": [1]}],
-        ["--config", {"seeds": [1, 32]}],
-    ]
+    assert seen["config"] == {"depths": [1], "run": "demo", "seeds": [1, 32]}
     assert seen["gpu"] == [True, False, False]
     assert seen["job"] is False
     assert (seen["module"], seen["placed"]) == (False, "results/a")
@@ -92,9 +87,6 @@ def test_a_module_has_a_prefix_a_config_and_names_of_its_own(tmp_path):
     arguments = ["--cores", "1", "--set-resources", "ntk_one:gpu=1"]
     done = snakemake_forks.run(arguments, tmp_path, {**os.environ})
     seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
-    assert seen["layers"] == [
-        ["config.yaml", {"run": "demo"}],
-        ["config of module ntk", {"seeds": [1]}],
-    ]
+    assert seen["config"] == {"run": "demo", "seeds": [1]}
     assert seen["gpu"] == [True, False, False]
     assert (seen["module"], seen["placed"]) == (True, "some/results/a")

@@ -112,9 +112,9 @@ class TestRefusal:
         ("name", "entry", "options", "problem"),
         [
             ("small", "{not YAML", "", "catalogue.yaml: line 2 not valid YAML: "),
-            ("small", "[]", "", "catalogue.yaml: the file: [] is not a mapping"),
-            ("small", {}, "", "catalogue.yaml: small: missing reader, scaling"),
-            ("Small", GAUSSIAN, "", "catalogue.yaml: the file: 'Small' does not fit; did you mean"),
+            ("small", "[]", "", "catalogue.yaml: the file: [] is not of type 'object'"),
+            ("small", {}, "", "catalogue.yaml: small: 'reader' is a required property"),
+            ("Small", GAUSSIAN, "", "catalogue.yaml: the file: 'Small' does not match"),
             ("small", yaml.safe_dump({"smal": GAUSSIAN}), "", "; did you mean 'smal'?"),
             ("small", GAUSSIAN, "--samples 9", "a draw needs --samples N and --seed S"),
             ("small", GAUSSIAN, "--samples 0", "argument --samples: 0 is not above zero"),

@@ -63,6 +63,15 @@ def test_a_full_disk_is_one_line_where_snakemake_has_a_traceback(capsys):
     assert capsys.readouterr().err == f"{here}: No space left on device; make room and run again\n"
 
 
+def test_after_ctrl_c_there_is_one_line(capsys):
+    console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
+    console.emit(
+        makeLogRecord({"levelno": 20, "msg": "Terminating processes on user request, ..."})
+    )
+    console.emit(makeLogRecord({"levelno": 40, "msg": "RuleException: died with SIGINT"}))
+    assert capsys.readouterr().err == "Stopped; the same command goes on where it was.\n"
+
+
 def test_what_is_left_follows_from_the_times_of_each_rule(capsys):
     console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
 

@@ -97,7 +97,7 @@ def test_a_module_says_which_key_is_wrong(tmp_path):
     text = IMPORTING.format(**names)
     other = workflow_in(tmp_path / "other", Snakefile=text, **{"config.yaml": config})
     done = other.run("-n", check=False)
-    advice = "config of module ntk: unknown key 'widht'; did you mean 'width'?"
+    advice = "The configuration has mistakes:\nunknown key 'widht'; did you mean 'width'?"
     assert advice in done.stdout + done.stderr
 
 

@@ -43,9 +43,9 @@ def test_all_mistakes_are_told_at_once_before_any_job(pristine, tmp_path):
     done = pristine.run("--configfile", str(mine), "--config", "widht=5", "dtype=half", check=False)
     text = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "mine.yaml: depths[1]: 'x' is not a whole number" in text
-    assert "--config: unknown key 'widht'; did you mean 'width'?" in text
-    assert "--config: dtype: 'half' is not one of float64, float32" in text
+    assert "\ndepths[1]: 'x' is not of type 'integer'\n" in text
+    assert "\nunknown key 'widht'; did you mean 'width'?\n" in text
+    assert "\ndtype: 'half' is not one of ['float64', 'float32']\n" in text
     assert "Traceback" not in text
     assert not (pristine.folder / "results").exists()
 

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import Sizes
 from ntk_conditioning.networks.layers import Elementwise
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.networks.plugins import run_file
+from ntk_conditioning.networks.plugins import described, run_file
 from ntk_conditioning.networks.statistics import has_batch_norm
 
 #: What a function that builds networks is given.
@@ -102,7 +102,7 @@ def make_own_network(
             module = model.build(**given, generator=generator)
         except Exception as error:
             problem = f"fails at depth {depth}, width {width}, shape {given['shape']}"
-            raise model.error(f"{problem}: {_describe(error)}") from error
+            raise model.error(f"{problem}: {described(error, model.file)}") from error
     if not isinstance(module, nn.Module):
         raise model.error(f"returns a {type(module).__name__}, and not a torch.nn.Module")
     return OwnNetwork(module.to(dtype))
@@ -142,7 +142,7 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
             f, _ = network(x)
         except Exception as error:
             problem = f"gives a network that fails on {n} samples of shape {shape}"
-            raise model.error(f"{problem}: {_describe(error)}") from error
+            raise model.error(f"{problem}: {described(error, model.file)}") from error
         found = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
         if found != (n, outputs):
             raise model.error(
@@ -191,10 +191,6 @@ def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
 
 def _shape(d: int, image: tuple[int, int, int] | None) -> tuple[int, ...]:
     return (d,) if image is None else (image[2], *image[:2])
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {one_line(error)}"
 
 
 def _equal(one: nn.Module, other: nn.Module) -> bool:

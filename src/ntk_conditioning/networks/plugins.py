@@ -1,8 +1,11 @@
 """Python files of the user's: of activations and networks."""
 
 import importlib.util
+import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ntk_conditioning.errors import UserError, one_line
 
@@ -24,5 +27,24 @@ def run_file(path: str | Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # sys.exit(3) says nothing by itself
-        raise PluginError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
+        raise PluginError(f"{path}: {described(error, path)}") from error
     return module
+
+
+def described(error: BaseException, path: str | Path) -> str:
+    """Return an error in one line, with the last line of the user's file that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(Path(path).resolve())]
+    number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    where = f"line {number}: " if number else ""
+    what = error.msg if isinstance(error, SyntaxError) else one_line(error)
+    return f"{where}{type(error).__name__}: {what}"
+
+
+def place_of(function: Any, paths: Iterable[str | Path]) -> str:
+    """Return file and line of a function that one of the user's files has, to begin an error."""
+    code = getattr(function, "__code__", None)
+    for path in paths:
+        if code and code.co_filename == str(Path(path).resolve()):
+            return f"{path}: line {code.co_firstlineno}: "
+    return ""

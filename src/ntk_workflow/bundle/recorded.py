@@ -6,7 +6,7 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow import catalogue
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.claims import papers as claim_files
-from ntk_workflow.config import Layer, read_yaml, schema_errors, with_defaults
+from ntk_workflow.config import read_yaml, schema_errors, with_defaults
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.run import TABLES
 
@@ -28,7 +28,7 @@ def recorded_plan(payload: Path, run: str) -> Plan:
         config, schema = read_yaml(payload / name), read_yaml(ROOT / "schemas/config.schema.yaml")
         if isinstance(config, dict):  # a published config leaves out where files are
             config = {"data_dir": "data", "mirror": None, **config}
-        lines = schema_errors(config, schema, [Layer(name, {})])
+        lines = [f"{name}: {line}" for line in schema_errors(config, schema)]
         if lines:
             raise BundleError("; ".join(lines))
         config = with_defaults(config, schema)

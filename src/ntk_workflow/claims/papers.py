@@ -14,7 +14,7 @@ import yaml
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.claims.expressions import ExpressionError, columns, parse
-from ntk_workflow.config import LOADER, SCHEMAS, Layer, did_you_mean, read_yaml, schema_errors
+from ntk_workflow.config import LOADER, SCHEMAS, did_you_mean, read_yaml, schema_errors
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
@@ -155,8 +155,8 @@ def load(path: Path) -> Paper:
         ValueError: if it is no YAML.
     """
     content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
-    if problems := schema_errors(content, schema, [Layer(str(path), {})]):
-        raise ClaimError("\n".join(problems))
+    if problems := schema_errors(content, schema):
+        raise ClaimError("\n".join(f"{path}: {problem}" for problem in problems))
     try:
         return read_paper(path.stem, content)
     except ClaimError as error:

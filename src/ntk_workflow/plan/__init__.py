@@ -8,7 +8,6 @@ stops the jobs that belong to it, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
@@ -17,26 +16,25 @@ from typing import TYPE_CHECKING, Any
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
+from ntk_conditioning.networks.plugins import place_of
 from ntk_workflow import catalogue
 from ntk_workflow import config as config_files
-from ntk_workflow.checks import Checks, used_datasets
+from ntk_workflow.checks import Known, used_datasets
 from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import (
-    Layer,
+    canonical,
     did_you_mean,
     read_yaml,
     schema_errors,
-    source_of,
     with_defaults,
 )
 from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES, has_table
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.figures import Figures
 from ntk_workflow.plan.rows import AXES, Rows
-from ntk_workflow.plan.run import TABLES, ConfigError
+from ntk_workflow.plan.run import BUILT_IN, TABLES, ConfigError
 from ntk_workflow.plan.trainings import Trainings
-from ntk_workflow.provenance import digests, versions
-from ntk_workflow.trial import Trial
+from ntk_workflow.provenance import digests, places, versions
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.activations import DualErrors
@@ -63,55 +61,34 @@ class Plan(Rows, Trainings, Figures):
         cls,
         config: Mapping[str, Any],
         *,
-        layers: Sequence[Layer],
         source: str | Path,
         home: str = "",
         placed: Callable[[str], str] = str,
-        tried: bool = False,
+        checked: bool = False,
     ) -> Plan:
-        """Return the plan of a config, the result of its ``layers``; for the others see `Run`.
+        """Return the plan of a config; for the others see `Run`.
 
         Files that the config or a catalogue names are in the working folder or else in ``source``.
 
-        The user's own files were ``tried`` by another process, if it starts this one for its jobs.
+        All was ``checked`` by another process, if it starts this one for its jobs.
 
         Raises:
             ConfigError: for unknown keys, values of a wrong type, and files that cannot be read.
         """
-        with Trial(needed=not tried) as trial:
-            return cls._checked(config, layers, Path(source), trial, home=home, placed=placed)
-
-    @classmethod
-    def _checked(
-        cls,
-        config: Mapping[str, Any],
-        layers: Sequence[Layer],
-        source: Path,
-        trial: Trial,
-        *,
-        home: str,
-        placed: Callable[[str], str],
-    ) -> Plan:
+        source = Path(source)
         schema = read_yaml(source / "schemas/config.schema.yaml")
-        entry_schema = read_yaml(source / "schemas/datasets.schema.yaml")
-        if lines := schema_errors(config, schema, layers):
+        if lines := schema_errors(config, schema):
             raise ConfigError("\n".join(lines))
-        given = with_defaults(config, schema)
+        given = canonical(with_defaults(config, schema))
         config = located(given, home)
         figures = read_yaml(source / "notebooks/figures.yaml")
-        entries, lines = catalogue.load_catalogues(config["catalogues"], entry_schema)
+        entries, lines = catalogue.load_catalogues(
+            config["catalogues"], read_yaml(source / "schemas/datasets.schema.yaml")
+        )
         entries = {name: catalogue.located(entry, home) for name, entry in entries.items()}
-        dual_errors: dict[str, DualErrors] = {}
-        for path in config["activation_files"]:
-            try:
-                dual_errors |= trial.activations(path)
-                activations.load_plugin(path)
-            except ValueError as error:
-                origin = source_of(["activation_files"], layers)
-                lines.append(f"{origin}: activation_files: {error}")
-        taken = {*MODELS, *entries}
-        models, problems = own_networks(config["models"], layers, trial, taken=taken)
-        lines += problems
+        dual_errors, problems = own_activations(config["activation_files"], checked=checked)
+        models, more = own_networks(config["models"], taken={*MODELS, *entries})
+        lines += problems + more
         papers: dict[str, Any] = {}
         try:
             of = {"folder": f"{home}papers", "tables": TABLES, "figures": figures}
@@ -120,26 +97,15 @@ class Plan(Rows, Trainings, Figures):
             lines += str(error).splitlines()
         for index, name in enumerate(config["figures"]):
             if name not in figures:
-                where = f"{source_of(['figures', index], layers)}: figures[{index}]"
-                lines.append(f"{where}: unknown figure {name!r}; {did_you_mean(name, figures)}")
+                advice = did_you_mean(name, figures)
+                lines.append(f"figures[{index}]: unknown figure {name!r}; {advice}")
         used = [name for name in used_datasets(config) if name in entries]
         lines += catalogue.file_errors({name: entries[name] for name in used})
         if lines:
             raise ConfigError("\n".join(lines))
+        known = None if checked else Known(config, entries, models, dual_errors)
         kept: dict[str, Any] = {"home": home, "placed": placed, "given": given, "models": models}
-        plan = cls(config, entries, figures, papers, source, layers, **kept)
-        checks = Checks(
-            config,
-            layers,
-            catalogue=entries,
-            shapes={name: plan.shape(name) for name in used},
-            images={name: catalogue.known_image(entry) for name, entry in entries.items()},
-            models=models,
-            plain=with_defaults({}, schema["$defs"]["experiment"], schema),
-            dual_errors=dual_errors,
-            trial=trial,
-        )
-        return replace(plan, mistakes=checks.problems())
+        return cls(config, entries, figures, papers, source, known, **kept)
 
     def libraries(self, w: Any) -> list[str]:
         """Return the versions of the libraries that matter."""
@@ -149,6 +115,13 @@ class Plan(Rows, Trainings, Figures):
         """Return the config without what only says where files are, as KEY=VALUE."""
         keys = sorted(set(self.given) - set(PLACES))
         return to_words({key: self.given[key] for key in keys})
+
+    def changed_keys(self) -> list[str]:
+        """Return the keys that differ in the record of a run of this name, if there is one."""
+        record = Path(self.placed(self.path("record/config.yaml")))
+        recorded = canonical(read_yaml(record)) if record.exists() else {}
+        here = {key: places.published(self.given[key], Path.cwd()) for key in self.given}
+        return [key for key in here if key in recorded and here[key] != recorded[key]]
 
     def all_code(self, w: Any) -> str:
         """Return the digest of all that computes: programs, notebooks, the user's own files."""
@@ -214,25 +187,45 @@ def located(config: Mapping[str, Any], home: str) -> dict[str, Any]:
     return {**config, **lists, "models": own}
 
 
+def own_activations(
+    files: Sequence[str], *, checked: bool
+) -> tuple[dict[str, DualErrors], list[str]]:
+    """Import files that register activations; return their errors at infinite width, and mistakes.
+
+    Activations are checked if they are not ``checked``.
+    """
+    errors, lines = {}, []
+    for file in files:
+        try:
+            activations.load_plugin(file)
+        except UserError as error:
+            lines.append(f"activation_files: {error}")
+    for name in set(activations.names()) - BUILT_IN if not checked else ():
+        from ntk_conditioning.duals import soundness  # only where it is needed: torch takes seconds
+
+        sigma = activations.get(name)
+        try:
+            soundness.require_sound(sigma)
+            errors[name] = soundness.dual_errors(sigma)
+        except UserError as error:
+            lines.append(f"activation_files: {place_of(sigma.function, files)}{error}")
+    return errors, lines
+
+
 def own_networks(
-    given: Mapping[str, Mapping[str, str]],
-    layers: Sequence[Layer],
-    trial: Trial,
-    *,
-    taken: Collection[str],
+    given: Mapping[str, Mapping[str, str]], *, taken: Collection[str]
 ) -> tuple[dict[str, OwnModel], list[str]]:
     """Return the networks that a config has functions for, and lines for those it cannot have."""
     models, lines = {}, []
     for name, entry in given.items():
-        where = f"{source_of(['models', name], layers)}: models.{name}"
         if name in taken:
-            lines.append(f"{where}: a built-in network or a dataset has this name; choose another")
+            problem = "a built-in network or a dataset has this name; choose another"
+            lines.append(f"models.{name}: {problem}")
             continue
         from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
 
         try:
-            trial.network(entry["file"], entry["function"])
             models[name] = own.load(entry["file"], entry["function"])
         except UserError as error:
-            lines.append(f"{where}: {error}")
+            lines.append(f"models.{name}: {error}")
     return models, lines

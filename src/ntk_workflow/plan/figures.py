@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ntk_workflow.claims import papers as claim_files
-from ntk_workflow.config import did_you_mean, source_of
+from ntk_workflow.config import did_you_mean
 from ntk_workflow.figures import listing, parameters
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, content, refuse
@@ -64,7 +64,7 @@ class Figures(Run):
             have = self.config[key] if isinstance(self.config[key], list) else [self.config[key]]
             if not set(choices) & set(have):
                 refuse(
-                    f"{source_of([key], self.layers)}: {w.figure} needs {' or '.join(choices)} in "
+                    f"{w.figure} needs {' or '.join(choices)} in "
                     f"{key!r}, which is {self.config[key]!r}; add it there or remove the figure"
                 )
         return [path for paths in self._tables_of(w.figure).values() for path in paths]

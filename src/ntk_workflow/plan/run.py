@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ntk_conditioning.networks import activations
-from ntk_workflow.checks import GRID, used_datasets
+from ntk_workflow.checks import GRID, Known, mistakes, used_datasets
 from ntk_workflow.claims import papers as claim_files
-from ntk_workflow.config import Layer
 from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests
 from ntk_workflow.settings import words
@@ -37,7 +36,7 @@ STUDY_OF = {
 }
 TABLES = ("spectra", "conditioning", "angles", "datasets", *STUDY_OF, "width_slopes")
 
-_BUILT_IN = frozenset(activations.names())
+BUILT_IN = frozenset(activations.names())
 
 
 class ConfigError(ValueError):
@@ -60,8 +59,8 @@ def refuse(message: str) -> NoReturn:
 class Run:
     """A run, from its config.
 
-    ``source`` is the folder of the workflow, ``mistakes`` what is wrong with each study, see
-    `checks.Checks`; ``models`` are the networks of the user's own. ``home`` is put before names of
+    ``source`` is the folder of the workflow, ``known`` what studies are checked by, None where that
+    was done before; ``models`` are the networks of the user's own. ``home`` is put before names of
     files of the workflow, and is empty in its own folder; ``placed`` returns where a file of the
     run is for a program: a module's have a prefix, which Snakemake itself puts before inputs.
     ``given`` is the config as it was written.
@@ -72,8 +71,7 @@ class Run:
     figures: Mapping[str, Mapping[str, Any]]
     papers: Mapping[str, Any]
     source: Path
-    layers: Sequence[Layer] = ()
-    mistakes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    known: Known | None = None
     models: Mapping[str, OwnModel] = field(default_factory=dict)
     home: str = ""
     placed: Callable[[str], str] = str
@@ -85,7 +83,7 @@ class Run:
 
     def require(self, study: str) -> None:
         """End the program if a study is switched off or has mistakes."""
-        lines = [*self.mistakes.get(study, ())]
+        lines = [*mistakes(study, self.known)] if self.known else []
         if study != GRID and not self.section(study):
             lines.append(f"config: {study} is switched off (null), and what was asked for needs it")
         if lines:
@@ -128,7 +126,7 @@ class Run:
 
     def plugins(self, *names: str) -> list[str]:
         """Return the files that register activations; none if all are the package's own."""
-        built_in = {activations.base_name(name) for name in names} <= _BUILT_IN
+        built_in = {activations.base_name(name) for name in names} <= BUILT_IN
         return [] if built_in else list(self.config["activation_files"])
 
     def activation_options(self, *names: str) -> list[str]:

@@ -1,0 +1,4 @@
+"""What is a study's own, a module for each, by the study's key in the config without ``_study``.
+
+``checks(known)`` yields a line for every mistake of its section, which is there.
+"""
