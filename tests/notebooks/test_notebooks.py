@@ -507,6 +507,6 @@ def test_an_executed_notebook_shows_figure_and_numbers_and_no_warnings(figure, d
     assert run_notebook.main(arguments) == 0
     cells = nbformat.read(executed, as_version=4).cells
     shown = list(chain.from_iterable(cell.get("outputs", []) for cell in cells))
-    assert {output.output_type for output in shown} == {"display_data"}  # nothing is printed
+    assert {output.output_type for output in shown} == {"execute_result"}  # nothing is printed
     assert any("image/png" in output.data for output in shown)
     assert re.search(NUMBERS[figure], "".join(output.data["text/plain"] for output in shown))
