@@ -109,7 +109,7 @@ paper-figures: $(READY)
 report: $(READY)
 	@$(CHECKED)
 	snakemake $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
-	snakemake $(CONSOLE) --reporter page --report-page-path results/$(RUN)/report.html $(CONFIGFILE)
+	snakemake $(CONSOLE) --report results/$(RUN)/report.html $(CONFIGFILE)
 	$(call where,Report,report.html)
 
 # A worker takes a module at a time; the first makes the run that others look at.

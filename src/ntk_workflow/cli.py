@@ -20,7 +20,6 @@ from typing import Any, Literal, NoReturn, TypeVar
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
-from ntk_workflow.surroundings import require_utf8
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 Main = Callable[[Argv], int | None]
@@ -95,8 +94,6 @@ def run_main(main: Main) -> Callable[..., int]:
         if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
             log.info("host %s %s", platform.system(), platform.machine())
         try:
-            if argv is None:
-                require_utf8(sys.argv)
             code = main(argv) or 0
             if "NTK_JOB" in os.environ and not code:
                 # what a job was asked to write, for its record; not its checkpoints

@@ -10,7 +10,6 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-import collect_paper_figures
 import matplotlib
 import measure_precision
 import nbformat
@@ -23,11 +22,12 @@ import yaml
 from docutils.core import publish_parts
 from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
+from pypdf import PdfReader
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
-from ntk_conditioning.plotting.style import SavedFigure
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.tables.angles import ANGLES
@@ -473,7 +473,11 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys)
     execute(notebook, words)
     assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
     assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
-    collect_paper_figures.printable(Path(parameters["pdf"]))
+    width, height = (
+        float(side) / 72 for side in PdfReader(parameters["pdf"]).pages[0].mediabox[2:]
+    )
+    assert any(width == pytest.approx(column) for column in (SINGLE_COLUMN, DOUBLE_COLUMN))
+    assert height <= PAGE
     assert capsys.readouterr() == ("", "")
     if what is rich:
         assert not re.search(r"Empty DataFrame|Series\(\[\]", repr(values))
