@@ -30,7 +30,7 @@ class NotebookError(UserError):
     """The file is no notebook, or the parameters are not the notebook's."""
 
 
-class ThisPython(AsyncKernelManager):  # type: ignore[misc]
+class ThisPython(AsyncKernelManager):
     """Starts kernels with the Python of this program, whatever kernels its user has installed."""
 
     kernel_spec = KernelSpec(**get_kernel_dict())
