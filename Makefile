@@ -1,6 +1,6 @@
 # make demo                    draw every figure, from data that need no download
 # make first-look              Figures 1 and 2 of liu2023relu on digits, within a minute
-# make report                  the demo and one HTML file with its figures, tables, config and timings
+# make report                  the demo and one HTML file with its findings, figures, tables, config and timings
 # make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
 # make estimate TARGETS=...    what remains would take, by default of the whole run; PROFILE=slurm: on a cluster
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
@@ -109,7 +109,7 @@ paper-figures: $(READY)
 report: $(READY)
 	@$(CHECKED)
 	snakemake $(CONSOLE) --cores $(CORES) $(CONFIGFILE)
-	snakemake $(CONSOLE) --reporter page --report-page-path results/$(RUN)/report.html $(CONFIGFILE)
+	snakemake $(CONSOLE) --report results/$(RUN)/report.html $(CONFIGFILE)
 	$(call where,Report,report.html)
 
 # A worker takes a module at a time; the first makes the run that others look at.

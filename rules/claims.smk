@@ -1,8 +1,9 @@
 # Claims: what the papers state, compared with this run.
 #
 # Needs: papers/*.yaml and every table that they name.
-# Makes: results/{run}/tables/claim_experiments.parquet, results/{run}/tables/claims.parquet and the
-#        page results/{run}/claims.md and .html; results/{run}/explorer.html
+# Makes: results/{run}/tables/claim_experiments.parquet, results/{run}/tables/claims.parquet, the
+#        page results/{run}/claims.md and .html, and results/{run}/findings.rst for the report;
+#        results/{run}/explorer.html
 
 
 rule run_claim_experiments:
@@ -33,6 +34,7 @@ rule check_claims:
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",
+        findings="results/{run}/findings.rst",
         html=report(
             "results/{run}/claims.html",
             category=listing.CATEGORIES["claims"],
@@ -49,7 +51,7 @@ rule check_claims:
         " --papers {input.papers:q}"
         " --tables {input.tables:q} --run {wildcards.run}"
         " --output {output.table:q} --markdown {output.markdown:q} --html {output.html:q}"
-        " 2> {log:q}"
+        " --findings {output.findings:q} 2> {log:q}"
 
 
 rule render_explorer:

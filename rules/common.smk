@@ -27,6 +27,10 @@ def unpacked(hosted):
     return folder
 
 
+# Jobs are run by the Python that runs Snakemake, though its environment is not activated. The
+# environment of a rule's `conda:` comes before it.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
 # `module:`, -s and --directory have Snakemake work in another folder than this checkout.
 here = workflow.current_basedir
 checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
@@ -43,14 +47,15 @@ from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
 from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.run import refuse
-from ntk_workflow.surroundings import require_surroundings
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-try:
-    require_surroundings(checkout)
-except ValueError as error:
-    raise WorkflowError(str(error)) from None
+for path in (Path.cwd(), Path(".snakemake").absolute()):
+    if path.exists() and not os.access(path, os.W_OK):
+        raise WorkflowError(
+            f"{path} cannot be written, and results, logs and notes go into the working "
+            "folder: choose another by --directory FOLDER"
+        )
 
 # Files of the checkout begin with this; with nothing where one works in it, so that neither
 # parameters nor commands depend on where it is. A prefix of a module is not put before "/".
@@ -80,8 +85,6 @@ if plan.known and (keys := plan.changed_keys()):
         " to keep it: --config run=NAME"
     )
 
-snakemake_internals.wake_once()
-snakemake_internals.keep_locks_of_others()
 sizes = JobSizes(
     plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
 )

@@ -30,6 +30,8 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     parser.add_argument("--markdown", type=Path, required=True, help="page to write (.md)")
     parser.add_argument("--html", type=Path, required=True, help="page to write (.html)")
+    findings = "summary for the report to write (.rst)"
+    parser.add_argument("--findings", type=Path, required=True, help=findings)
     args = parser.parse_args(argv)
 
     papers = [load_paper(path) for path in args.papers]
@@ -51,6 +53,7 @@ def main(argv: Argv = None) -> None:
             rows.append(row | {"statement": claim.statement.strip(), "note": note})
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))
+    write_text(args.findings, page("findings.rst.j2", args.run, results))
     tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
 
 

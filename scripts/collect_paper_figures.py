@@ -1,28 +1,19 @@
-"""Collect figures for a paper: PDFs that a printer takes, and captions in LaTeX and Markdown."""
+"""Collect figures for a paper: their PDFs, and captions in LaTeX and Markdown."""
 
 import shutil
 from pathlib import Path
 
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import atomic, write_text
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
+from pypdf import PdfReader
+
+from ntk_conditioning.files import atomic, require_file, write_text
+from ntk_conditioning.plotting.style import DOUBLE_COLUMN, SINGLE_COLUMN
 from ntk_workflow.cli import Argv, Parser, UsageError, named_path, run_main
-from ntk_workflow.figures import captions, vector_pdf
-from ntk_workflow.figures.vector_pdf import VectorPdf
+from ntk_workflow.figures import captions
 
-#: Of all letters, indices too, in points.
-LEAST_LETTERS = 5.0
-#: How far a page may be from the width of a column, in inches: far less than a hair.
-SLACK = 0.001
-HEADER = (
-    "% The figures of a run for a paper: \\input{captions}, or copy what you need.\n"
-    "% Their PDFs are included at their own size, for columns of "
-    f"{SINGLE_COLUMN:g} and pages of {DOUBLE_COLUMN:g} inches."
-)
-
-
-class UnprintableError(UserError):
-    """A figure is not as papers want it."""
+HEADER = f"""% The figures of a run for a paper: \\input{{captions}}, or copy what you need.
+% Their PDFs are included at their own size, for columns of {SINGLE_COLUMN:g} and pages of \
+{DOUBLE_COLUMN:g} inches.
+"""
 
 
 @run_main
@@ -38,54 +29,34 @@ def main(argv: Argv = None) -> None:
     if figures.keys() != texts.keys():
         odd = ", ".join(sorted(figures.keys() ^ texts.keys()))
         raise UsageError(f"not both a PDF and a caption: {odd}")
-    pages = {name: printable(path) for name, path in figures.items()}
-    words = {name: captions.read(texts[name]) for name in figures}
+    words = {name: captions.read(path) for name, path in texts.items()}
+    latex, markdown = [HEADER], ["# Figures\n"]
     for name, path in figures.items():
+        require_file(path)
+        width, height = (float(points) / 72 for points in PdfReader(path).pages[0].mediabox[2:])
+        latex.append(latex_figure(name, words[name], wide=width > SINGLE_COLUMN + 0.1))
+        size = f"{width:.1f} × {height:.1f} inches"
+        heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {size}"
+        markdown.append(f"{heading}\n\n{captions.markdown(words[name])}\n")
         with atomic(args.folder / f"{name}.pdf") as temporary:
             shutil.copyfile(path, temporary)
-    write_text(args.folder / "captions.tex", latex(pages, words))
-    write_text(args.folder / "captions.md", markdown(pages, words))
+    write_text(args.folder / "captions.tex", "\n".join(latex))
+    write_text(args.folder / "captions.md", "\n".join(markdown))
 
 
-def printable(path: Path) -> VectorPdf:
-    """Return a figure's page, or raise `UnprintableError` with all that is wrong with it."""
-    page = vector_pdf.inspect(path)
-    problems = []
-    if not any(abs(page.width - width) < SLACK for width in (SINGLE_COLUMN, DOUBLE_COLUMN)):
-        widths = f"{SINGLE_COLUMN:g} or {DOUBLE_COLUMN:g}"
-        problems.append(f"it is {page.width:.2f} inches wide, not {widths}")
-    if page.height > PAGE + SLACK:
-        problems.append(f"it is {page.height:.2f} inches tall, more than {PAGE:g}")
-    if page.letters < LEAST_LETTERS:
-        problems.append(f"it has letters of {page.letters:.1f} pt, less than {LEAST_LETTERS:g}")
-    if foreign := sorted(font for font, fine in page.fonts.items() if not fine):
-        problems.append(f"not embedded as TrueType: {', '.join(foreign)}")
-    if page.outside:
-        problems.append(f"{page.outside} texts begin beyond its edge")
-    if page.images:
-        problems.append(f"it has {page.images} pictures made of pixels")
-    if problems:
-        raise UnprintableError(f"{path}: {'; '.join(problems)}; see plotting.use_style")
-    return page
+def latex_figure(name: str, caption: str, *, wide: bool) -> str:
+    """Return a figure environment of LaTeX, across both columns if ``wide``.
 
-
-def latex(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:
-    """Return figure environments, the wide figures across both columns."""
-    parts = [HEADER]
-    for name, page in pages.items():
-        wide = page.width > SINGLE_COLUMN + SLACK
-        parts.append(captions.latex_figure(words[name], file=f"{name}.pdf", label=name, wide=wide))
-    return "\n\n".join(parts) + "\n"
-
-
-def markdown(pages: dict[str, VectorPdf], words: dict[str, str]) -> str:
-    """Return a section for every figure, with its caption."""
-    sections = [
-        f"## {name}\n\n[{name}.pdf]({name}.pdf), {page.width:.1f} × {page.height:.1f} inches\n\n"
-        f"{captions.markdown(words[name])}\n"
-        for name, page in pages.items()
-    ]
-    return "\n".join(["# Figures\n", *sections])
+    The file is included at its own size, so that its letters have theirs.
+    """
+    environment = "figure*" if wide else "figure"
+    return rf"""\begin{{{environment}}}
+  \centering
+  \includegraphics{{{name}.pdf}}
+  \caption{{{captions.latex(caption)}}}
+  \label{{fig:{name}}}
+\end{{{environment}}}
+"""
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         rates = str(folder / "learning_rates.parquet")
         assert select_learning_rates.main([*inputs, *rule, "--output", rates]) == 0
         outputs = {"output": "claims.parquet", "markdown": "claims.md", "html": "claims.html"}
+        outputs["findings"] = "findings.rst"
         written = [w for key, file in outputs.items() for w in (f"--{key}", str(folder / file))]
         paper = ["--papers", str(ROOT / "papers/liu2023relu.yaml"), "--run", "fig3"]
         compared = ["--tables", *inputs[1::2], rates]

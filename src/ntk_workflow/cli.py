@@ -17,7 +17,6 @@ from typing import Any, Literal, NoReturn, TypeVar
 from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
-from ntk_workflow.surroundings import require_utf8
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 Main = Callable[[Argv], int | None]
@@ -71,7 +70,6 @@ def run_main(main: Main) -> Callable[..., int]:
         try:
             if argv is None:
                 atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
-                require_utf8(sys.argv)
             code = main(argv) or 0
             if "NTK_JOB" in os.environ and not code:
                 # what a job was asked to write, for its record; not its checkpoints

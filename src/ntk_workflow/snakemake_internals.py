@@ -6,14 +6,12 @@ there and not at a user's.
 """
 
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
-from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.utils import update_config
 
 from ntk_workflow.bundle.jobs import Record
@@ -63,44 +61,6 @@ def gives_gpu(workflow: Any, rule: str) -> bool:
     name = workflow.modifier.modify_rulename(rule)  # as a module's rule is called
     given = workflow.resource_settings.overwrite_resources.get(name, {})
     return "gpu" in given and str(given["gpu"].raw) != "0"
-
-
-def wake_once() -> None:
-    """Let Snakemake's scheduler wait for one timer at a time.
-
-    It starts a timer in every round in which jobs wait, and every timer starts a round: after 75
-    jobs, there were 75 rounds a second, which took half a core.
-    """
-    waiting: set[JobScheduler] = set()
-
-    def wake_later(scheduler: JobScheduler, delay: float) -> None:
-        def wake() -> None:
-            waiting.discard(scheduler)  # first, as the round that begins may want a timer
-            scheduler._open_jobs.release()
-
-        if scheduler not in waiting:
-            waiting.add(scheduler)
-            timer = threading.Timer(delay, wake)
-            timer.daemon = True  # the end of a run does not wait for it
-            timer.start()
-
-    JobScheduler._schedule_reevalutation = wake_later
-
-
-def keep_locks_of_others() -> None:
-    """Let a Snakemake that ends remove its own locks only; `--unlock` removes all.
-
-    Snakemake (9.27) removes the folder of all locks, and the same run could be started twice once
-    another one in the same folder had ended.
-    """
-
-    def unlock(persistence: FilePersistence) -> None:
-        for path in persistence._lockfile.values():
-            Path(path).unlink(missing_ok=True)
-        persistence._lockfile.clear()
-
-    FilePersistence.unlock = unlock
-    FilePersistence.cleanup_locks = FilePersistence._delete_locks
 
 
 class Records:

@@ -16,16 +16,12 @@ from statistics import mean
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from snakemake_logger_plugin_console.cache import give_cache_folder
-
 #: How messages begin that are shown without being warnings.
 SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Full log: ")
 YELLOW, RED = 33, 31
 
 #: The end of a traceback of Snakemake's own that says all.
 FULL = re.compile(r"Traceback.*(No space left on device|Disk quota exceeded)", re.DOTALL)
-
-give_cache_folder()  # every Snakemake imports this module
 
 
 class LogHandler(LogHandlerBase):

@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Absent())
 """
 ENDING = """
 import ntk_conditioning
-import snakemake_logger_plugin_console, snakemake_report_plugin_page  # by every Snakemake there is
+import snakemake_logger_plugin_console  # by every Snakemake there is
 print(ntk_conditioning.__version__, ntk_conditioning.__file__)
 """
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 from tests import snakemake_forks
@@ -40,40 +39,6 @@ def test_the_config_with_its_overlays_and_gpus_of_the_profile(tmp_path):
     assert seen["gpu"] == [True, False, False]
     assert seen["job"] is False
     assert (seen["module"], seen["placed"]) == (False, "results/a")
-
-
-TWO_RUNS = f"""
-import sys
-sys.path.insert(0, {str(SRC)!r})
-from ntk_workflow import snakemake_internals
-
-snakemake_internals.keep_locks_of_others()
-
-rule long:
-    output: "long.txt"
-    shell: "{sys.executable} -m snakemake short.txt --cores 1 && ls .snakemake/locks > {{output}}"
-
-rule short:
-    output: "short.txt"
-    shell: "touch {{output}}"
-"""
-
-
-def test_a_run_that_ends_leaves_the_locks_of_others_and_unlock_none(tmp_path):
-    (tmp_path / "Snakefile").write_text(TWO_RUNS)
-    locks = tmp_path / ".snakemake/locks"
-
-    def run(*arguments: str) -> int:
-        return snakemake_forks.run(arguments, tmp_path, {**os.environ}).returncode
-
-    assert run("long.txt", "--cores", "1") == 0
-    assert (tmp_path / "long.txt").read_text() == "0.output.lock\n"
-    assert not list(locks.iterdir())
-
-    (locks / "0.output.lock").write_text("short.txt\n")  # as after kill -9
-    assert run("short.txt", "--cores", "1", "--forceall") == 1
-    assert run("--unlock") == 0
-    assert not locks.exists()
 
 
 def test_a_module_has_a_prefix_a_config_and_names_of_its_own(tmp_path):

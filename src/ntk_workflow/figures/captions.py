@@ -1,19 +1,14 @@
-"""Captions of figures: a paragraph of reStructuredText each, as LaTeX and as Markdown.
-
-What a caption may have besides words is ``**strong**``, ``*emphasised*`` and ``:math:`` text.
-"""
+"""Captions of figures: a paragraph of reStructuredText each, as LaTeX and as Markdown."""
 
 import re
 from pathlib import Path
 
-from docutils import nodes
 from docutils.core import publish_doctree, publish_parts
 from docutils.utils import SystemMessage
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
-_ALLOWED = (nodes.document, nodes.paragraph, nodes.Text, nodes.strong, nodes.emphasis, nodes.math)
 _SETTINGS = {"halt_level": 2, "warning_stream": False}  # every warning is raised, none printed
 #: As they will be by default; docutils warns where they are not given.
 _LATEX = {"use_latex_citations": True, "legacy_column_widths": False}
@@ -31,10 +26,8 @@ def read(path: Path) -> str:
         document = publish_doctree(text, settings_overrides=_SETTINGS)
     except SystemMessage as error:
         raise CaptionError(f"{path}: not reStructuredText: {one_line(error)}") from None
-    others = {node.tagname for node in document.findall() if not isinstance(node, _ALLOWED)}
-    if others or len(document) != 1:
-        what = f"it has {', '.join(sorted(others))}" if others else f"it has {len(document)}"
-        raise CaptionError(f"{path}: a caption is one paragraph of words and formulas; {what}")
+    if len(document) != 1:
+        raise CaptionError(f"{path}: a caption is one paragraph; it has {len(document)}")
     return " ".join(text.split())
 
 
@@ -55,17 +48,3 @@ def markdown(caption: str) -> str:
     '**Angles.** The angle $\\phi$.'
     """
     return re.sub(r":math:`([^`]*)`", r"$\1$", caption)
-
-
-def latex_figure(caption: str, *, file: str, label: str, wide: bool) -> str:
-    """Return a figure environment of LaTeX, across both columns if ``wide``.
-
-    The file is included at its own size, so that its letters have theirs.
-    """
-    environment = "figure*" if wide else "figure"
-    return rf"""\begin{{{environment}}}
-  \centering
-  \includegraphics{{{file}}}
-  \caption{{{latex(caption)}}}
-  \label{{fig:{label}}}
-\end{{{environment}}}"""
