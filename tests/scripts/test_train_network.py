@@ -264,9 +264,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"dtype": "float64", "mixed_precision": ""}, "--mixed-precision needs --dtype"),
-        ({"learning_rates": (0.1, 0.3, 0.1)}, "a learning rate is given twice; give each once"),
-        ({"seeds": (1, 5, 1)}, "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, "cross_entropy needs an output for each class"),
         ({"learning_rates": None}, "the following arguments are required: --learning-rates"),
         ({"samples": 31}, "tiny: 31 samples asked for; it must be 2 to 30, or all"),
@@ -286,11 +283,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
-        (
-            RESNET | {"model": "mlp", "weight_decay": 0.1},
-            "mlp is trained with momentum only; leave weight decay",
-        ),
-        ({"model": "fc", "augmentation": "crop_flip"}, "images are needed; give --image"),
         (RESNET | {"batch_size": 20}, "--batch-size 20: an epoch of 21 samples ends with a step"),
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, "argument --test-share: 1 is not a number from 0 to below 1"),

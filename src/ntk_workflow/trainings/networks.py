@@ -110,16 +110,10 @@ class TrainingTask:
 
 
 def require_possible(task: TrainingTask) -> None:
-    """Raise `UsageError` for a network, images or batches that do not go together."""
+    """Raise `UsageError` for what is known of networks and samples only when these are read."""
     settings, (n, d) = task.settings, task.samples.shape
-    if not task.by_modules and not settings.descent.plain:
-        raise UsageError(
-            f"{task.model} is trained with momentum only; leave weight decay, decays, "
-            "augmentation and mixed precision out"
-        )
-    require_network(task.model, d, depth=task.depth, width=settings.width, image=settings.image)
-    if settings.image is None and settings.augmentation != "none":
-        raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
+    size: Any = {"depth": task.depth, "width": settings.width, "image": settings.image}
+    require_network(task.model, d, **size)
     batch = n if settings.batch_size == "all" else settings.batch_size
     if kind_of(task.model).normalization == "batch" and n % batch == 1:
         raise UsageError(
@@ -192,14 +186,9 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
         block, points = settings.kernels_along
         ensemble.measure_along(Along(samples=block, points=points))
     log.info(
-        "device %s, %s%s, %d networks (%d seeds, rates %s, unit %s), %s of depth %d, width %d",
-        *(device, settings.dtype, ", products of bfloat16" if settings.mixed_precision else ""),
-        *(len(members), len(settings.seeds), ", ".join(f"{r:g}" for r in settings.learning_rates)),
-        *(settings.rate_unit, task.model, task.depth, settings.width),
-    )
-    log.info(
-        "%d samples of %d features in %d classes, %d steps an epoch, %s test samples",
-        *(*samples.shape, samples.classes, ensemble.steps_per_epoch, samples.n_test or "no"),
+        "device %s, %s, %d networks of width %d, %d samples of %d features, %d steps an epoch",
+        *(device, settings.dtype, len(members), settings.width),
+        *(*samples.shape, ensemble.steps_per_epoch),
     )
     return ensemble
 

@@ -53,14 +53,6 @@ class TrainingSettings:
     mixed_precision: bool = False
     kernels_along: tuple[int, int] | None = None
 
-    def __post_init__(self) -> None:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise cli.UsageError("--seeds gives a seed twice; give each once")
-        if len(set(self.learning_rates)) < len(self.learning_rates):
-            raise cli.UsageError("a learning rate is given twice; give each once")
-        if self.mixed_precision and self.dtype != "float32":
-            raise cli.UsageError(f"--mixed-precision needs --dtype float32, not {self.dtype}")
-
     def absolute_rates(self, critical: Mapping[int, float]) -> Rates:
         """Return the learning rate of every network, from the ``critical`` rate of each seed."""
         networks = [*product(self.seeds, sorted(self.learning_rates))]
