@@ -1,7 +1,5 @@
 """Train a network with all its learning rates and seeds, as one ensemble.
 
-Critical rates are those of the NTK with which the training begins.
-
 A job that is killed goes on from its last checkpoint when it is called again, with the same result
 to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at once.
 """
@@ -49,19 +47,15 @@ def main(argv: cli.Argv = None) -> int:
     load_activation_files(args)
     settings = from_mapping(TrainingSettings, vars(args))
     if bool(settings.kernels_along) != bool(args.kernels_output):
-        problem = "--kernels-along and --kernels-output need each other"
-        raise cli.UsageError(f"{problem}; give both or none")
+        raise cli.UsageError("give both or none of --kernels-along and --kernels-output")
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
     of_task = {"own": load_own_network(args), "settings": settings, "samples": samples}
     task = from_mapping(TrainingTask, vars(args) | of_task)
     require_possible(task)
     batches, all_checkpoints = seed_batches(task), []
-    rows: Rows = []
-    kernels: Rows = []
-    along: Rows = []
+    rows, kernels, along = Rows(), Rows(), Rows()
     with suggest_width_on_oom(task, device):
-        in_table = args.initial_kernels_output and settings.has_initial_kernel(task.model)
-        if in_table or settings.rate_unit != "one":
+        if settings.has_initial_kernel(task.model):
             kernels = initial_kernel_rows(task)
         critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
         for batch in batches:
@@ -80,8 +74,8 @@ def main(argv: cli.Argv = None) -> int:
                     "versions": [np.__version__, torch.__version__],
                 }
                 part = f"seed-{batch.settings.seeds[0]}" if len(batches) > 1 else ""
-                when = {"minutes": args.checkpoint_minutes}
-                checkpoints = TrainingCheckpoints(args.checkpoints / part, depends_on, **when)
+                folder, minutes = args.checkpoints / part, args.checkpoint_minutes
+                checkpoints = TrainingCheckpoints(folder, depends_on, minutes=minutes)
                 all_checkpoints.append(checkpoints)
             stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
             if stopped is not None:
@@ -108,17 +102,14 @@ def main(argv: cli.Argv = None) -> int:
 def parse(argv: cli.Argv) -> argparse.Namespace:
     parser = training_parser(__doc__)
     add = parser.add_argument
-    help = "hidden layers; of a resnet all layers, of vit blocks"
-    add("--depth", type=cli.count_from_zero, required=True, help=help)
+    add("--depth", type=cli.count_from_zero, required=True, help="hidden layers; of resnets all")
     add("--test", type=Path, help="prepared test samples (.npz)")
     add("--output", type=Path, required=True, help="table of curves to write (.parquet)")
-    help = "table of the NTKs at initialisation (.parquet); of mlp, or with critical --rate-unit"
-    add("--initial-kernels-output", type=Path, help=help)
+    add("--initial-kernels-output", type=Path, help="table of NTKs at initialisation (.parquet)")
     add("--kernels-output", type=Path, help="table of --kernels-along (.parquet)")
     device_argument(parser)
     add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
-    help = "minutes between checkpoints (default: 5)"
-    add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help=help)
+    add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help="between checkpoints")
     add("--code", default="", help="digest of the code, on which checkpoints depend")
     return parser.parse_args(argv)
 
