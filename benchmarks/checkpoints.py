@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
+from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.trainings.loop import train
 
 
@@ -27,7 +27,7 @@ class Watched(TrainingCheckpoints):
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        super().__init__(folder, CheckpointSettings(checkpoint_minutes=1e-9), origin={})
+        super().__init__(folder, {}, minutes=1e-9)
         self._most = most
         self.saves: list[tuple[float, float]] = []
 

@@ -108,7 +108,7 @@ wildcard_constraints:
     activation="[a-z0-9_.-]+",
     architecture="[a-z0-9_]+",
     depth=r"\d+",
-    networks=r"|/[a-z0-9_]+/[a-z0-9_.-]+/depth-\d+(/seed-\d+)?",
+    per_seed=r"|/seed-\d+",  # with job_per_seed, a job trains one seed
     experiment="[a-z0-9_]+",
     model="[a-z0-9_]+",
     table="[a-z_]+",

@@ -1,11 +1,9 @@
 # Training: one job for each network of an experiment, with all its learning rates and seeds, or,
-# with job_per_seed, for each of its seeds; {networks} is /mlp/relu/depth-2 or
-# /resnet/relu/depth-32/seed-1. Where all networks on a dataset are trained in a minute or so, they
-# are one job, and {networks} is empty.
+# with job_per_seed, for each of its seeds: {per_seed} is then /seed-1, say, and empty otherwise.
 #
 # Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
 #        samples, with their datasheets.
-# Makes: results/{run}/training/{experiment}/{dataset}{networks}.parquet
+# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
 #        results/{run}/training_kernels/...: the NTK where these trainings begin, of mlp, or where
 #        learning rates are multiples of the critical one
 #        results/{run}/kernels_along_training/...: kernels along training, for experiments with
@@ -15,20 +13,22 @@
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 
+network = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}{per_seed}"
+
 
 rule train_network:
-    """Train networks: all learning rates and seeds of one, or those of one seed, or several."""
+    """Train a network: all its learning rates and seeds, or those of one seed."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         test=ancient(plan.test_samples),
         datasheets=plan.training_datasheets,
     output:
-        curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
-        initial_kernels="results/{run}/training_kernels/{experiment}/{dataset}{networks}.parquet",
+        curves=f"results/{{run}}/training/{network}.parquet",
+        initial_kernels=f"results/{{run}}/training_kernels/{network}.parquet",
     log:
-        "logs/{run}/train_network/{experiment}/{dataset}{networks}.log",
+        f"logs/{{run}}/train_network/{network}.log",
     benchmark:
-        "logs/{run}/train_network/{experiment}/{dataset}{networks}.tsv"
+        f"logs/{{run}}/train_network/{network}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=False),
     conda:
@@ -37,26 +37,35 @@ rule train_network:
         **sizes("train_network"),
         device="cpu",
     params:
-        networks=plan.trained_networks,
-        code=plan.training_code,
+        test=lambda w, input: [f"--test={path}" for path in input.test],
+        kernels=lambda w, output: (
+            ["--kernels-output", *output[2:]] if output[2:] else []
+        ),
+        network=plan.network_options,
+        settings=plan.network_setting_options,
+        checkpoints=plan.training_checkpoints,
+        code=plan.code("scripts/train_network.py"),
     shell:
         f"{python} {home}scripts/train_network.py"
-        " --data {input.data:q}"
+        " --data {input.data:q} {params.test:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " --device {resources.device} --threads {threads} --output {output.curves:q}"
-        " --initial-kernels-output {output.initial_kernels:q} {params.networks:q} 2> {log:q}"
+        " {params.network:q} --depth {wildcards.depth} {params.settings:q}"
+        " --device {resources.device} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output.curves:q} --initial-kernels-output {output.initial_kernels:q}"
+        " {params.kernels:q} 2> {log:q}"
 
 
 use rule train_network as train_and_measure_network with:
-    """Train networks, and measure their kernels and sharpness along training."""
+    """Train a network, and measure its kernels and sharpness along training."""
     output:
-        curves="results/{run}/training/{experiment}/{dataset}{networks}.parquet",
-        initial_kernels="results/{run}/training_kernels/{experiment}/{dataset}{networks}.parquet",
-        kernels="results/{run}/kernels_along_training/{experiment}/{dataset}{networks}.parquet",
+        curves=f"results/{{run}}/training/{network}.parquet",
+        initial_kernels=f"results/{{run}}/training_kernels/{network}.parquet",
+        kernels=f"results/{{run}}/kernels_along_training/{network}.parquet",
     log:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}{networks}.log",
+        f"logs/{{run}}/train_and_measure_network/{network}.log",
     benchmark:
-        "logs/{run}/train_and_measure_network/{experiment}/{dataset}{networks}.tsv"
+        f"logs/{{run}}/train_and_measure_network/{network}.tsv"
     wildcard_constraints:
         experiment=plan.experiments_along(measured=True),
 

@@ -34,3 +34,9 @@ class Wildcards(SimpleNamespace):
 
     def get(self, name: str, default: str) -> str:
         return self.__dict__.get(name, default)
+
+    def keys(self) -> list[str]:
+        return list(self.__dict__)
+
+    def __getitem__(self, name: str) -> str:
+        return self.__dict__[name]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ntk_workflow.trainings import loop
+
 
 def to_words(options: Mapping[str, Any]) -> list[str]:
     """Return the arguments of a program for options; one of None is left out."""
@@ -39,9 +41,12 @@ def assert_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def train_and_exit(argv: Sequence[str], log: Path) -> None:
-    """Call the program in a process of its own, with its stderr in a file."""
+    """Call the program in a process of its own, with its stderr in a file.
+
+    It may take half of the time to save states, so that there are many.
+    """
     import train_network
 
+    loop.SHARE = 1
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    train_network.limit_threads(1)
     sys.exit(train_network.main(argv))

@@ -11,7 +11,6 @@ from ntk_conditioning.networks.architectures import Sizes, kind_of, sizes
 from ntk_workflow import resources, study_resources, training_resources
 from ntk_workflow.catalogue import classes_of, known_image
 from ntk_workflow.plan import Plan
-from ntk_workflow.plan.trainings import Network
 from ntk_workflow.resources import ResourceEstimate
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -50,8 +49,7 @@ class JobSizes:
         """Return what the rates of a job are known by: its rule, or what torch's modules train."""
         if rule != "train_network":
             return rule
-        first, *_ = self.plan.networks(w)  # several are soon trained
-        if not (kind := kind_of(first.model)).by_modules:
+        if not (kind := kind_of(w.model)).by_modules:
             return rule
         return "train_convolutions" if kind.needs_images else "train_modules"
 
@@ -90,8 +88,7 @@ class JobSizes:
                 study, network = config[f"{name}_study"], networks[w.architecture]
                 return study_resources.feedforward_study(name, study, network, loaded=loaded, d=d)
             case "train_network":
-                every = self.plan.networks(w)
-                return ResourceEstimate.of_all(self._training(each, loaded, d) for each in every)
+                return self._training(w, loaded, d)
             case "predict_training":
                 settings, depths, of = self._depths(w, loaded, d)
                 classes = classes_of(self.plan.catalogue[w.dataset])
@@ -120,8 +117,8 @@ class JobSizes:
         seeds = len(self.plan.drawing_seeds(w.dataset))
         return resources.infinite_min_angle(w.activation, replace(row, seeds=seeds))
 
-    def _training(self, network: Network, loaded: int, d: int) -> ResourceEstimate:
-        settings, depth = self.plan.network_settings(network), network.depth
+    def _training(self, network: Any, loaded: int, d: int) -> ResourceEstimate:
+        settings, depth = self.plan.network_settings(network), int(network.depth)
         model, own = network.model, network.model in self.plan.models
         size = self._sizes(network, settings, d, depth) if own else None
         of: Any = {"loaded": loaded, "d": d, "size": size}

@@ -120,7 +120,10 @@ class LogHandler(LogHandlerBase):
 def name(job: LogRecord) -> str:
     """Return a job's rule and wildcards, the run apart."""
     fields = vars(job)
-    wildcards = [text for key, text in fields["wildcards"].items() if key != "run"]
+    wildcards = fields["wildcards"].items()
+    wildcards = [
+        f"{key}-{text}" if key == "depth" else text for key, text in wildcards if key != "run"
+    ]
     # one of a path's own begins with "/", and may be empty
     parts = [text.strip("/") for text in wildcards if text]
     return " ".join([fields["rule_name"], *filter(None, ["/".join(parts)])])

@@ -79,7 +79,7 @@ def trainings(folder: Path, kills: int, rng: random.Random) -> tuple[int, int, l
     """Return the same of a training that writes a checkpoint in each epoch."""
     write_prepared(folder / "train.npz", n=200, d=64, labels=(1, 2, 3))
     sizes = {"depth": 4, "width": 256, "seeds": (1, 2), "learning_rates": (0.1, 0.2)}
-    sizes |= {"batch_size": 10, "epochs": 400, "checkpoint_epochs": 1, "threads": 1}
+    sizes |= {"batch_size": 10, "epochs": 400, "checkpoint_minutes": 1e-9, "threads": 1}
     names = {"data": "train.npz", "experiment": "fig3", "dataset": "tiny", "activation": "relu"}
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 

@@ -16,7 +16,6 @@ import train_network
 from ntk_workflow import cli, devices
 from ntk_workflow.devices import VISIBLE, hold_one, lock_folder
 from ntk_workflow.rows import finite
-from ntk_workflow.trainings import networks
 from tests.fault_server import wait_until
 from tests.sources import write_prepared
 
@@ -259,10 +258,10 @@ def files(tmp_path):
 def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, monkeypatch, files):
     """The training stops before it begins: there is no GPU for its network."""
     saved = []
-    monkeypatch.setattr(networks, "make_ensemble", lambda *_, **options: None)
+    monkeypatch.setattr(train_network, "make_ensemble", lambda *_: None)
     monkeypatch.setattr(train_network, "train", lambda _, each, **options: saved.append(each) or 2)
     network = ["--experiment=fig3", "--dataset=tiny", "--activation=relu", "--depth=1"]
-    network += ["--epochs=1", "--learning-rates=0.1", "--products=together", *files]
+    network += ["--epochs=1", "--learning-rates=0.1", *files]
 
     def digest(device: str) -> str:
         assert train_network.main([*network, f"--device={device}"]) == 130

@@ -10,13 +10,14 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan.run import options
-from ntk_workflow.plan.trainings import ALONG
 from ntk_workflow.settings import to_options
 from tests.plans import ROOT, Wildcards, mistakes_of, plan_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
 MINE |= {"learning_rates": "auto"}
-FIG3 = Wildcards(experiment="fig3", dataset="digits", model="mlp", activation="relu", depth="2")
+NETWORK = {"dataset": "digits", "model": "mlp", "activation": "relu", "depth": "1", "per_seed": ""}
+FIG3 = Wildcards(experiment="fig3", **NETWORK)
+TRAINED = Wildcards(experiment="mine", **NETWORK)
 
 
 def test_a_study_with_mistakes_stops_itself_alone():
@@ -98,9 +99,8 @@ def test_a_figure_needs_its_own_experiments_alone():
 def test_an_experiment_needs_five_keys():
     plan = plan_of({"training": {"mine": MINE}})
     assert mistakes_of(plan) == {}
-    w = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1")
-    options = plan.trained_networks(w)
-    assert plan.network_settings(*plan.networks(w)).width == 512
+    options = plan.network_setting_options(TRAINED)
+    assert plan.network_settings(TRAINED).width == 512
     assert options[options.index("--rate-unit") + 1] == "critical"
     assert "--critical-seeds" not in options
 
@@ -109,56 +109,56 @@ def test_an_experiment_needs_five_keys():
 def test_a_job_of_one_seed_knows_of_others_where_the_smallest_critical_rate_counts(unit):
     mine = MINE | {"seeds": [1, 32], "job_per_seed": True, "learning_rates": {unit: [1]}}
     plan = plan_of({"training": {"mine": mine}})
-    alone = Wildcards(experiment="mine", dataset="digits", networks="/mlp/relu/depth-1/seed-32")
-    settings = plan.network_settings(*plan.networks(alone))
+    alone = Wildcards(experiment="mine", **NETWORK | {"per_seed": "/seed-32"})
+    settings = plan.network_settings(alone)
     assert settings.seeds == (32,)
     assert settings.critical_seeds == ((1, 32) if unit == "smallest_critical" else ())
 
 
-def test_networks_that_are_soon_trained_are_one_job():
-    """By the config and the catalogue alone: names of files depend on it."""
+def test_a_job_trains_a_network_or_one_of_its_seeds():
+    """Names of files depend on the config alone, and tables of one job have the same."""
 
-    def files(**changes: Any) -> list[list[str]]:
+    def files(table: str, **changes: Any) -> list[str]:
         plan = plan_of({"training": {"mine": MINE | changes}})
-        return [plan.training_files(table, "mine") for table in ("training", ALONG)]
+        start = f"results/demo/{table}/mine/digits/mlp/"
+        return [name.removeprefix(start) for name in plan.training_files(table, "mine")]
 
-    folder = "results/demo/training/mine/digits"
-    assert files(depths=[1, 2]) == [[f"{folder}.parquet"], []]
-    both = [[f"results/demo/{table}/mine/digits.parquet"] for table in ("training", ALONG)]
-    assert files(kernels_along={"samples": 16, "points": 3}) == both
-    alone = [f"{folder}/mlp/relu/depth-{depth}.parquet" for depth in (1, 2)]
-    assert files(depths=[1, 2], epochs=10**5) == [alone, []]
-    alone = [f"{folder}/mlp/{name}/depth-1.parquet" for name in ("relu", "tanh")]
-    assert files(activations=["tanh", "relu"], predict=True) == [alone, []]
-    alone = [f"{folder}/mlp/relu/depth-1/seed-{seed}.parquet" for seed in (1, 32)]
-    assert files(depths=[1], job_per_seed=True, seeds=[1, 32]) == [alone, []]
+    two = ["relu/depth-1.parquet", "relu/depth-2.parquet"]
+    assert files("training", depths=[1, 2]) == files("training_kernels", depths=[1, 2]) == two
+    assert files("training", depths=[1, 2], epochs=10**5) == two
+    assert files("kernels_along_training", depths=[1, 2]) == []
+    along = {"kernels_along": {"samples": 16, "points": 3}}
+    assert files("kernels_along_training", depths=[1, 2], **along) == two
+    seeds = [f"relu/depth-1/seed-{seed}.parquet" for seed in (1, 32)]
+    assert files("training", job_per_seed=True, seeds=[1, 32]) == seeds
+    assert files("predictions", activations=["tanh", "relu"]) == []
+    assert files("predictions", predict=True, depths=[1, 2]) == ["relu.parquet"]
+    leaky = MINE | {"activations": ["leaky_relu", "leaky_relu-0.2"]}
+    w = Wildcards(experiment="mine", **NETWORK | {"activation": "leaky_relu"})
+    compared = plan_of({"training": {"mine": leaky}}).predicted_trainings(w)
+    assert compared == ["results/demo/training/mine/digits/mlp/leaky_relu/depth-1.parquet"]
 
 
-def test_what_one_job_trains_has_no_order_and_is_asked_for_by_its_name():
-    w = Wildcards(experiment="mine", dataset="digits", networks="")
-    small, names = MINE | {"width": 8, "depths": [9, 10]}, ["tanh", "relu"]
-    orders = (small | {"activations": each} for each in (names, names[::-1]))
-    one, other = (plan_of({"training": {"mine": each}}) for each in orders)
-    assert one.networks(w) == other.networks(w)
-    assert [each.depth for each in one.networks(w)] == [9, 10, 9, 10]
-    many = plan_of({"training": {"mine": MINE | {"epochs": 10**5}}})
-    told = "several jobs train mine on digits; ask for .*/mine/digits/mlp/relu/depth-1.parquet"
-    with pytest.raises(SystemExit, match=told):
-        many.networks(w)
+def test_trainings_that_mean_the_same_have_the_same_parameters():
+    def parameters(order: int, rate: float) -> list[list[str]]:
+        trained = MINE | {"seeds": [1, 32][::order], "learning_rates": [0.5, rate][::order]}
+        trained |= {"decay_factor": rate, "models": ["fc"], "decay_at": [1, 2][::order]}
+        plan = plan_of({"training": {"mine": trained}})
+        w = Wildcards(experiment="mine", **NETWORK | {"model": "fc"})
+        return [plan.network_setting_options(w), plan.prediction_options(w)]
+
+    assert parameters(1, 1) == parameters(-1, 1.0)
 
 
 def test_what_means_the_same_has_the_same_parameters():
-    def parameters(order: int, rate: float) -> list[list[str]]:
-        trained = MINE | {"seeds": [1, 32][::order], "learning_rates": [0.5, rate]}
+    def parameters(order: int) -> list[list[str]]:
         overlay = {"seeds": [1, 32][::order], "depths": [1, 2][::order]}
-        overlay |= {"repairs_study": {"depths": [1, 4][::order]}, "training": {"mine": trained}}
+        overlay |= {"repairs_study": {"depths": [1, 4][::order]}}
         plan = plan_of(overlay)
-        w = Wildcards(experiment="mine", dataset="digits", model="mlp", activation="relu")
-        w.networks = "/mlp/relu/depth-1"
         rows = (plan.grid("depths"), plan.grid("seeds"), plan.study("repairs_study"))
-        return [each(w) for each in (*rows, plan.trained_networks, plan.prediction_options)]
+        return [each(TRAINED) for each in rows]
 
-    assert parameters(1, 1) == parameters(-1, 1.0)
+    assert parameters(1) == parameters(-1)
 
 
 def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
@@ -212,12 +212,13 @@ def test_committed_trainings_are_the_files_that_their_run_asks_for(folder, confi
 
 def test_a_training_depends_on_the_file_of_its_activation_and_on_all_of_its_samples(tmp_path):
     plan = plan_of({"training": {"mine": MINE | {"datasets": ["mnist"]}}})
-    w = Wildcards(experiment="mine", dataset="mnist", networks="/mlp/bent_tanh/depth-1")
+    w = Wildcards(experiment="mine", **NETWORK | {"dataset": "mnist", "activation": "bent_tanh"})
     file, codes = tmp_path / "bent_tanh.py", set()
     for text in (BENT, BENT.replace("0.7", "0.75")):
         file.write_text(text)
         own = {"activation_files": [str(file)]}
-        codes.add(replace(plan, config={**plan.config, **own}).training_code(w))
+        plan = replace(plan, config={**plan.config, **own})
+        codes.add(plan.code("scripts/train_network.py")(w))
     assert len(codes) == 2
     samples = ["results/demo/datasets/mnist/all.npz", *plan.test_samples(w)]
     assert len(samples) == 2

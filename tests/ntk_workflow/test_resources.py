@@ -27,11 +27,10 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow import allocation, resources, study_resources, training_resources
-from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.resources import ResourceEstimate, Row
 from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.plans import BASE, plan_of
+from tests.plans import BASE
 
 RELU = activations.get("relu")
 MNIST = Row(n=60000, d=784, depths=[3], seeds=5, blocks=117)
@@ -270,15 +269,6 @@ def test_a_gpu_counts_where_a_rule_can_use_one():
     assert resources.core_seconds("train_network", large, gpu=True) < on_core / 10
     light = ("compute_infinite_spectrum", large)
     assert resources.core_seconds(*light, gpu=True) == resources.core_seconds(*light)
-
-
-def test_a_job_of_several_networks_takes_the_time_of_all_and_the_room_of_the_largest():
-    job_sizes = JobSizes(plan_of({}), gives_gpu=lambda _: False)
-    names = ["", *(f"/mlp/relu/depth-{depth}" for depth in (1, 2, 4, 8))]
-    jobs = ({"experiment": "fig3", "dataset": "digits", "networks": name} for name in names)
-    together, *each = (job_sizes.of("train_network", job) for job in jobs)
-    assert together.flops == pytest.approx(sum(one.flops for one in each))
-    assert together.memory == max(one.memory for one in each)
 
 
 def test_nothing_heavy_is_imported():

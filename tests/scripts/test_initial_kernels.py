@@ -21,7 +21,7 @@ from ntk_conditioning.training.descent import rounded_down
 from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import initial_network
-from ntk_workflow.trainings.settings import InitialSettings
+from ntk_workflow.trainings.settings import TrainingSettings
 from tests.sources import write_prepared
 from tests.trainings import to_words
 
@@ -108,7 +108,7 @@ def test_of_many_samples_a_part_is_taken_by_rng(folder, monkeypatch):
 
 def test_what_is_held_out_for_tests_is_no_part_of_it(folder):
     rows = kernel(folder, **{"test-share": 0.3})
-    settings = InitialSettings(seeds=SEEDS, test_share=0.3)
+    settings = TrainingSettings(seeds=SEEDS, test_share=0.3, epochs=1, learning_rates=(0.1,))
     trained = labelled_samples(folder / "train.npz", None, "tiny", settings).train
     for row in rows:
         assert (row["n"], row["n_train"]) == (14, 14)

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import re
 import signal
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -51,6 +50,12 @@ RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
 EXAMPLE = Path(__file__).parents[2] / "examples/own_network.py"
 OWN = RESNET | {"model": "mine", "model_file": EXAMPLE, "depth": 2, "width": 4}
 write_samples = partial(write_prepared, n=30, labels=LABELS)
+
+
+@pytest.fixture(autouse=True)
+def saving(monkeypatch):
+    """Saving states may take half of the time, so that there are many."""
+    monkeypatch.setattr(loop, "SHARE", 1)
 
 
 @pytest.fixture
@@ -233,10 +238,6 @@ def test_every_seed_draws_its_own_samples(folder):
     assert {row["classes"] for row in rows(folder, samples=2, test=None)} == {3}
 
 
-BENT = {"activation": "bent", "activation_file": "plugin.py"}
-PLUGIN = """from ntk_conditioning.networks.activations import Activation, register
-register(Activation("bent", lambda z: z.tanh() / 2, lambda z: (1 - z.tanh()**2) / 2))
-"""
 DIVERGENT = {"loss": "square", "activation": "leaky_relu-0.2", "epochs": 6}
 
 
@@ -262,9 +263,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"dtype": "float64", "mixed_precision": ""}, "--mixed-precision needs --dtype"),
-        ({"learning_rates": (0.1, 0.3, 0.1)}, "a learning rate is given twice; give each once"),
-        ({"seeds": (1, 5, 1)}, "--seeds gives a seed twice; give each once"),
         ({"outputs": "scalar"}, "cross_entropy needs an output for each class"),
         ({"learning_rates": None}, "the following arguments are required: --learning-rates"),
         ({"samples": 31}, "tiny: 31 samples asked for; it must be 2 to 30, or all"),
@@ -284,16 +282,11 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
         (RESNET | {"image": None}, "images are needed; give --image HEIGHT WIDTH COLOURS"),
         (RESNET | {"image": (4, 4, 2)}, "--image: 4 x 4 x 2 is not the 24 features of a sample"),
-        (
-            RESNET | {"model": "mlp", "weight_decay": 0.1},
-            "mlp is trained with momentum only; leave weight decay",
-        ),
-        ({"model": "fc", "augmentation": "crop_flip"}, "images are needed; give --image"),
         (RESNET | {"batch_size": 20}, "--batch-size 20: an epoch of 21 samples ends with a step"),
         (RESNET | {"test_share": 0.99}, "--test-share 0.99 of 30 samples is 30; leave at least 2"),
         ({"test_share": 1}, "argument --test-share: 1 is not a number from 0 to below 1"),
         ({"test_share": 0.3}, "--test and --test-share exclude each other; give one"),
-        ({"kernels_along": (12, 3)}, "--kernels-along and --kernels-output need each other; give"),
+        ({"kernels_along": (12, 3)}, "give both or none of --kernels-along and --kernels-output"),
     ],
 )
 def test_a_mistake_is_one_line(folder, refusal, monkeypatch, options, problem):
@@ -331,8 +324,7 @@ def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any)
     [
         (4 * 4 - 1, signal.SIGINT, 2, 0, {}),  # of four networks, 30 samples by 8
         (2 * 4 * 4 + 3, signal.SIGTERM, 3, 4, {}),
-        (2 * 4 + 1, signal.SIGTERM, 3, 4 * 2, {"products": "together"}),
-        (9 * 4 * 4 + 3, signal.SIGTERM, 10, 4, {"epochs": 11, "checkpoint_epochs": 1}),
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, 4, {"checkpoint_minutes": 1e-9}),
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
@@ -352,28 +344,13 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     assert [*map(signal.getsignal, loop.SIGNALS)] == handlers
 
 
-def test_a_signal_between_two_epochs_leaves_a_checkpoint_too(folder, monkeypatch):
-    """It comes when the main thread has just seen that there is no reason to save."""
-
-    class Late(Interruption):
-        def wanted(self) -> bool:
-            due = super().wanted()
-            if threading.current_thread() is threading.main_thread():
-                self._note(signal.SIGTERM, None)
-            return due
-
-    monkeypatch.setattr(loop, "Interruption", Late)
-    assert train_network.main(arguments(folder, checkpoints=folder / "kept")) == 143
-    assert len(named(folder)) == 1
-
-
 def test_without_a_folder_for_checkpoints_nothing_is_kept(folder, lines, monkeypatch):
     monkeypatch.chdir(folder)
     before = {*folder.rglob("*")}
     with stopped_after(20):
         assert train_network.main(arguments(folder)) == 143
     assert lines()[-1] == "stopped by a signal in epoch 2; nothing is kept"
-    call(folder, checkpoint_epochs=1)
+    call(folder, checkpoint_minutes=1e-9)
     assert {*folder.rglob("*")} - before == {folder / "out", folder / "out/depth-1.parquet"}
 
 
@@ -382,7 +359,7 @@ def test_large_networks_take_turns_or_a_job_each_with_the_same_result(folder, mo
     assert [row for seed in SEEDS for row in rows(folder, **RESNET, seeds=seed)] == usual
     monkeypatch.setattr(networks, "seeds_in_turn", lambda _: 1)
     assert rows(folder, **RESNET) == usual
-    kept = {"checkpoints": folder / "kept", "checkpoint_epochs": 1}
+    kept = {"checkpoints": folder / "kept"}
     trained = []
 
     def stop_in_the_second(ensemble, *given, **options):
@@ -401,59 +378,42 @@ def test_large_networks_take_turns_or_a_job_each_with_the_same_result(folder, mo
     assert not [*(folder / "kept").rglob("*.npz")]
 
 
-def several(folder: Path, *networks: dict[str, Any], **common: Any) -> list[str]:
-    """Return the arguments of a call for several networks, of the same samples and output."""
-    given = arguments(folder)
-    split = given.index("--activation")
-    words = [*to_words(common), *given[:split], *given[-2:]]
-    for options in networks:
-        words += ["--network", *given[split:-2], *to_words(options)]
-    return words
-
-
-def test_several_networks_have_the_rows_that_each_has_alone(folder, lines):
-    two = ({"depth": 2, "activation": "tanh", "learning_rates": (0.2,)}, {"depth": 1})
-    alone = [row for options in two for row in rows(folder, **options)]
-    common = {"checkpoint_epochs": 1}
-    two = [each | {"checkpoints": folder / f"kept/{k}"} for k, each in enumerate(two)]
-    words = several(folder, *two, **common)
-    with stopped_after(40):  # in the second
-        assert train_network.main(words) == 143
-    lines()
-    assert train_network.main(words) == 0
-    assert sum("going on from a checkpoint" in line for line in lines()) == 2
-    together = tables.read(folder / "out/depth-1.parquet", TRAINING).to_pylist()
-    assert together == sorted(alone, key=lambda row: [row[key] for key in TRAINING.keys])
-    assert not [*folder.rglob("kept/*/*.npz")]
-
-
-def test_a_mistake_in_the_last_of_several_networks_is_told_before_any_is_trained(folder, lines):
-    assert train_network.main(several(folder, {}, {"model": "resnet"})) == 2
-    two = [{}, {"output": folder / "other.parquet"}]
-    assert train_network.main(several(folder, *two)) == 2
-    assert lines() == [
-        "error: resnet, relu, depth 1: --depth 1: resnet has two layers or more",
-        "error: --output is for all networks; give it before the first --network",
-    ]
-
-
-def test_checkpoints_are_made_by_epochs_or_time_and_two_are_kept(folder, monkeypatch):
+def test_checkpoints_are_made_by_time_and_two_are_kept(folder, monkeypatch):
     (folder / "kept/depth-2").mkdir(parents=True)  # of others
     counts, save = [], TrainingCheckpoints.save
 
     def counted(self, ensemble):
-        save(self, ensemble)
+        saved = save(self, ensemble)
         counts.append(len(named(folder)))
+        return saved
 
     monkeypatch.setattr(TrainingCheckpoints, "save", counted)
-    options = {"epochs": 6, "checkpoints": folder / "kept"}
+    options = {"checkpoints": folder / "kept", "epochs": 30}
     usual = call(folder, **options)
     assert counts == []  # five minutes are not over
-    assert call(folder, **options, checkpoint_epochs=2) == usual
-    assert counts == [1, 2, 2]
-    assert call(folder, **options, checkpoint_minutes=1e-5) == usual
-    assert len(counts) > 3
+    assert call(folder, **options, checkpoint_minutes=1e-9) == usual
+    assert counts[:3] == [1, 2, 2]
+    assert max(counts) == 2
     assert [*folder.glob("kept/*")] == [folder / "kept/depth-2"]
+
+
+def test_of_epochs_9_and_10_the_later_counts(tmp_path):
+    class Ensemble:
+        epoch = 9
+
+        def state(self):
+            return {"epoch": np.array(self.epoch), "steps": np.array([4])}
+
+        def restore(self, state):
+            self.epoch = int(state["epoch"])
+
+    ensemble, checkpoints = Ensemble(), TrainingCheckpoints(tmp_path, {}, minutes=5)
+    for ensemble.epoch in (9, 10, 11):
+        assert checkpoints.save(ensemble)
+    assert len([*tmp_path.iterdir()]) == 2
+    ensemble.epoch = 0
+    assert checkpoints.restore(ensemble)
+    assert ensemble.epoch == 11
 
 
 def test_convolutions_of_a_gpu_are_cudnns_and_sum_in_a_fixed_order(folder, monkeypatch):
@@ -471,6 +431,7 @@ def test_convolutions_of_a_gpu_are_cudnns_and_sum_in_a_fixed_order(folder, monke
 
 def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
     seconds = 0.0
+    monkeypatch.setattr(loop, "SHARE", 100)
     monkeypatch.setattr(time, "monotonic", lambda: seconds)
     interruption = Interruption(every=10)
     for cost, pause in ((0.01, 10), (0.1, 10), (3, 300), (0.01, 10)):
@@ -480,26 +441,84 @@ def test_saving_takes_a_hundredth_of_the_time_at_most(monkeypatch):
             assert interruption.wanted() == (seconds == due)
 
 
-@pytest.mark.parametrize(
-    ("options", "other"),
-    [
-        ({"width": 7, "loss": "square"}, "options (loss, width)"),
-        ({"products": "together"}, "options (products)"),
-        ({"data": "other.npz"}, "files (data)"),
-        (BENT, "code, other options (activation)"),
-    ],
-)
-def test_a_checkpoint_of_something_else_is_not_used(folder, lines, monkeypatch, options, other):
+#: A value, other than that of `BASE`, of each thing that a training depends on.
+BASE = {"model": "fc_layer_norm", "image": IMAGE, "critical_seeds": SEEDS, "test": None}
+BASE |= {"mixed_precision": None, "rate_unit": "smallest_critical", "epochs": 2}
+OTHERS: dict[str, dict[str, Any]] = {
+    "experiment": {"experiment": "fig4"},
+    "dataset": {"dataset": "small"},
+    "model": {"model": "fc"},
+    "activation": {"activation": "tanh"},
+    "depth": {"depth": 2},
+    "width": {"width": 7},
+    "seeds": {"seeds": (5, 1)},
+    "samples": {"samples": 20},
+    "test_share": {"test_share": 0.2},
+    "input_scale": {"input_scale": "fan_in"},
+    "image": {"image": (3, 4, 2)},
+    "loss": {"loss": "square"},
+    "outputs": {"loss": "square", "outputs": "scalar"},
+    "batch_size": {"batch_size": 10},
+    "epochs": {"epochs": 3},
+    "evaluate_every": {"evaluate_every": 2},
+    "learning_rates": {"learning_rates": (0.1, 0.2)},
+    "rate_unit": {"rate_unit": "critical"},
+    "critical_seeds": {"critical_seeds": (1, 5, 7)},
+    "dtype": {"dtype": "float64"},
+    "tf32": {"tf32": ""},
+    "momentum": {"momentum": 0.5},
+    "weight_decay": {"weight_decay": 0.1},
+    "decay_at": {"decay_at": 1},
+    "decay_factor": {"decay_factor": 0.5},
+    "augmentation": {"augmentation": "crop_flip"},
+    "mixed_precision": {"mixed_precision": ""},
+    "kernels_along": {"kernels_along": (6, 2), "kernels_output": "along.parquet"},
+    "model_function": {"model_function": "make"},
+    "data": {"data": "other.npz"},
+    "test": {"test": "images.npz"},
+    "code": {"code": "edited"},
+}
+
+
+def test_a_checkpoint_depends_on_every_setting_on_the_data_and_the_code(folder, monkeypatch):
+    """The rates follow from the data; device and versions are those of a machine."""
+    monkeypatch.chdir(folder)
+    write_samples(Path("other.npz"), d=24, seed=7)
+    found: list[dict[str, Any]] = []
+
+    class Noted(TrainingCheckpoints):
+        def __init__(self, place, depends_on, **when):
+            super().__init__(place, depends_on, **when)
+            found.append({"digest": self._digest} | depends_on)
+
+    monkeypatch.setattr(train_network, "TrainingCheckpoints", Noted)
+    monkeypatch.setattr(train_network, "train", lambda *_, **options: 2)
+
+    def entries(**options: Any) -> dict[str, Any]:
+        given = BASE | options
+        assert train_network.main(arguments(folder, **given, checkpoints="kept")) == 130
+        return found[-1]
+
+    base = entries()
+    for name, options in OTHERS.items():
+        changed = entries(**options)
+        assert changed[name] != base[name], name
+        assert changed["digest"] != base["digest"], name
+    assert base.keys() - OTHERS.keys() == {"digest", "rates", "device", "versions"}
+    digests = {TrainingCheckpoints(folder, {k: 1}, minutes=1)._digest for k in ("rates", "device")}
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("options", [{"width": 7}, {"data": "other.npz"}, {"code": "edited"}])
+def test_a_checkpoint_of_something_else_is_not_used(folder, lines, monkeypatch, options):
     monkeypatch.chdir(folder)
     write_samples(Path("other.npz"), seed=7)
-    Path("plugin.py").write_text(PLUGIN)
     usual = call(folder, **options, output=folder / "usual.parquet")
     stop(folder, 20)
-    name = named(folder)[0].name
     lines()
     assert call(folder, **options, checkpoints=folder / "kept") == usual
-    afresh = "checkpoints are not used, training starts afresh"
-    assert f"{afresh}: {name} was made with other {other}" in lines()
+    afresh = "no checkpoint of these settings, data and code: training starts afresh"
+    assert afresh in lines()
     assert not (folder / "kept").exists()
 
 
@@ -510,7 +529,7 @@ def test_what_cannot_change_the_result_lets_a_training_go_on(folder, lines, monk
     lines()
     moved = {"data": (folder / "train.npz").rename(folder / "train-moved.npz")}
     moved |= {"test": (folder / "test.npz").rename(folder / "test-moved.npz")}
-    when = {"checkpoint_epochs": 1, "checkpoint_minutes": 3, "checkpoints": folder / "kept"}
+    when = {"checkpoint_minutes": 3, "checkpoints": folder / "kept"}
     elsewhere = {"threads": 2, "device": "auto", "output": folder / "elsewhere.parquet"}
     assert call(folder, **moved, **when, **elsewhere) == usual
     assert "going on from a checkpoint in epoch 2" in lines()
@@ -522,7 +541,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder, lines):
     The last has only its temporary name: its job was killed before it got another.
     """
     usual = call(folder, width=200, output=folder / "usual.parquet")
-    stop(folder, 20, width=200, checkpoint_epochs=1)
+    stop(folder, 20, width=200, checkpoint_minutes=1e-9)
     newest, older = named(folder)
     sound, before = newest.read_bytes(), older.read_bytes()
     flipped = bytearray(sound)
@@ -538,25 +557,9 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(folder, lines):
         logged = lines()
         unusable = sum(line.startswith("a checkpoint is not used: ") for line in logged)
         assert unusable == 1 + (second != before)
-        assert ("going on from a checkpoint in epoch 2" in logged) == (second == before)
+        went_on = any(line.startswith("going on from a checkpoint") for line in logged)
+        assert went_on == (second == before)
         assert not (folder / "kept").exists()
-
-
-def test_a_job_that_is_done_first_does_not_disturb_another(folder, monkeypatch):
-    """The other is just writing a checkpoint."""
-    usual = call(folder, output=folder / "usual.parquet")
-    savez, calls = np.savez, 0
-
-    def interrupted(stream, **arrays):
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            monkeypatch.setattr(np, "savez", savez)
-            assert call(folder, checkpoints=folder / "kept") == usual
-        savez(stream, **arrays)
-
-    monkeypatch.setattr(np, "savez", interrupted)
-    assert call(folder, checkpoints=folder / "kept", checkpoint_epochs=1) == usual
 
 
 @pytest.fixture(scope="module")
@@ -590,7 +593,7 @@ MEASURED = {"width": 32, "momentum": 0.9, "kernels_along": (12, 30)}
     ids=["mlp", "modules", "measured"],
 )
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
-    options = {"epochs": 30, "checkpoint_epochs": 1} | network
+    options = {"epochs": 30, "checkpoint_minutes": 1e-9} | network
     along = folder / "along.parquet"
     if "kernels_along" in network:
         options["kernels_output"] = along

@@ -34,8 +34,8 @@ OVERLAY |= {"training": dict.fromkeys(DEMO["training"]) | {"fig3": EXPERIMENT}}
 CONFIG = ("--configfile", "small.json")
 TARGETS = ("liu2023relu_fig2", "liu2023relu_fig3", *CONFIG)
 DATASETS = "results/small/datasets"
-TRAINING = "results/small/training/fig3/digits.parquet"
-TRAINING_LOG = "logs/small/train_network/fig3/digits.log"
+TRAINING = "results/small/training/fig3/digits/mlp/relu/depth-1.parquet"
+TRAINING_LOG = "logs/small/train_network/fig3/digits/mlp/relu/depth-1.log"
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,8 @@ def test_what_is_left_follows_from_the_times_of_each_rule(capsys):
         console.emit(makeLogRecord({"event": event, "created": seconds, "levelno": 20} | fields))
 
     event(LogEvent.RUN_INFO, 0, stats={"train": 3, "draw": 2, "total": 5})
-    wildcards = {"run": "demo", "dataset": "digits", "networks": "/fc/relu/depth-2/seed-1"}
+    wildcards = {"run": "demo", "dataset": "digits", "model": "fc", "activation": "relu"}
+    wildcards |= {"depth": "2", "per_seed": "/seed-1"}
     for begin, rule in [(0, "train"), (100, "draw"), (110, "train")]:
         job = {"jobid": begin, "rule_name": rule, "wildcards": wildcards}
         event(LogEvent.JOB_INFO, begin, **job)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -125,7 +124,8 @@ def test_one_more_seed_of_networks_that_train_in_jobs_of_their_own_trains_it_alo
 
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
     """The job that takes over ends in the same bytes, and trains nothing that had been trained."""
-    target = "results/ci/training/fig3/digits.parquet"
+    network = "fig3/digits/mlp/relu/depth-2"
+    target = f"results/ci/training/{network}.parquet"
     output = rerun.folder / target
     overlay = {"training": {"fig3": {"epochs": 400, "width": 100, "learning_rates": [0.5]}}}
     (rerun.folder / "long.json").write_text(json.dumps(overlay))
@@ -135,8 +135,8 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
     rerun.run(*options, "--cores", "1")
     undisturbed = output.read_bytes()
     output.unlink()
-    # the second network's, and not one that is just being written
-    kept = "results/ci/checkpoints/training/fig3/digits/mlp/relu/depth-2/[!.]*.npz"
+    # not one that is just being written
+    kept = f"results/ci/checkpoints/training/{network}/[!.]*.npz"
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
     process = subprocess.Popen(command, cwd=rerun.folder, env=rerun.environment(), **quiet)
@@ -148,9 +148,8 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(rerun):
         process.wait()
     assert rerun.files(kept)
     rerun.run(*options, "--cores", "1", "--nolock")  # the lock is of Snakemake that was killed
-    log = (rerun.folder / "logs/ci/train_network/fig3/digits.log").read_text()
-    first, second = re.findall(r"going on from a checkpoint in epoch (\d+)", log)
-    assert int(first) == 401 > int(second)
+    log = (rerun.folder / f"logs/ci/train_network/{network}.log").read_text()
+    assert "going on from a checkpoint in epoch" in log
     assert output.read_bytes() == undisturbed
     assert not rerun.files("results/ci/checkpoints/training/**/*.npz")
 

@@ -13,7 +13,7 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_workflow.cli import UsageError
 from ntk_workflow.samples import load_samples
-from ntk_workflow.trainings.settings import InitialSettings
+from ntk_workflow.trainings.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -39,49 +39,41 @@ class LabelledSamples:
         return len(next(iter(self.test.values())).x) if self.test else 0
 
 
-def training_samples(
-    path: Path, dataset: str, settings: InitialSettings
-) -> tuple[dict[int, PreparedSamples], NDArray[np.int64]]:
-    """Return the training samples of every seed, and the labels of the classes.
+def labelled_samples(
+    path: Path, test: Path | None, dataset: str, settings: TrainingSettings
+) -> LabelledSamples:
+    """Return the samples of prepared datasets; without a ``test`` set, some may be held out.
 
     Classes are those of the whole dataset, so that a draw that lacks one has as many.
     """
+    if test and settings.test_share:
+        raise UsageError("--test and --test-share exclude each other; give one of them")
     remedy = ", and training needs them; name a labelled one"
     data, y = _labelled(path, settings, remedy=remedy)
     labels, y = np.unique(y, return_inverse=True)
     whole = replace(data, y=y)
-    if settings.samples == "all":
-        return dict.fromkeys(settings.seeds, whole), labels
-    drawn = {}
-    for seed in settings.seeds:
-        rows = draw(dataset, len(y), settings.samples, generator=seed_stream(seed))
-        drawn[seed] = whole.rows(rows)
-    return drawn, labels
-
-
-def labelled_samples(
-    path: Path, test: Path | None, dataset: str, settings: InitialSettings
-) -> LabelledSamples:
-    """Return the samples of prepared datasets; without a ``test`` set, some may be held out."""
-    if test and settings.test_share:
-        raise UsageError("--test and --test-share exclude each other; give one of them")
-    samples, labels = training_samples(path, dataset, settings)
+    train = dict.fromkeys([*settings.seeds, *settings.critical_seeds], whole)
+    if settings.samples != "all":
+        for seed in train:
+            rows = draw(dataset, len(y), settings.samples, generator=seed_stream(seed))
+            train[seed] = whole.rows(rows)
     if settings.test_share:
-        parts = {seed: _hold_out(settings.test_share, seed, part) for seed, part in samples.items()}
-        train, held = ({seed: part[k] for seed, part in parts.items()} for k in (0, 1))
-        return LabelledSamples(train, held, len(labels))
+        held = {seed: _held_out(settings.test_share, seed, len(s.x)) for seed, s in train.items()}
+        tested = {seed: train[seed].rows(chosen) for seed, chosen in held.items()}
+        train = {seed: train[seed].rows(~chosen) for seed, chosen in held.items()}
+        return LabelledSamples(train, tested, len(labels))
     if test is None:
-        return LabelledSamples(samples, None, len(labels))
+        return LabelledSamples(train, None, len(labels))
     data, y = _labelled(test, settings, like=path, remedy="; leave the test set out")
     unknown = np.setdiff1d(y, labels)
     if len(unknown):
         raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
-    tested = replace(data, y=np.searchsorted(labels, y))
-    return LabelledSamples(samples, dict.fromkeys(samples, tested), len(labels))
+    data = replace(data, y=np.searchsorted(labels, y))
+    return LabelledSamples(train, dict.fromkeys(train, data), len(labels))
 
 
 def _labelled(
-    path: Path, settings: InitialSettings, *, remedy: str, like: Path | None = None
+    path: Path, settings: TrainingSettings, *, remedy: str, like: Path | None = None
 ) -> tuple[PreparedSamples, NDArray[np.int64]]:
     """Return the samples of a file as the networks get them, and their labels.
 
@@ -97,19 +89,16 @@ def _labelled(
     return data, data.y
 
 
-def _hold_out(
-    share: float, seed: int, samples: PreparedSamples
-) -> tuple[PreparedSamples, PreparedSamples]:
-    """Return what a seed trains on and what it is tested on, both in the samples' order."""
-    n = len(samples.x)
-    held = round(share * n)
-    if not 0 < held < n - 1:
+def _held_out(share: float, seed: int, n: int) -> NDArray[np.bool_]:
+    """Return which of n samples a seed is tested on."""
+    count = round(share * n)
+    if not 0 < count < n - 1:
         raise UsageError(
-            f"--test-share {share:g} of {n} samples is {held}; leave at least 2 to train on and 1 "
+            f"--test-share {share:g} of {n} samples is {count}; leave at least 2 to train on and 1 "
             "to test on"
         )
     # The first child draws the samples, see `subsets.seed_stream`.
     _, stream = generator(seed, "data").spawn(2)
     chosen = np.zeros(n, dtype=bool)
-    chosen[stream.permutation(n)[:held]] = True
-    return samples.rows(~chosen), samples.rows(chosen)
+    chosen[stream.permutation(n)[:count]] = True
+    return chosen

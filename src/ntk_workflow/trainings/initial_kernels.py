@@ -5,10 +5,6 @@ gradient descent on the square loss can be at best. Of networks with more output
 network with one, whose gradients have the factors of its learning rates.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -16,7 +12,6 @@ from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import (
     Conditioning,
@@ -24,9 +19,7 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_workflow.cli import logger
-from ntk_workflow.trainings.data import LabelledSamples
-from ntk_workflow.trainings.networks import initial_network, takes_images
-from ntk_workflow.trainings.settings import Point, TrainingSettings
+from ntk_workflow.trainings.networks import Rows, TrainingTask, initial_network, takes_images
 
 log = logger(__file__)
 
@@ -34,29 +27,37 @@ log = logger(__file__)
 MOST_SAMPLES = 1024
 
 
-def initial_kernel_rows(
-    point: Point, settings: TrainingSettings, samples: LabelledSamples, own: OwnModel | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `training_kernels`, of every seed whose critical rate counts.
+def initial_kernel_rows(task: TrainingTask) -> Rows:
+    """Return the rows of the table `training_kernels`, of every seed whose critical rate counts.
 
-    They are in float64 and on the processor, whatever the training is in. ``own`` is the network if
-    it is the user's own.
+    They are in float64 and on the processor, whatever the training is in.
     """
-    activation = activations.get(point.activation)
-    image = settings.image if takes_images(point.model) else None
+    rows, settings = [], task.settings
     for seed in settings.critical_seeds or settings.seeds:
-        x = samples.train[seed].x
+        x = task.samples.train[seed].x
         n = min(len(x), MOST_SAMPLES)
-        chosen = generator(seed, "blocks").permutation(len(x))[:n]
-        size: Any = {"seed": seed, "depth": point.depth, "width": settings.width, "image": image}
-        network = initial_network(point.model, x[chosen], **size, activation=activation, own=own)
-        spectrum = initial_conditioning(*network)
+        network, seen = initial_network(
+            task.model,
+            x[generator(seed, "blocks").permutation(len(x))[:n]],
+            seed=seed,
+            depth=task.depth,
+            width=settings.width,
+            activation=activations.get(task.activation),
+            image=settings.image if takes_images(task.model) else None,
+            own=task.own,
+        )
+        spectrum = initial_conditioning(network, seen)
         critical = 2 * n / spectrum.lambda_max
-        row = asdict(point) | {"seed": seed, "width": settings.width, "n": n, "n_train": len(x)}
-        row |= {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
-        row |= {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
-        log.info("depth %d, seed %d: critical learning rate %.4g", point.depth, seed, critical)
-        yield row | {"critical_learning_rate": critical}
+        log.info("depth %d, seed %d: critical learning rate %.4g", task.depth, seed, critical)
+        sizes = {"seed": seed, "width": settings.width, "n": n, "n_train": len(x)}
+        rows.append(
+            task.names
+            | sizes
+            | {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+            | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
+            | {"critical_learning_rate": critical}
+        )
+    return rows
 
 
 def initial_conditioning(network: MLP | Network, x: Tensor) -> Conditioning:

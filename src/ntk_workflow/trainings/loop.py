@@ -77,8 +77,7 @@ def train(
     saved = False
     total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
     bar = progress(total=total, done=done, unit="epoch", log=log)
-    every = 60 * checkpoints.settings.checkpoint_minutes if checkpoints else float("inf")
-    epochs = checkpoints and checkpoints.settings.checkpoint_epochs
+    every = 60 * checkpoints.minutes if checkpoints else float("inf")
     with (
         bar,
         fixed_sums(tf32=tf32),
@@ -87,29 +86,25 @@ def train(
     ):
         while not ensemble.finished:
             whole = ensemble.advance(interruption.wanted, team)
+            epoch = ensemble.epoch
             if whole:
-                _log_divergence(ensemble)
+                for number in np.flatnonzero(ensemble.diverged == epoch - 1):
+                    seed, rate = ensemble.members[number]
+                    log.info("seed %d, rate %g: diverged by epoch %d", seed, rate, epoch - 1)
                 bar.set_postfix_str(f"lowest loss {_lowest_loss(ensemble):.4g}", refresh=False)
-                bar.update(ensemble.epoch - 1 - bar.n)
-            # Asked once: a signal that comes after this is one for the next turn.
+                bar.update(epoch - 1 - bar.n)
+            # Asked once: a signal that comes after this is one for the next seeds.
             stop = interruption.signal
             due = stop is not None or interruption.wanted()
-            if checkpoints and (due or (whole and epochs and ensemble.epoch % epochs == 0)):
+            if checkpoints and due:
                 start = time.monotonic()
                 saved = checkpoints.save(ensemble)
                 interruption.saved(time.monotonic() - start)
             if stop is not None:
                 remedy = "call again to go on" if saved else "nothing is kept"
-                log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)
+                log.info("stopped by a signal in epoch %d; %s", epoch, remedy)
                 return stop
     return None
-
-
-def _log_divergence(ensemble: Training) -> None:
-    epoch = ensemble.epoch - 1
-    for number in np.flatnonzero(ensemble.diverged == epoch):
-        member = ensemble.members[number]
-        log.info("seed %d, rate %g: diverged by epoch %d", member.seed, member.rate, epoch)
 
 
 def _lowest_loss(ensemble: Training) -> float:

@@ -1,8 +1,7 @@
-"""The networks of a training, at initialisation from its settings and afterwards in its table."""
+"""The networks of a training, at initialisation from its settings and afterwards in its tables."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,117 +33,175 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.tables.kernels_along_training import along_rows
 from ntk_conditioning.tables.training import TRAINING, curve_rows
 from ntk_conditioning.training.descent import Along
-from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import Member, Part, Training
+from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import UsageError, logger
 from ntk_workflow.trainings.data import LabelledSamples
-from ntk_workflow.trainings.settings import ALONG, Point, Rates, TrainingSettings
+from ntk_workflow.trainings.settings import Rates, TrainingSettings
 
 log = logger(__file__)
 
+Rows = list[dict[str, Any]]
 
-def turns(
-    point: Point,
-    settings: TrainingSettings,
-    samples: LabelledSamples,
-    own: OwnModel | None = None,
-) -> list[TrainingSettings]:
-    """Return the settings of the ensembles that are trained one after the other.
 
-    Most trainings are one; of large networks there are several, of some seeds each. ``own`` is the
-    network if it is the user's own.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingTask:
+    """A network of an experiment, and how and on what it is trained.
+
+    ``own`` is the network if it is the user's own.
     """
-    require_possible(point, settings, samples)
-    if not kind_of(point.model).by_modules:
-        return [settings]
-    shape = shape_of(point, settings, samples)
-    if own:
-        activation = activations.get(point.activation)
-        require_trainable(own, **shape, activation=activation)
-        weights = measure_sizes(own, **shape, activation=activation).weights
+
+    experiment: str
+    dataset: str
+    model: str
+    activation: str
+    depth: int
+    own: OwnModel | None
+    settings: TrainingSettings
+    samples: LabelledSamples
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What names the network in its tables."""
+        keys = ("experiment", "dataset", "model", "activation", "depth")
+        return {key: getattr(self, key) for key in keys}
+
+    @property
+    def by_modules(self) -> bool:
+        """Whether the network is made of torch's modules."""
+        return kind_of(self.model).by_modules
+
+    @property
+    def outputs(self) -> int:
+        """The number of the network's outputs."""
+        return self.samples.classes if self.settings.outputs == "classes" else 1
+
+    @property
+    def architecture(self) -> Architecture:
+        """What an ensemble of mlp needs to know of its networks."""
+        return Architecture(self.depth, self.settings.width, activations.get(self.activation))
+
+    @property
+    def size(self) -> dict[str, Any]:
+        """Sizes and activation, as what makes networks of torch's modules takes them."""
+        of_samples = {"d": self.samples.shape[1], "image": self.settings.image}
+        of_network = {"depth": self.depth, "width": self.settings.width, "outputs": self.outputs}
+        return of_samples | of_network | {"activation": activations.get(self.activation)}
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        """The shape of samples that are images to the network, or to what is done before."""
+        images = takes_images(self.model) or self.settings.augmentation != "none"
+        return self.settings.image if images else None
+
+    def make(self, rng: np.random.Generator, *, dtype: torch.dtype) -> Network:
+        """Return a network of torch's modules."""
+        if self.own:
+            return make_own_network(self.own, rng, **self.size, dtype=dtype)
+        return make_network(self.model, rng, **self.size, dtype=dtype)
+
+    def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
+        """Return the loss of the training."""
+        kind: Any = {"outputs": self.settings.outputs, "classes": self.samples.classes}
+        return make_loss(self.settings.loss, **kind, dtype=dtype, device=device)
+
+
+def require_possible(task: TrainingTask) -> None:
+    """Raise `UsageError` for what is known of networks and samples only when these are read."""
+    settings, (n, d) = task.settings, task.samples.shape
+    size: Any = {"depth": task.depth, "width": settings.width, "image": settings.image}
+    require_network(task.model, d, **size)
+    batch = n if settings.batch_size == "all" else settings.batch_size
+    if kind_of(task.model).normalization == "batch" and n % batch == 1:
+        raise UsageError(
+            f"--batch-size {batch}: an epoch of {n} samples ends with a step of one, which has no "
+            "variance to normalise by; take another size"
+        )
+    if task.own:
+        require_trainable(task.own, **task.size)
+
+
+def require_network(
+    name: str, d: int, *, depth: int, width: int, image: tuple[int, int, int] | None
+) -> None:
+    """Raise `UsageError` if samples of ``d`` features and a size make no network of this kind."""
+    if problem := depth_problem(name, depth):
+        raise UsageError(f"--depth {depth}: {problem}")
+    if problem := width_problem(name, width):
+        raise UsageError(f"--width {width}: {problem}")
+    if image is None and kind_of(name).needs_images:
+        raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
+    if image is not None and math.prod(image) != d:
+        shape = " x ".join(map(str, image))
+        raise UsageError(f"--image: {shape} is not the {d} features of a sample")
+
+
+def seed_batches(task: TrainingTask) -> list[TrainingTask]:
+    """Return the ensembles that are trained one after the other, of some seeds each.
+
+    Most trainings are one; of large networks there are several.
+    """
+    if not task.by_modules:
+        return [task]
+    size, seeds = task.size, task.settings.seeds
+    activation = size.pop("activation")
+    if task.own:
+        weights = measure_sizes(task.own, **size, activation=activation).weights
     else:
-        weights = sizes(point.model, **shape).weights
-    seeds, most = settings.seeds, seeds_in_turn(weights * len(settings.learning_rates))
-    return [replace(settings, seeds=seeds[k : k + most]) for k in range(0, len(seeds), most)]
+        weights = sizes(task.model, **size).weights
+    most = seeds_in_turn(weights * len(task.settings.learning_rates))
+    parts = [seeds[k : k + most] for k in range(0, len(seeds), most)]
+    return [replace(task, settings=replace(task.settings, seeds=part)) for part in parts]
 
 
-def make_ensemble(
-    point: Point,
-    settings: TrainingSettings,
-    samples: LabelledSamples,
-    rates: Rates,
-    *,
-    device: torch.device,
-    products: str,
-    own: OwnModel | None = None,
-) -> Measured:
+def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Measured:
     """Return the networks of all ``rates`` at initialisation, with their samples on the device.
 
-    The ``products`` of mlp may be computed "together", see `Ensemble`; ``own`` is that of `turns`.
+    On a GPU the products of all networks of mlp are computed together, see `Ensemble`.
     """
-    by_modules = kind_of(point.model).by_modules
-    together = products == "together" and not by_modules
-    dtype = getattr(torch, settings.dtype)
+    settings, samples, dtype = task.settings, task.samples, getattr(torch, task.settings.dtype)
     placed: dict[int, Part] = {}
 
     def part(labelled: PreparedSamples) -> Part:
         if id(labelled) not in placed:  # seeds may share their samples
-            x = as_seen(labelled.x, image_of(point, settings)).to(dtype=dtype)
+            x = as_seen(labelled.x, task.image).to(dtype=dtype)
             placed[id(labelled)] = Part(x.to(device), torch.from_numpy(labelled.y).to(device))
         return placed[id(labelled)]
 
-    def parts(of: Mapping[int, PreparedSamples]) -> dict[int, Part]:
-        return {seed: part(of[seed]) for seed in settings.seeds}
-
+    train = {seed: part(samples.train[seed]) for seed in settings.seeds}
+    test = {seed: part(samples.test[seed]) for seed in settings.seeds} if samples.test else None
     members = [Member(seed, rate) for (seed, _), rate in rates.items()]
-    codes: dict[str, Any] = {"outputs": settings.outputs, "classes": samples.classes}
-    loss = make_loss(settings.loss, **codes, dtype=dtype, device=device)
-    test = parts(samples.test) if samples.test else None
-    common = (loss, members, parts(samples.train), test)
+    common = (task.loss(dtype, device), members, train, test)
     ensemble: Measured
-    if by_modules:
-        make = partial(module_maker(point, settings, samples, own), dtype=dtype)
+    if task.by_modules:
+        make = partial(task.make, dtype=dtype)
         ensemble = ModuleEnsemble(make, *common, descent=settings.descent)
     else:
-        architecture = Architecture(point.depth, settings.width, activations.get(point.activation))
-        ensemble = Ensemble(architecture, *common, course=settings.descent, together=together)
+        how: Any = {"course": settings.descent, "together": device.type == "cuda"}
+        ensemble = Ensemble(task.architecture, *common, **how)
     if settings.kernels_along:
-        ensemble.measure_along(Along(**dict(zip(ALONG, settings.kernels_along, strict=True))))
-    relative = ", ".join(f"{rate:g}" for rate in sorted(settings.learning_rates))
-    relative += "" if settings.rate_unit == "one" else f" {settings.rate_unit}"
-    precision = settings.dtype + (", products of bfloat16" if settings.mixed_precision else "")
+        block, points = settings.kernels_along
+        ensemble.measure_along(Along(samples=block, points=points))
     log.info(
-        "device %s, %s, %s: %d networks (%d seeds, rates %s), %s of depth %d, width %d",
-        *(device, precision, "together" if together else "one by one"),
-        *(len(members), len(settings.seeds), relative),
-        *(point.model, point.depth, settings.width),
-    )
-    log.info(
-        "%d samples of %d features in %d classes, %d steps an epoch, %s test samples",
-        *(*samples.shape, samples.classes, ensemble.steps_per_epoch, samples.n_test or "no"),
+        "device %s, %s, %d networks of width %d, %d samples of %d features, %d steps an epoch",
+        *(device, settings.dtype, len(members), settings.width),
+        *(*samples.shape, ensemble.steps_per_epoch),
     )
     return ensemble
-
-
-def module_maker(
-    point: Point,
-    settings: TrainingSettings,
-    samples: LabelledSamples,
-    own: OwnModel | None = None,
-) -> Callable[..., Network]:
-    """Return what makes a network of torch's modules of a generator and a ``dtype``."""
-    kind = partial(make_own_network, own) if own else partial(make_network, point.model)
-    activation = activations.get(point.activation)
-    return partial(kind, **shape_of(point, settings, samples), activation=activation)
 
 
 def as_seen(x: NDArray[np.float64], image: tuple[int, int, int] | None) -> Tensor:
     """Return samples (n, d) or, if they are images, (n, colours, height, width)."""
     seen = torch.from_numpy(x)
     return seen if image is None else seen.reshape(len(x), *image).movedim(-1, 1).contiguous()
+
+
+def takes_images(name: str) -> bool:
+    """Return whether a network takes images where samples are such."""
+    return kind_of(name).needs_images or kind_of(name).family == "own"
 
 
 def initial_network(
@@ -176,115 +233,30 @@ def initial_network(
     return network, seen
 
 
-def takes_images(name: str) -> bool:
-    """Return whether a network takes images where samples are such."""
-    return kind_of(name).needs_images or kind_of(name).family == "own"
-
-
-def shape_of(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
-    """Return the sizes of networks and of their samples, as what makes networks takes them."""
-    return {
-        "d": samples.shape[1],
-        "image": settings.image,
-        "depth": point.depth,
-        "width": settings.width,
-        "outputs": samples.classes if settings.outputs == "classes" else 1,
-    }
-
-
-def image_of(point: Point, settings: TrainingSettings) -> tuple[int, int, int] | None:
-    """Return the shape of samples that are images to the networks, or to what is done before."""
-    images = takes_images(point.model) or settings.augmentation != "none"
-    return settings.image if images else None
-
-
-def require_possible(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> None:
-    """Raise `UsageError` for networks, images or batches that do not go together."""
-    model, (n, d), image = kind_of(point.model), samples.shape, settings.image
-    if not model.by_modules and not settings.descent.plain:
-        raise UsageError(
-            f"{point.model} is trained with momentum only; leave weight decay, decays, "
-            "augmentation and mixed precision out"
-        )
-    require_network(point.model, d, depth=point.depth, width=settings.width, image=image)
-    if image is None and settings.augmentation != "none":
-        raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
-    batch = n if settings.batch_size == "all" else settings.batch_size
-    if model.normalization == "batch" and n % batch == 1:
-        raise UsageError(
-            f"--batch-size {batch}: an epoch of {n} samples ends with a step of one, which has no "
-            "variance to normalise by; take another size"
-        )
-
-
-def require_network(
-    name: str, d: int, *, depth: int, width: int, image: tuple[int, int, int] | None
-) -> None:
-    """Raise `UsageError` if samples of ``d`` features and a size make no network of this kind."""
-    if problem := depth_problem(name, depth):
-        raise UsageError(f"--depth {depth}: {problem}")
-    if problem := width_problem(name, width):
-        raise UsageError(f"--width {width}: {problem}")
-    if image is None and kind_of(name).needs_images:
-        raise UsageError("images are needed; give --image HEIGHT WIDTH COLOURS")
-    if image is not None and math.prod(image) != d:
-        shape = " x ".join(map(str, image))
-        raise UsageError(f"--image: {shape} is not the {d} features of a sample")
-
-
-def ensemble_rows(
-    point: Point,
-    settings: TrainingSettings,
-    samples: LabelledSamples,
-    rates: Rates,
-    ensemble: Training,
-) -> list[dict[str, Any]]:
-    """Return the rows of the table of the curves of `make_ensemble`, with its settings."""
-    columns, epochs = set(TRAINING.schema.names), ensemble.course.evaluated
-    values = _columns(point, settings, samples)
-    labels = {name: value for name, value in values.items() if name in columns}
-    return [
-        row
-        for curve in _curves(ensemble, rates, ensemble.METRICS)
-        for row in curve_rows(labels, epochs=epochs, **curve)
-    ]
-
-
-def kernel_rows(
-    point: Point,
-    settings: TrainingSettings,
-    samples: LabelledSamples,
-    rates: Rates,
-    ensemble: Measured,
-) -> list[dict[str, Any]]:
-    """Return the rows of the table of the kernels along training, none if there are none."""
-    values = _columns(point, settings, samples)
-    labels = values | {"n_train": values["n"], "n": ensemble.block_size}
-    return [
-        row
-        for curve in _curves(ensemble, rates, ensemble.metrics)
-        for row in along_rows(labels, epochs=ensemble.measured, **curve)
-    ]
-
-
-def _columns(point: Point, settings: TrainingSettings, samples: LabelledSamples) -> dict[str, Any]:
-    (n, d), batch = samples.shape, settings.batch_size
-    values = asdict(point) | asdict(settings)
-    values |= {"n": n, "d": d, "n_test": samples.n_test, "classes": samples.classes}
-    return values | {
+def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple[Rows, Rows]:
+    """Return the rows of the tables of curves and of kernels along training."""
+    (n, d), batch = task.samples.shape, task.settings.batch_size
+    labels = {
+        **task.names,
+        **asdict(task.settings),
+        "n": n,
+        "d": d,
+        "n_test": task.samples.n_test,
+        "classes": task.samples.classes,
         "batch_size": n if batch == "all" else min(batch, n),
-        "decay_at": " ".join(map(str, settings.decay_at)) or "none",
-        "image": " ".join(map(str, image_of(point, settings) or ["none"])),
+        "decay_at": " ".join(map(str, task.settings.decay_at)) or "none",
+        "image": " ".join(map(str, task.image or ["none"])),
     }
-
-
-def _curves(ensemble: Training, rates: Rates, metrics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    of_curves = {key: value for key, value in labels.items() if key in TRAINING.schema.names}
+    of_kernels = labels | {"n_train": n, "n": ensemble.block_size}
+    rows: Rows = []
+    along: Rows = []
     for number, ((seed, relative), rate) in enumerate(rates.items()):
-        yield {
-            "seed": seed,
-            "relative_rate": relative,
-            "rate": rate,
-            "steps_per_epoch": ensemble.steps_per_epoch,
-            "metrics": {name: ensemble.metrics[name][:, number].tolist() for name in metrics},
-            "diverged": int(ensemble.diverged[number]),
-        }
+        metrics = {name: curve[:, number].tolist() for name, curve in ensemble.metrics.items()}
+        network: Any = {"seed": seed, "relative_rate": relative, "rate": rate}
+        network |= {"steps_per_epoch": ensemble.steps_per_epoch}
+        network |= {"diverged": int(ensemble.diverged[number])}
+        curve = {name: metrics[name] for name in ensemble.METRICS}
+        rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.course.evaluated)
+        along += along_rows(of_kernels, **network, metrics=metrics, epochs=ensemble.measured)
+    return rows, along

@@ -8,19 +8,15 @@ import pytest
 import yaml
 
 from ntk_workflow.settings import from_mapping, to_options
-from ntk_workflow.trainings.settings import (
-    Point,
-    TrainingSettings,
-    training_parser,
-)
+from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 
 SCHEMA = Path(__file__).parents[3] / "schemas/config.schema.yaml"
 PROPERTIES = yaml.safe_load(SCHEMA.read_text())["$defs"]["experiment"]["properties"]
-JOB = ["--data=a.npz", "--experiment=e", "--dataset=d", "--activation=relu", "--depth=2"]
+JOB = ["--data=a.npz", "--experiment=e", "--dataset=d", "--activation=relu"]
 
 #: Everything but the defaults.
 VALUES: dict[str, Any] = {"width": 7, "seeds": (3, 4), "samples": 20, "input_scale": "fan_in"}
-VALUES |= {"loss": "square", "outputs": "scalar", "learning_rates": (0.1, 1e-7), "tf32": True}
+VALUES |= {"loss": "square", "outputs": "scalar", "learning_rates": (1e-7, 0.1), "tf32": True}
 VALUES |= {"batch_size": "all", "epochs": 5, "evaluate_every": 2, "test_share": 0.25}
 VALUES |= {"momentum": 0.9, "weight_decay": 1e-4, "decay_at": (1, 3), "decay_factor": 0.5}
 VALUES |= {"augmentation": "crop_flip", "mixed_precision": True, "image": (4, 3, 2)}
@@ -33,8 +29,7 @@ def test_options_are_read_back():
         replace(OTHER, rate_unit="critical", dtype="float64", mixed_precision=False),
         TrainingSettings(epochs=1, learning_rates=(0.1,)),
     ):
-        parser = training_parser("", Point)
-        args = parser.parse_args([*JOB, *to_options(settings), "--output=o.parquet"])
+        args = training_parser("").parse_args([*JOB, *to_options(settings)])
         assert from_mapping(type(settings), vars(args)) == settings
 
 
