@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, run_main, seed
 from ntk_workflow.cli_activations import load_activations
@@ -30,7 +30,7 @@ def main(argv: Argv = None) -> None:
             raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
         return angle_rows(found, x)
 
-    write_depths(args, ANGLES, compute, program=__file__)
+    write_depths(args, tables.get("angles"), compute, program=__file__)
 
 
 def seed_or_none(text: str) -> int | None:

@@ -6,8 +6,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteName
-from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.cli_activations import load_activations
@@ -27,7 +27,7 @@ def main(argv: Argv = None) -> None:
         kernel = InfiniteKernel(sigmas[cell.activation], cell.value, args.kernel, budget)
         return block_rows(args, kernel, x, cell.random_seed)
 
-    write_depths(args, SPECTRA, compute, program=__file__)
+    write_depths(args, tables.get("spectra"), compute, program=__file__)
 
 
 if __name__ == "__main__":

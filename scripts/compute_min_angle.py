@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.angles.min_angle import MEMORY, min_angle
-from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.rows.angles import angle_rows
@@ -33,7 +33,7 @@ def main(argv: Argv = None) -> None:
         mlp = network(cell, x.shape[1])
         return angle_rows(min_angle(mlp, torch.from_numpy(x).to(mlp.device), **options), x)
 
-    write_depths(args, ANGLES, compute, program=__file__)
+    write_depths(args, tables.get("angles"), compute, program=__file__)
 
 
 if __name__ == "__main__":

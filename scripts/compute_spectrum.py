@@ -6,8 +6,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, EmpiricalName
-from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, run_main
 from ntk_workflow.rows.blocks import block_arguments, block_rows, memory_budget
@@ -28,7 +28,7 @@ def main(argv: Argv = None) -> None:
         kernel = EmpiricalKernel(network(cell, x.shape[1]), args.kernel, memory_budget(args))
         return block_rows(args, kernel, x, cell.random_seed)
 
-    write_depths(args, SPECTRA, compute, program=__file__)
+    write_depths(args, tables.get("spectra"), compute, program=__file__)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from typing import Any
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
@@ -43,7 +42,7 @@ def main(argv: cli.Argv = None) -> None:
         for (depth, function), (d, c) in product(functions.items(), places):
             keys = {"activation": name, "depth": depth}
             rows.append(keys | laws(function, c, n=n, d=d))
-    tables.write(args.output, PHASE_LAWS, tables.from_rows(PHASE_LAWS, rows))
+    tables.write(args.output, "phase_laws", tables.from_rows("phase_laws", rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import NORMALIZED, Activation
-from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.theory import depth
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
@@ -33,7 +32,7 @@ def main(argv: Argv = None) -> None:
     sigmas = [activations.get(name) for name in names]
     log.info("device cpu, float64, %d activations", len(sigmas))
     rows = [row(sigma) for sigma in sigmas]
-    tables.write(args.output, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
+    tables.write(args.output, "activations", tables.from_rows("activations", rows))
 
 
 def row(sigma: Activation) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
 from ntk_workflow.cli_activations import load_activations
@@ -87,7 +87,7 @@ def main(argv: Argv = None) -> None:
     for name in args.infinite_width:
         for depth, sigma in product(depths_of(name), args.activation):
             cells.append(Cell(sigma, "depth", depth, None, args.data, name))
-    write_row(args, ARCHITECTURES, cells, compute, program=__file__)
+    write_row(args, tables.get("architectures"), cells, compute, program=__file__)
 
 
 def of_network(one: Architecture) -> tuple[Any, ...]:

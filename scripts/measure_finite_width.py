@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.kernels.along_depth import along_depth
 from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
-from ntk_conditioning.tables.finite_width import FINITE_WIDTH
 from ntk_conditioning.theory.finite_width import spread
 from ntk_workflow.checkpoints.cells import Cell
 from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
@@ -75,7 +75,7 @@ def main(argv: Argv = None) -> None:
         for width, depth, sigma, number in axes
         if depth <= width
     ]
-    write_row(args, FINITE_WIDTH, cells, compute, program=__file__)
+    write_row(args, tables.get("finite_width"), cells, compute, program=__file__)
 
 
 if __name__ == "__main__":

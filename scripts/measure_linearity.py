@@ -6,7 +6,7 @@ All widths of one architecture (liu2022transition, Theorems 1 and 4, Appendices 
 from collections.abc import Iterator
 from typing import Any
 
-from ntk_conditioning.tables.linearity import LINEARITY
+from ntk_conditioning import tables
 from ntk_conditioning.transition.linearity import largest_weight, linearity
 from ntk_workflow.cli import Argv, count_from_zero, positive_integer, positive_number, run_main
 from ntk_workflow.rows.widths import Network, study_parser, write_widths
@@ -39,7 +39,7 @@ def main(argv: Argv = None) -> None:
         for of_radius in linearity(net, chosen, **search):
             yield common | of_radius
 
-    write_widths(args, LINEARITY, compute, program=__file__)
+    write_widths(args, tables.get("linearity"), compute, program=__file__)
 
 
 if __name__ == "__main__":

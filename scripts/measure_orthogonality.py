@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
+from ntk_conditioning import tables
 from ntk_conditioning.transition.feedforward import FeedforwardNet
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_workflow.cli import Argv, positive_integer, positive_number, run_main
@@ -31,7 +31,7 @@ def main(argv: Argv = None) -> None:
                 trained = {"label_scale": scale, "steps": descent.steps, "loss": loss}
                 yield from rows(network, descent.trained, **trained)
 
-    write_widths(args, ORTHOGONALITY, compute, program=__file__)
+    write_widths(args, tables.get("orthogonality"), compute, program=__file__)
 
 
 def rows(network: Network, net: FeedforwardNet, **common: Any) -> Iterator[dict[str, Any]]:

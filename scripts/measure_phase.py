@@ -6,7 +6,6 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.phase import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
@@ -47,7 +46,7 @@ def main(argv: cli.Argv = None) -> None:
     rows: list[dict[str, Any]] = []
     for place, seed in progress(places, unit="place", log=log):
         rows += measure(place, sigma, functions, seed=seed)
-    tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
+    tables.write(args.output, "phase", tables.from_rows("phase", rows))
 
 
 if __name__ == "__main__":

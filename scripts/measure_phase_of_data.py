@@ -5,7 +5,6 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activations
@@ -40,7 +39,7 @@ def main(argv: cli.Argv = None) -> None:
         for seed in args.seeds:
             rows += measure(place, sigma, functions, seed=seed)
         log.info("%s done", name)
-    tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
+    tables.write(args.output, "phase", tables.from_rows("phase", rows))
 
 
 if __name__ == "__main__":

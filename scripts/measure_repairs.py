@@ -10,7 +10,6 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activations
@@ -52,7 +51,7 @@ def main(argv: cli.Argv = None) -> None:
             for each in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
                 rows.append(keys | asdict(each) | {"d": x.shape[1]})
         log.info("seed %d done", seed)
-    tables.write(args.output, REPAIRS, tables.from_rows(REPAIRS, rows))
+    tables.write(args.output, "repairs", tables.from_rows("repairs", rows))
 
 
 if __name__ == "__main__":

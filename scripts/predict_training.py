@@ -18,16 +18,8 @@ from ntk_conditioning.networks.own import OwnModel
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
-from ntk_conditioning.tables.predictions import (
-    PREDICTIONS,
-    SHARES,
-    known,
-    parted,
-    time_columns,
-    times,
-)
-from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.predicted_times import SHARES, known, parted, time_columns, times
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import Argv, limit_threads, logger, run_main
@@ -52,7 +44,15 @@ MOST_SAMPLES = 512
 #: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
 MOST_ROWS = 4096
 #: What a row says of its training.
-COPIED = (*TRAINING.keys[:-1], "rate_unit", "learning_rate", "width", "n", "classes", "loss")
+COPIED = (
+    *tables.get("training").keys[:-1],
+    "rate_unit",
+    "learning_rate",
+    "width",
+    "n",
+    "classes",
+    "loss",
+)
 COPIED += ("batch_size",)
 #: Numbers of eigenvalues at which the label energy is told.
 RANKS = 64
@@ -70,7 +70,7 @@ def main(argv: Argv = None) -> None:
     family, settings = from_mapping(Family, vars(args)), from_mapping(TrainingSettings, vars(args))
     samples = labelled_samples(args.data, None, family.dataset, settings)
     curves: dict[int, dict[tuple[int, float], list[dict[str, Any]]]] = {}
-    for row in tables.read([str(path) for path in args.training], TRAINING).to_pylist():
+    for row in tables.read([str(path) for path in args.training], "training").to_pylist():
         of_depth = curves.setdefault(row["depth"], {})
         of_depth.setdefault((row["seed"], row["relative_rate"]), []).append(row)
     rows: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ def main(argv: Argv = None) -> None:
                 | {"parted_epoch": parted(epochs, losses, predicted["predicted_loss"])}
             )
         log.info("depth %d: %d networks predicted", depth, len(predictions))
-    tables.write(args.output, PREDICTIONS, tables.from_rows(PREDICTIONS, rows))
+    tables.write(args.output, "predictions", tables.from_rows("predictions", rows))
 
 
 def predict(

@@ -26,9 +26,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks.own import OwnModel
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.measured import Measured
 from ntk_workflow.checkpoints.origin import origin
 from ntk_workflow.checkpoints.trainings import CheckpointSettings, TrainingCheckpoints
@@ -106,9 +103,9 @@ def main(argv: Argv = None) -> int:
             finished += [checkpoints] if checkpoints else []
             del ensemble, of
     for path, table, found in (
-        (args.output, TRAINING, rows),
-        (args.initial_kernels_output, TRAINING_KERNELS, initial),
-        (args.kernels_output, KERNELS_ALONG_TRAINING, along),
+        (args.output, tables.get("training"), rows),
+        (args.initial_kernels_output, tables.get("training_kernels"), initial),
+        (args.kernels_output, tables.get("kernels_along_training"), along),
     ):
         if path:
             tables.write(path, table, tables.from_rows(table, found))

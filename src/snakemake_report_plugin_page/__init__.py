@@ -93,10 +93,9 @@ def _verdicts(path: Path) -> dict[str, dict[str, tuple[int, str]]]:
     if not path.exists():
         return {}
     from ntk_conditioning import tables
-    from ntk_conditioning.tables.claims import CLAIMS
     from ntk_workflow.claims.pages import counts, outcome
 
     outcomes: defaultdict[str, list[str]] = defaultdict(list)
-    for row in tables.read(path, CLAIMS).select(["paper", "kind", "verdict"]).to_pylist():
+    for row in tables.read(path, "claims").select(["paper", "kind", "verdict"]).to_pylist():
         outcomes[row["paper"]].append(outcome(row["kind"], row["verdict"]))
     return {paper: counts(each) for paper, each in outcomes.items()}

@@ -30,27 +30,14 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import SavedFigure
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.architectures import ARCHITECTURES
-from ntk_conditioning.tables.bounds import BOUNDS
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
-from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
-from ntk_conditioning.tables.finite_width import FINITE_WIDTH
-from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING, along_rows
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES, select_rates
-from ntk_conditioning.tables.phase import PHASE
-from ntk_conditioning.tables.phase_laws import PHASE_LAWS
-from ntk_conditioning.tables.precision import PRECISION
-from ntk_conditioning.tables.predictions import PREDICTIONS, times
-from ntk_conditioning.tables.predictions import known as known_losses
-from ntk_conditioning.tables.repairs import REPAIRS
-from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
-from ntk_conditioning.tables.training import POINT_KEYS, TRAINING, curve_rows
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.spectra.summary import spectra_row, summarize
 from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_conditioning.theory.finite_width import fitted_laws
+from ntk_conditioning.training.curves import POINT_KEYS, along_rows, curve_rows
 from ntk_conditioning.training.kernels_along import ALONG
+from ntk_conditioning.training.learning_rates import select_rates
+from ntk_conditioning.training.predicted_times import known as known_losses
+from ntk_conditioning.training.predicted_times import times
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow.figures import captions
 from ntk_workflow.named_values import from_words, named_values, to_words
@@ -126,19 +113,19 @@ def write_spectra(folder, kappa, *, depths, seeds, kernels=KERNELS, parallel=(),
             eigenvalues[n // 2 :] *= known is not None
             measure = extreme_conditioning if dataset in extremes else conditioning
             row = spectra_row(measure(np.diag(eigenvalues)), eigenvalues=True)
-            spectra.append(plain(SPECTRA, **cell, **row))
+            spectra.append(plain("spectra", **cell, **row))
             angle = 0.0 if dataset in parallel else (1 + depth) * (1 + 0.1 * k)
             cell |= {"min_angle": angle, "min_angle_error": None if width else 1e-12}
             if width or k == 0:
                 angles.append(cell | ({} if width else {"seed": None}))
     main, study = (
-        tables.from_rows(SPECTRA, [row for row in spectra if row["kernel"] in names])
+        tables.from_rows("spectra", [row for row in spectra if row["kernel"] in names])
         for names in (kernels, ["infinite_ntk"])
     )
-    tables.write(folder / "spectra.parquet", SPECTRA, main)
-    tables.write(folder / "conditioning.parquet", CONDITIONING, summarize(main))
-    tables.write(folder / "activation_study.parquet", CONDITIONING, summarize(study))
-    write(folder / "angles.parquet", ANGLES, *(row for row in angles if row["kernel"] in kernels))
+    tables.write(folder / "spectra.parquet", "spectra", main)
+    tables.write(folder / "conditioning.parquet", "conditioning", summarize(main))
+    tables.write(folder / "activation_study.parquet", "conditioning", summarize(study))
+    write(folder / "angles.parquet", "angles", *(row for row in angles if row["kernel"] in kernels))
 
 
 SOME = ["relu", "linear", "normalized_tanh", "swish"]
@@ -171,7 +158,7 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
         point = dict(zip(POINT_KEYS, (*names, depth), strict=True)) | {"width": 8, "n": 20}
         square, tested = names[0] == "gradient_descent", names[2] != "mlp"
         loss, outputs = ("square", "scalar") if square else ("cross_entropy", "classes")
-        labels = plain(TRAINING, **point, loss=loss, outputs=outputs, batch_size=20)
+        labels = plain("training", **point, loss=loss, outputs=outputs, batch_size=20)
         labels["rate_unit"] = "critical" if square else "one"
         if not tested:
             kernel = {"n_train": 20, "lambda_max": 40.0, "critical_learning_rate": 1.0}
@@ -204,19 +191,22 @@ def write_training(folder, *, experiments, activations, depths, seeds, rates, de
                 found |= {"critical_learning_rate": 1.0}
                 names_of = {n: labels[n] for n in ("loss", "batch_size", "rate_unit", *point)}
                 of = names_of | found | method | curves | lists | kappa
-                predictions.append(plain(PREDICTIONS, **of))
+                predictions.append(plain("predictions", **of))
                 numbers = dict.fromkeys(ALONG, losses) | {"train_loss": losses}
                 numbers |= {"kappa": losses * 100} if depth else {"kappa": losses * np.nan}
                 numbers |= {"kernel_change": t / 9}
-                measured = plain(KERNELS_ALONG_TRAINING, **names_of | {"n_train": 20})
+                measured = plain("kernels_along_training", **names_of | {"n_train": 20})
                 along += along_rows(measured, metrics=numbers, **network, **epochs)
-    write(folder / "training.parquet", TRAINING, *rows)
-    write(folder / "training_kernels.parquet", TRAINING_KERNELS, *kernels)
-    write(folder / "predictions.parquet", PREDICTIONS, *predictions)
-    write(folder / "kernels_along_training.parquet", KERNELS_ALONG_TRAINING, *along)
+    write(folder / "training.parquet", "training", *rows)
+    write(folder / "training_kernels.parquet", "training_kernels", *kernels)
+    write(folder / "predictions.parquet", "predictions", *predictions)
+    write(folder / "kernels_along_training.parquet", "kernels_along_training", *along)
     rules = dict.fromkeys([*experiments, *DEEP], ("final_loss", 0.1))
-    known = (tables.read(folder / f"{t.name}.parquet", t) for t in (TRAINING, TRAINING_KERNELS))
-    tables.write(folder / "learning_rates.parquet", LEARNING_RATES, select_rates(*known, rules))
+    known = (
+        tables.read(folder / f"{t.name}.parquet", t)
+        for t in (tables.get("training"), tables.get("training_kernels"))
+    )
+    tables.write(folder / "learning_rates.parquet", "learning_rates", select_rates(*known, rules))
 
 
 def write_experiments(folder, *, precision, claims, seeds):
@@ -224,8 +214,8 @@ def write_experiments(folder, *, precision, claims, seeds):
     sizes = ["--samples=4", "--dim=6", "--width=16", "--points=6"]
     limits = ["--papers", "liu2023relu", "--widths", "16", "64"]
     for program, table, depths, options in (
-        (measure_precision, PRECISION, precision, sizes),
-        (run_claim_experiments, CLAIM_EXPERIMENTS, claims, limits),
+        (measure_precision, tables.get("precision"), precision, sizes),
+        (run_claim_experiments, tables.get("claim_experiments"), claims, limits),
     ):
         axes = ["--seeds", *map(str, seeds), "--depths", *map(str, depths)]
         assert program.main([*options, *axes, f"--output={folder}/{table.name}.parquet"]) == 0
@@ -260,8 +250,8 @@ def write_architectures(folder, models, *, depths, seeds, resolved):
             row |= {"kernel": kernel, "seed": seed, "kappa": kappa, "min_angle": 1.0 + depth}
             low = None if kappa is None else 1 / kappa
             row |= {"lambda_max": 1.0, "lambda_min": low, "mean_diagonal": 0.5}
-            rows.append(plain(ARCHITECTURES, **row))
-    write(folder / "architectures.parquet", ARCHITECTURES, *rows)
+            rows.append(plain("architectures", **row))
+    write(folder / "architectures.parquet", "architectures", *rows)
     return {"datasets": names, "models": models, "activations": ["relu", "erf"]}
 
 
@@ -284,14 +274,14 @@ def write_phase(folder, **study):
         functions = tabulated.tables(activations.get(name), study["depths"])
         place = phase.DataPlace(dataset, x, n)
         rows += phase.measure(place, activations.get(name), functions, seed=seed)
-    write(folder / "phase.parquet", PHASE, *rows)
+    write(folder / "phase.parquet", "phase", *rows)
     grid = product(study["activations"], [0, *study["depths"]], [4, 16, 64], [0.0, 0.5, 0.99])
     laws = [
         {"activation": name, "depth": depth, **phase.laws(function, c, n=n, d=d)}
         for name, depth, d, c in grid
         for function in tabulated.tables(activations.get(name), [depth]).values()
     ]
-    write(folder / "phase_laws.parquet", PHASE_LAWS, *laws)
+    write(folder / "phase_laws.parquet", "phase_laws", *laws)
     return study
 
 
@@ -309,9 +299,9 @@ def write_finite_width(folder, **study):
             row |= dict.fromkeys(("mean", "mean_error", "variance", "variance_error", "low"))
             row |= {"median": None, "high": None, "resolved": 0}
         rows.append(row)
-    write(folder / "finite_width.parquet", FINITE_WIDTH, *rows)
+    write(folder / "finite_width.parquet", "finite_width", *rows)
     laws = fitted_laws(pd.DataFrame(rows))
-    write(folder / "finite_width_laws.parquet", FINITE_WIDTH_LAWS, *laws)
+    write(folder / "finite_width_laws.parquet", "finite_width_laws", *laws)
     return study
 
 
@@ -325,7 +315,7 @@ def write_repairs(folder, **study):
         keys = {"dataset": dataset, "activation": name, "depth": depth, "seed": seed, "d": 4}
         found = repairs(x * seed, y, **size, directions=study["directions"])
         rows += [keys | asdict(each) for each in found]
-    write(folder / "repairs.parquet", REPAIRS, *rows)
+    write(folder / "repairs.parquet", "repairs", *rows)
     return study
 
 
@@ -337,7 +327,7 @@ def write_bounds(folder, *, dims, activations, depths):
         comparisons = bounds_vs_exact.compare(x, depths=depths, activation=name)
         labels = {"dataset": dataset, "activation": name}
         rows += [labels | comparison for comparison in comparisons]
-    write(folder / "bounds.parquet", BOUNDS, *rows)
+    write(folder / "bounds.parquet", "bounds", *rows)
     return {"datasets": list(dims), "activations": list(activations), "depths": list(depths)}
 
 
@@ -482,11 +472,11 @@ def test_a_notebook_draws_its_figure(figure, what, drawing, monkeypatch, capsys)
 
 def test_a_median_along_training_ends_where_most_kappas_are_not_resolved(tmp_path):
     rows = [
-        plain(KERNELS_ALONG_TRAINING, model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
+        plain("kernels_along_training", model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
         for seed, last in enumerate([None, None, None, None, 101.0])
         for epoch, kappa in ((0, 10.0 + seed), (2, 20.0 + seed), (4, last))
     ]
-    write(tmp_path / "along.parquet", KERNELS_ALONG_TRAINING, *rows)
+    write(tmp_path / "along.parquet", "kernels_along_training", *rows)
     files = {"kernels_along_training_table": f"{tmp_path}/along.parquet"}
     files |= {suffix: f"{tmp_path}/figure.{suffix}" for suffix in ("pdf", "png")}
     with matplotlib.rc_context():

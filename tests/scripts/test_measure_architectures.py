@@ -11,7 +11,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.trainings.networks import initial_network
 from tests.clone import ROOT
 from tests.sources import write_prepared
@@ -30,7 +29,7 @@ def measure(tmp_path):
         words += [word for each in networks for word in ("--network", *each.split())]
         words += ["--image", 4, 4, 2, "--threads", 1, "--output", tmp_path / "rows.parquet", *more]
         assert measure_architectures.main([*map(str, words)]) == 0
-        return tables.read(tmp_path / "rows.parquet", ARCHITECTURES).to_pandas()
+        return tables.read(tmp_path / "rows.parquet", "architectures").to_pandas()
 
     return call
 

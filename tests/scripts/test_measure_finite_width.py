@@ -10,8 +10,6 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.tables.finite_width import FINITE_WIDTH
-from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from tests.trainings import to_words
 
 
@@ -27,7 +25,7 @@ def given(tmp_path: Path):
 
 def test_networks_tend_to_infinite_width(given, tmp_path: Path):
     assert measure_finite_width.main(to_words(given)) == 0
-    rows = tables.read(given["output"], FINITE_WIDTH).to_pylist()
+    rows = tables.read(given["output"], "finite_width").to_pylist()
     assert {(row["width"], row["depth"]) for row in rows} == {
         *((8, depth) for depth in (1, 2, 4)),
         *((width, depth) for width in (32, 64) for depth in (1, 2, 4, 16)),
@@ -45,7 +43,7 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
         )
         == 0
     )
-    laws = tables.read(tmp_path / "laws.parquet", FINITE_WIDTH_LAWS).to_pylist()
+    laws = tables.read(tmp_path / "laws.parquet", "finite_width_laws").to_pylist()
     variance = [law for law in laws if law["quantity"] == "variance"]
     assert len(variance) == 4
     for law in variance:
@@ -55,7 +53,7 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
 
 def test_infinite_width_is_that_of_the_samples(given):
     measure_finite_width.main(to_words(given | {"samples": 50, "widths": 1, "depths": 1}))
-    row = tables.read(given["output"], FINITE_WIDTH).to_pylist()[0]
+    row = tables.read(given["output"], "finite_width").to_pylist()[0]
     rng = np.random.default_rng(0).standard_normal((50, 20))
     x = rng / np.linalg.norm(rng, axis=1)[:, None]
     kernel = infinite.Layer(x, depth=1, activation=row["activation"]).ntk

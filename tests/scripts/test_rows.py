@@ -23,8 +23,6 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.spectra import SPECTRA
 from ntk_workflow.checkpoints import origin
 from tests.sources import write_prepared
 
@@ -198,14 +196,14 @@ def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
     block = np.sort(generator(5, "blocks").permutation(20)[:10])
     x = torch.from_numpy(load_prepared(folder / "all.npz").x[block])
     mlp = init_mlp(4, depth=1, width=8, activation="tanh", generator=generator(5, "init"))
-    (found,) = tables.read(folder / "row.parquet", SPECTRA).to_pylist()
+    (found,) = tables.read(folder / "row.parquet", "spectra").to_pylist()
     expected = conditioning(empirical.ntk(mlp, x).numpy())
     assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
 def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
     assert row("infinite_min_angle", seeds="none")[1:] == (["depth 1", "depth 3"], [])
-    assert tables.read(folder / "row.parquet", ANGLES)["seed"].to_pylist() == [None, None]
+    assert tables.read(folder / "row.parquet", "angles")["seed"].to_pylist() == [None, None]
     assert row("infinite_min_angle", seeds="none")[1:] == ([], ["depth 1", "depth 3"])
 
 

@@ -14,7 +14,7 @@ from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.conditioning import Conditioning
-from ntk_conditioning.tables.spectra import spectra_row
+from ntk_conditioning.spectra.summary import spectra_row
 from ntk_workflow import allocation, cli
 
 log = cli.logger(__file__)

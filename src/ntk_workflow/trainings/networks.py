@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -31,8 +32,7 @@ from ntk_conditioning.networks.own import (
 )
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.kernels_along_training import along_rows
-from ntk_conditioning.tables.training import TRAINING, curve_rows
+from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.measured import Measured
@@ -240,7 +240,7 @@ def ensemble_rows(
     ensemble: Training,
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of the curves of `make_ensemble`, with its settings."""
-    columns, epochs = set(TRAINING.schema.names), ensemble.course.evaluated
+    columns, epochs = set(tables.get("training").schema.names), ensemble.course.evaluated
     values = _columns(point, settings, samples)
     labels = {name: value for name, value in values.items() if name in columns}
     return [
