@@ -47,7 +47,7 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     cli.limit_threads(1)  # threads have an activation each
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     x, labels = samples(args.data, args.labels)
     log.info("device cpu, float64, n %d, d %d", *x.shape)
     sigmas = [activations.get(name) for name in dict.fromkeys([*ACTIVATIONS, *args.activation])]

@@ -27,7 +27,8 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args)
+    cli.limit_threads(args.threads)
+    sigmas = load_activations(args.activation, args.activation_file)
     x = load_samples(args.data).x
     rng = generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
@@ -37,7 +38,7 @@ def main(argv: cli.Argv = None) -> None:
         labels = {"dataset": args.dataset, "activation": name}
         rows += [labels | each for each in compare(x[block], depths=args.depths, activation=sigma)]
         log.info("%s: %d depths", name, len(args.depths))
-    tables.write(args.output, "bounds", tables.from_rows("bounds", rows))
+    tables.write(args.output, "bounds", rows)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main(argv: cli.Argv = None) -> None:
     sizes = [] if data.y is None else np.unique(data.y, return_counts=True)[1].tolist()
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}
-    tables.write(args.output, "datasets", tables.from_rows("datasets", [row]))
+    tables.write(args.output, "datasets", [row])
 
 
 def read_datasheet(path: Path) -> dict[str, Any]:

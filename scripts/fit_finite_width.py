@@ -17,7 +17,7 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
 
     rows = fitted_laws(pd.DataFrame(tables.read(args.rows, "finite_width").to_pydict()))
-    tables.write(args.output, "finite_width_laws", tables.from_rows("finite_width_laws", rows))
+    tables.write(args.output, "finite_width_laws", rows)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def main(argv: Argv = None) -> None:
         )
         for row in width_slopes(table.name, pd.DataFrame(tables.read(path, table).to_pydict()))
     ]
-    tables.write(args.output, "width_slopes", tables.from_rows("width_slopes", rows))
+    tables.write(args.output, "width_slopes", rows)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     plain = [name.removeprefix(NORMALIZED) for name in args.activation]
     names = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
     sigmas = [activations.get(name) for name in names]
     log.info("device cpu, float64, %d activations", len(sigmas))
     rows = [row(sigma) for sigma in sigmas]
-    tables.write(args.output, "activations", tables.from_rows("activations", rows))
+    tables.write(args.output, "activations", rows)
 
 
 def row(sigma: Activation) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def main(argv: cli.Argv = None) -> None:
                 | {"kappa": ratio if resolved else None, "resolved": resolved}
                 | {"relative_error": error, "floor_kappa": floor}
             )
-    tables.write(args.output, "precision", tables.from_rows("precision", rows))
+    tables.write(args.output, "precision", rows)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def main(argv: Argv = None) -> None:
     add("--training", type=Path, nargs="+", required=True, help="curves of all depths (.parquet)")
     args = parser.parse_args(argv)
     limit_threads(args.threads)
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     own = load_own_network(args)
     family, settings = from_mapping(Family, vars(args)), from_mapping(TrainingSettings, vars(args))
     samples = labelled_samples(args.data, None, family.dataset, settings)

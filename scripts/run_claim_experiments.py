@@ -30,7 +30,7 @@ def main(argv: cli.Argv = None) -> None:
     for paper in args.papers:
         rows += [{"paper": paper, **asdict(row)} for row in papers.measure(paper, setting)]
         log.info("%s: %d measurements", paper, len(rows))
-    tables.write(args.output, "claim_experiments", tables.from_rows("claim_experiments", rows))
+    tables.write(args.output, "claim_experiments", rows)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,9 @@ def main(argv: Argv = None) -> int:
         if any(vars(call)[name] != vars(args)[name] for call in calls):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is for all networks; give it before the first {NETWORK}")
-    device = torch_device(args)
+    device = torch_device(args.device)
+    for call in calls:
+        call.device = device.type
     limit_threads(1)  # of a network; several are trained side by side
     files = {name: sha256(path) for name in ("data", "test") if (path := getattr(args, name))}
     read = cache(labelled_samples)
@@ -142,7 +144,7 @@ class Networks:
         if bool(args.kernels_along) != bool(args.kernels_output):
             remedy = "need each other; give both or none"
             raise UsageError(f"--kernels-along and --kernels-output {remedy}")
-        load_activation_files(args)
+        load_activation_files(args.activation_file)
         own = load_own_network(args)
         point = from_mapping(Point, vars(args))
         settings = from_mapping(TrainingSettings, vars(args))

@@ -23,8 +23,11 @@ import select_learning_rates
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
-from ntk_conditioning.spectra.summary import spectra_row
+from ntk_conditioning.spectra.conditioning import (
+    conditioning,
+    conditioning_from_factor,
+    spectra_row,
+)
 from ntk_conditioning.training.curves import curve_rows
 from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.bundle.derivations import derivations

@@ -1,11 +1,12 @@
 """The user's own activations, which programs are given as files."""
 
 import argparse
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_workflow.cli import limit_threads, with_pandas
+from ntk_workflow.cli import with_pandas
 
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
@@ -20,17 +21,15 @@ def activations_argument(parser: argparse.ArgumentParser) -> None:
     activation_files_argument(parser)
 
 
-def load_activation_files(args: argparse.Namespace) -> None:
+def load_activation_files(files: Sequence[Path]) -> None:
     """Register the activations of the files that a program was given."""
-    if args.activation_file:
+    if files:
         with_pandas()
-    for path in args.activation_file:
+    for path in files:
         activations.load_plugin(path)
 
 
-def load_activations(args: argparse.Namespace) -> dict[str, Activation]:
-    """Return the activations that a program was given, with the process limited to its threads."""
-    limit_threads(args.threads)
-    load_activation_files(args)
-    names = [args.activation] if isinstance(args.activation, str) else args.activation
+def load_activations(names: Iterable[str], files: Sequence[Path]) -> dict[str, Activation]:
+    """Return activations by name, among them those that files register."""
+    load_activation_files(files)
     return {name: activations.get(name) for name in names}

@@ -28,9 +28,9 @@ from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import SavedFigure
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.conditioning import conditioning, spectra_row
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.summary import spectra_row, summarize
+from ntk_conditioning.spectra.summary import summarize
 from ntk_conditioning.theory import bounds_vs_exact, phase
 from ntk_conditioning.theory.finite_width import fitted_laws
 from ntk_conditioning.training.curves import POINT_KEYS, along_rows, curve_rows

@@ -25,7 +25,7 @@ def measure(tmp_path):
 
     def call(*networks: str, more=()):
         words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
-        words += ["--samples", 6, "--seeds", 1, 2, "--checkpoints", tmp_path / "kept"]
+        words += ["--samples", 6, "--seeds", 1, 2, "--checkpoints", tmp_path / "kept", "--code=1"]
         words += [word for each in networks for word in ("--network", *each.split())]
         words += ["--image", 4, 4, 2, "--threads", 1, "--output", tmp_path / "rows.parquet", *more]
         assert measure_architectures.main([*map(str, words)]) == 0
@@ -72,7 +72,8 @@ def test_one_more_network_computes_it_alone(measure, capsys):
     capsys.readouterr()
     rows = measure("conv 4 1", "mlp_bias 4 1", more=["--infinite-width", "conv"])
     log = capsys.readouterr().err
-    assert log.count("conv, width 4, relu, depth 1, seed") == log.count(": kept") == 2
+    conv = "model conv, activation relu, width 4, depth 1, seed"
+    assert log.count(conv) == log.count(": kept") == 2
     assert log.count(": computed") == 3  # of the wide one, too
     (wide,) = rows.query("kernel == 'infinite_ntk'").to_dict("records")
     assert (wide["model"], wide["width"] != wide["width"]) == ("conv", True)

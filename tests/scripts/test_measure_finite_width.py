@@ -19,7 +19,7 @@ def given(tmp_path: Path):
     save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
     given = {"dataset": "mine", "data": tmp_path / "mine.npz", "activation": ("relu", "tanh")}
     given |= {"samples": (4, 9), "widths": (8, 32, 64), "depths": (1, 2, 4, 16), "seeds": 1}
-    given |= {"networks": 60, "threads": 1, "checkpoints": tmp_path / "checkpoints"}
+    given |= {"networks": 60, "threads": 1, "checkpoints": tmp_path / "checkpoints", "code": 1}
     return given | {"output": tmp_path / "rows.parquet"}
 
 

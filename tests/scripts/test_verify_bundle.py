@@ -26,8 +26,7 @@ import verify_bundle
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.spectra.conditioning import conditioning_from_factor
-from ntk_conditioning.spectra.summary import spectra_row
+from ntk_conditioning.spectra.conditioning import conditioning_from_factor, spectra_row
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError, archive, bag, checks, signatures, verification
 from ntk_workflow.bundle.cells import require_cells

@@ -1,10 +1,7 @@
-"""Rows of spectra, their summary over blocks and seeds, and how far a recipe for kappa reaches."""
-
-from __future__ import annotations
+"""The summary of spectra over blocks and seeds, and how far a recipe for kappa reaches."""
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from ntk_conditioning import tables
 from ntk_conditioning.spectra.unresolved import as_infinite, or_missing
 
-if TYPE_CHECKING:
-    from ntk_conditioning.spectra.conditioning import Conditioning
-
 _KEYS = tables.get("conditioning").keys
 _POINT = ["width", "n", "d"]
 _VALUES = ["seed", "kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"]
 #: Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes.
 NEEDED = (*_KEYS, "block", *_POINT, *_VALUES)
-
-
-def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
-    """Return the columns of a block that its conditioning gives, with or without eigenvalues."""
-    row = {field.name: getattr(result, field.name) for field in fields(result)}
-    kept = result.eigenvalues if eigenvalues else None
-    return row | {"eigenvalues": None if kept is None else kept.tolist()}
 
 
 def summarize(spectra: pa.Table) -> pa.Table:
