@@ -93,7 +93,7 @@ def main(argv: cli.Argv = None) -> None:
 def layers(net: FeedforwardNet, x: Tensor) -> list[dict[str, Any]]:
     """Return the columns of the layers of a network, before or after its training."""
     found = map(asdict, layer_angles(net, x))
-    return [{**layer, "layer_width": layer.pop("width")} for layer in found]
+    return [{"layer_width": layer.pop("width"), **layer} for layer in found]
 
 
 if __name__ == "__main__":
