@@ -81,6 +81,26 @@ def test_one_more_network_computes_it_alone(measure, capsys):
     assert near == pytest.approx(wide["lambda_max"], rel=0.9)
 
 
+def test_what_can_change_a_kernel_computes_it_again(measure, tmp_path, capsys):
+    def computed(*more: str) -> int:
+        capsys.readouterr()
+        measure("mine 8 2", more=[*OWN, *more])
+        return capsys.readouterr().err.count(": computed")
+
+    assert [computed(), computed()] == [2, 0]
+    for options in (
+        "--code=2",
+        "--samples=5",
+        "--sample-seed=2",
+        "--image 2 8 2",
+        "--activation erf",
+    ):
+        assert computed(*options.split()) == 2, options
+    computed()
+    write_prepared(tmp_path / "tiny.npz", n=9, d=32, seed=1)
+    assert computed() == 2
+
+
 def test_mistakes_are_one_line(tmp_path, refusal, measure):
     words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
     words += ["--samples", 6, "--seeds", 1, "--output", tmp_path / "rows.parquet"]

@@ -62,12 +62,22 @@ def test_infinite_width_is_that_of_the_samples(given):
     assert row["mean"] is None
 
 
-def test_a_killed_job_goes_on_with_the_same_bytes(given):
-    measure_finite_width.main(to_words(given))
-    whole = given["output"].read_bytes()
-    kept = sorted(given["checkpoints"].rglob("*.parquet"))
-    for path in kept[::2]:
+def test_cells_are_kept_unless_what_they_depend_on_changes(given, capsys):
+    given |= {"samples": (4, 9), "widths": (8, 9), "depths": 1, "networks": 5}
+
+    def states(**changes) -> tuple[bytes, int, int]:
+        capsys.readouterr()
+        assert measure_finite_width.main(to_words(given | changes)) == 0
+        log = capsys.readouterr().err
+        return given["output"].read_bytes(), log.count(": kept"), log.count(": computed")
+
+    whole, *first = states()
+    assert first == [0, 4]
+    for path in sorted(given["checkpoints"].rglob("*.parquet"))[::2]:  # as after a kill
         path.unlink()
-    given["output"].unlink()
-    measure_finite_width.main(to_words(given))
-    assert given["output"].read_bytes() == whole
+    assert states() == (whole, 2, 2)
+    for change in ({"code": 2}, {"samples": (4, 8)}, {"sample_seed": 2}, {"networks": 6}):
+        assert states(**change)[1:] == (0, 4), change
+    states()
+    save_prepared(given["data"], PreparedSamples("mine", np.eye(50, 20) + 1, None))
+    assert states()[1:] == (0, 4)
