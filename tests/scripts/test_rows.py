@@ -116,7 +116,7 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
 
 
 #: By program, each entry of a cell's dictionary and the option that changes it: first those that
-#: decide numbers, then, after `NAMES`, those that say which cell it is.
+#: decide numbers, then those that say which cell it is.
 BLOCKS = {
     "kernel_size": "--kernel-size 9",
     "blocks": "--blocks 2",
@@ -145,10 +145,14 @@ DECIDING = {
     | WIDTHS,
 }
 #: Entries that no option changes here: a GPU, and what is the same in all rows of a program.
-FIXED = {"device"}
-FIXED_OF = {program: {"width"} for program in PROGRAMS if program.startswith("infinite")}
-FIXED_OF["min_angle"] = {"kernel"}
-FIXED_OF["infinite_min_angle"] = {"kernel", "width"}
+FIXED = {
+    "spectrum": {"device"},
+    "infinite_spectrum": {"width"},
+    "min_angle": {"device", "kernel"},
+    "infinite_min_angle": {"kernel", "width"},
+    "orthogonality": {"device"},
+    "linearity": {"device"},
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -162,7 +166,7 @@ def test_what_can_change_a_cell_computes_it_again(program, row, folder, monkeypa
     assert row(program)[1:] == (ALL, [])
     first = dict(cells[0])
     entries = {"code": "--code 2"} | DECIDING[program]
-    assert {*entries, "data", *FIXED, *FIXED_OF.get(program, ())} >= {*first}
+    assert {*entries, "data", *FIXED[program]} == {*first}
     for entry, option in entries.items():
         cells.clear()
         _, computed, kept = row(program, option)
