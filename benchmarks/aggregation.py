@@ -24,7 +24,6 @@ from benchmarks.memory import ROOT, STATUS, resident
 from benchmarks.report import Target, number, table, target_rows, target_table
 from benchmarks.settings import Settings
 from ntk_conditioning import tables
-from ntk_conditioning.tables.spectra import SPECTRA
 
 TITLE = "Aggregation of many cells"
 BLOCKS, SAMPLES = 10, 512
@@ -43,18 +42,18 @@ def write_rows(
         cells = []
         for place, cell in enumerate(product(range(depths), range(seeds))):
             data = contents[place % CONTENTS]
-            for name, value in zip(SPECTRA.keys[:-1], (*row, *cell), strict=True):
-                field = SPECTRA.schema.field(name)
+            for name, value in zip(tables.get("spectra").keys[:-1], (*row, *cell), strict=True):
+                field = tables.get("spectra").schema.field(name)
                 column = pa.array([value] * BLOCKS, field.type)
                 data = data.set_column(data.schema.get_field_index(name), field, column)
             cells.append(data)
         paths.append(folder.joinpath(*row).with_suffix(".parquet"))
-        tables.write(paths[-1], SPECTRA, pa.concat_tables(cells))
+        tables.write(paths[-1], "spectra", pa.concat_tables(cells))
     return paths
 
 
 def _content(number: int) -> pa.Table:
-    return tables.from_rows(SPECTRA, _rows(np.random.default_rng(number)))
+    return tables.from_rows("spectra", _rows(np.random.default_rng(number)))
 
 
 def _rows(random: np.random.Generator) -> Iterator[dict[str, Any]]:

@@ -33,7 +33,7 @@ rule compute_min_angle:
         " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activation:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output:q} 2> {log:q}"
+        " --code {params.code} --output {output:q} 2> {log:q}"
 
 
 rule compute_infinite_min_angle:
@@ -64,4 +64,5 @@ rule compute_infinite_min_angle:
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activation:q}"
         " {params.settings:q} --seeds {params.seeds} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+        " --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output:q} 2> {log:q}"

@@ -41,7 +41,8 @@ rule compute_spectrum:
         " --kernel {wildcards.kernel} --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activation:q}"
         " {params.settings:q} {params.solver:q} --device {resources.device} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+        " --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule compute_infinite_spectrum:
@@ -75,7 +76,8 @@ rule compute_infinite_spectrum:
         " --kernel {params.kernel}"
         " --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} {params.solver:q} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+        " --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output:q} 2> {log:q}"
 
 
 use rule compute_infinite_spectrum as compute_activation_study with:

@@ -136,7 +136,8 @@ rule measure_finite_width:
         f"{python} {home}scripts/measure_finite_width.py"
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
-        " --threads {threads} --checkpoints {params.checkpoints:q} --output {output:q} 2> {log:q}"
+        " --threads {threads} --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule measure_repairs:
@@ -193,7 +194,7 @@ rule measure_architectures:
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.networks:q}"
         " {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output:q} 2> {log:q}"
+        " --code {params.code} --output {output:q} 2> {log:q}"
 
 
 rule measure_orthogonality:
@@ -227,7 +228,7 @@ rule measure_orthogonality:
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
         " {params.activations:q} {params.network:q} {params.settings:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --output {output:q} 2> {log:q}"
+        " --code {params.code} --output {output:q} 2> {log:q}"
 
 
 use rule measure_orthogonality as measure_linearity with:

@@ -19,7 +19,6 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import save_figure
-from ntk_conditioning.tables.advice import ADVICE
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 from ntk_workflow.pages.rendering import render
@@ -48,14 +47,14 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     cli.limit_threads(1)  # threads have an activation each
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     x, labels = samples(args.data, args.labels)
     log.info("device cpu, float64, n %d, d %d", *x.shape)
     sigmas = [activations.get(name) for name in dict.fromkeys([*ACTIVATIONS, *args.activation])]
     kernels: Any = {"activations": sigmas, "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
     written = page(advice)  # before any file
-    tables.write(args.output, ADVICE, tables.from_rows(ADVICE, rows(advice)))
+    tables.write(args.output, "advice", tables.from_rows("advice", rows(advice)))
     write_text(args.page, written)
     first = in_words(advice)[1]
     log.info("%s: %s", first.title, " ".join(first.sentences))

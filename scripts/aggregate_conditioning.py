@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.conditioning import CONDITIONING, NEEDED, summarize
-from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.spectra.summary import NEEDED, summarize
+from ntk_conditioning.tables import collect
 from ntk_workflow.cli import Argv, Parser, run_main
 
 
@@ -16,8 +15,8 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    spectra = collect(args.rows, SPECTRA, columns=NEEDED)
-    tables.write(args.output, CONDITIONING, summarize(spectra))
+    spectra = collect(args.rows, "spectra", columns=NEEDED)
+    tables.write(args.output, "conditioning", summarize(spectra))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES, collect
 from ntk_workflow.cli import Argv, Parser, run_main
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
-from ntk_conditioning.tables.claims import CLAIMS
 from ntk_workflow.claims.checking import check, read_frame
 from ntk_workflow.claims.pages import Checked, counts, page
 from ntk_workflow.claims.papers import ClaimError, Paper, entries, load
@@ -54,7 +53,7 @@ def main(argv: Argv = None) -> None:
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))
     write_text(args.findings, page("findings.rst.j2", args.run, results))
-    tables.write(args.output, CLAIMS, tables.from_rows(CLAIMS, rows))
+    tables.write(args.output, "claims", tables.from_rows("claims", rows))
 
 
 def load_paper(path: Path) -> Paper:

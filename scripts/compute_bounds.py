@@ -5,7 +5,6 @@ from pathlib import Path
 from ntk_conditioning import tables
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.bounds import BOUNDS
 from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activations
@@ -28,7 +27,8 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args)
+    cli.limit_threads(args.threads)
+    sigmas = load_activations(args.activation, args.activation_file)
     x = load_samples(args.data).x
     rng = generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
@@ -38,7 +38,7 @@ def main(argv: cli.Argv = None) -> None:
         labels = {"dataset": args.dataset, "activation": name}
         rows += [labels | each for each in compare(x[block], depths=args.depths, activation=sigma)]
         log.info("%s: %d depths", name, len(args.depths))
-    tables.write(args.output, BOUNDS, tables.from_rows(BOUNDS, rows))
+    tables.write(args.output, "bounds", rows)
 
 
 if __name__ == "__main__":

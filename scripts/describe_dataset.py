@@ -14,7 +14,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.data import datasheets
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import require_file
-from ntk_conditioning.tables.datasets import DATASETS
 from ntk_workflow import cli
 from ntk_workflow.samples import HOW_TO_PREPARE, load_samples
 
@@ -50,7 +49,7 @@ def main(argv: cli.Argv = None) -> None:
     sizes = [] if data.y is None else np.unique(data.y, return_counts=True)[1].tolist()
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}
-    tables.write(args.output, DATASETS, tables.from_rows(DATASETS, [row]))
+    tables.write(args.output, "datasets", [row])
 
 
 def read_datasheet(path: Path) -> dict[str, Any]:

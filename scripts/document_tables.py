@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.cli import Argv, Parser, run_main
 
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"

@@ -6,12 +6,10 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activations_argument, load_activation_files
+from ntk_workflow.cli_activations import activations_argument, load_activations
 
 log = cli.logger(__file__)
 
@@ -32,18 +30,18 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    load_activation_files(args)
+    sigmas = load_activations(args.activation, args.activation_file)
     n = args.samples
     log.info("float64, infinite width, laws of %d samples", n)
     grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
     places = [*law_grid.places(samples=n, **grid, points=args.points)]
     rows: list[dict[str, Any]] = []
-    for name in args.activation:
-        functions = tabulated.tables(activations.get(name), {0, *args.depths})
+    for name, sigma in sigmas.items():
+        functions = tabulated.tables(sigma, {0, *args.depths})
         for (depth, function), (d, c) in product(functions.items(), places):
             keys = {"activation": name, "depth": depth}
             rows.append(keys | laws(function, c, n=n, d=d))
-    tables.write(args.output, PHASE_LAWS, tables.from_rows(PHASE_LAWS, rows))
+    tables.write(args.output, "phase_laws", rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from ntk_conditioning.data.speech.draw import draw_frames
 from ntk_conditioning.data.speech.extraction import extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.frames import FRAMES
 from ntk_workflow import cli
 from ntk_workflow.named_values import named_values
 from ntk_workflow.progress import progress
@@ -75,8 +74,10 @@ def main(argv: cli.Argv = None) -> None:
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
         np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
     columns = [*frames.index.T, frames.y, np.array(frames.names)[frames.y]]
-    index = pa.table([pa.array(column) for column in columns], names=FRAMES.schema.names)
-    tables.write(args.index, FRAMES, index.cast(FRAMES.schema))
+    index = pa.table(
+        [pa.array(column) for column in columns], names=tables.get("frames").schema.names
+    )
+    tables.write(args.index, "frames", index.cast(tables.get("frames").schema))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from pathlib import Path
 import pandas as pd
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.finite_width import FINITE_WIDTH
-from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from ntk_conditioning.theory.finite_width import fitted_laws
 from ntk_workflow.cli import Argv, Parser, run_main
 
@@ -18,8 +16,8 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    rows = fitted_laws(pd.DataFrame(tables.read(args.rows, FINITE_WIDTH).to_pydict()))
-    tables.write(args.output, FINITE_WIDTH_LAWS, tables.from_rows(FINITE_WIDTH_LAWS, rows))
+    rows = fitted_laws(pd.DataFrame(tables.read(args.rows, "finite_width").to_pydict()))
+    tables.write(args.output, "finite_width_laws", rows)
 
 
 if __name__ == "__main__":

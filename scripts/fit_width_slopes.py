@@ -5,9 +5,6 @@ from pathlib import Path
 import pandas as pd
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.linearity import LINEARITY
-from ntk_conditioning.tables.orthogonality import ORTHOGONALITY
-from ntk_conditioning.tables.width_slopes import WIDTH_SLOPES
 from ntk_conditioning.transition.slopes import width_slopes
 from ntk_workflow.cli import Argv, Parser, run_main
 
@@ -21,10 +18,13 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
     rows = [
         row
-        for table, path in ((ORTHOGONALITY, args.orthogonality), (LINEARITY, args.linearity))
+        for table, path in (
+            (tables.get("orthogonality"), args.orthogonality),
+            (tables.get("linearity"), args.linearity),
+        )
         for row in width_slopes(table.name, pd.DataFrame(tables.read(path, table).to_pydict()))
     ]
-    tables.write(args.output, WIDTH_SLOPES, tables.from_rows(WIDTH_SLOPES, rows))
+    tables.write(args.output, "width_slopes", rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import NORMALIZED, Activation
-from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_conditioning.theory import depth
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
@@ -27,13 +26,13 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     plain = [name.removeprefix(NORMALIZED) for name in args.activation]
     names = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
     sigmas = [activations.get(name) for name in names]
     log.info("device cpu, float64, %d activations", len(sigmas))
     rows = [row(sigma) for sigma in sigmas]
-    tables.write(args.output, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
+    tables.write(args.output, "activations", rows)
 
 
 def row(sigma: Activation) -> dict[str, Any]:

@@ -5,8 +5,6 @@ those that take images, such that a pixel's colours together have mean square 1.
 """
 
 import math
-from collections.abc import Iterator
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,85 +12,115 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw_on_sphere
+from ntk_conditioning.files import sha256
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.tables.architectures import ARCHITECTURES
-from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import Argv, logger, positive_integer, run_main, seed
+from ntk_workflow import cli
+from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.cli_networks import Architecture, architectures_arguments, load_architectures
-from ntk_workflow.provenance.digests import path_digest
-from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.cli_networks import architectures_arguments, load_architectures
+from ntk_workflow.rows import row_parser
 from ntk_workflow.samples import load_samples
 from ntk_workflow.trainings.networks import initial_network, takes_images
 
-log = logger(__file__)
+log = cli.logger(__file__)
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = row_parser(__doc__)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser, positive = row_parser(__doc__), cli.positive_integer
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared dataset (.npz)")
     help = "height, width and colours of a sample, for networks of images"
-    add("--image", type=positive_integer, nargs=3, help=help)
+    add("--image", type=positive, nargs=3, help=help)
     architectures_arguments(parser)
     add("--infinite-width", nargs="*", default=[], help="networks that are also infinitely wide")
-    add("--samples", type=positive_integer, required=True, help="samples of a kernel")
-    add("--sample-seed", type=seed, default=1, help="seed that draws the samples")
-    add("--seeds", type=seed, nargs="+", required=True, help="seeds of the initialisations")
+    add("--samples", type=positive, required=True, help="samples of a kernel")
+    add("--sample-seed", type=cli.seed, default=1, help="seed that draws the samples")
+    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the initialisations")
     args = parser.parse_args(argv)
-    activations, networks = load_activations(args), load_architectures(args)
-    own_networks = {one.name: one.own for one in networks}
+
+    cli.limit_threads(args.threads)
+    sigmas = load_activations(args.activation, args.activation_file)
+    networks = load_architectures(args.network, args.own_network)
     image = tuple(args.image) if args.image else None
     data = load_samples(args.data).x
     x = draw_on_sphere(args.dataset, data, args.samples, seed=args.sample_seed)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
+    checkpoints = Checkpoints(args.checkpoints, "architectures")
+    kernel = {
+        "code": args.code,  # with the user's own networks
+        "data": sha256(args.data),
+        "samples": args.samples,
+        "sample_seed": args.sample_seed,
+        "image": image,
+    }
+    rows = []
+    for network in networks:
+        axes = product(network.depths, sigmas.items(), args.seeds)
+        for depth, (activation, sigma), seed in axes:
+            names = {
+                "kernel": EMPIRICAL,
+                "dataset": args.dataset,
+                "model": network.name,
+                "activation": activation,
+                "width": network.width,
+                "depth": depth,
+                "seed": seed,
+            }
+            cell = names | kernel | {"function": network.own and network.own.function}
+            if (done := checkpoints.read(cell)) is None:
+                net, samples = initial_network(
+                    network.name,
+                    scaled(x, network.name, image),
+                    seed=seed,
+                    depth=depth,
+                    width=network.width,
+                    image=image,
+                    activation=sigma,
+                    own=network.own,
+                )
+                weights = net.weights if isinstance(net, MLP) else net.parameters()
+                parameters = sum(weight.numel() for weight in weights)
+                sizes = {"n": len(x), "d": x.shape[1], "parameters": parameters}
+                done = [names | sizes | measured(ntk(net, samples).numpy())]
+                checkpoints.write(cell, done)
+            rows += done
+    for model, (activation, sigma) in product(args.infinite_width, sigmas.items()):
+        depths = sorted({depth for one in networks if one.name == model for depth in one.depths})
+        kernels: dict[int, NDArray[np.float64]] = {}  # of all depths, once one is needed
+        for depth in depths:
+            names = {
+                "kernel": "infinite_ntk",
+                "dataset": args.dataset,
+                "model": model,
+                "activation": activation,
+                "width": None,
+                "depth": depth,
+                "seed": None,
+            }
+            cell = names | kernel
+            if (done := checkpoints.read(cell)) is None:
+                kernels = kernels or infinite_models.ntks(
+                    model, scaled(x, model, image), image=image, depths=depths, activation=sigma
+                )
+                sizes = {"n": len(x), "d": x.shape[1], "parameters": None}
+                done = [names | sizes | measured(kernels[depth])]
+                checkpoints.write(cell, done)
+            rows += done
+    tables.write(args.output, "architectures", rows)
 
-    def scaled(model: str) -> NDArray[np.float64]:
-        pixels = math.prod(image[:2]) if image and takes_images(model) else 1
-        return np.asarray(x * math.sqrt(pixels))
 
-    def depths_of(model: str) -> list[int]:
-        return sorted({depth for one in networks if one.name == model for depth in one.depths})
-
-    @cache
-    def infinitely_wide(model: str, activation: str) -> dict[int, NDArray[np.float64]]:
-        size: Any = {"depths": depths_of(model), "activation": activations[activation]}
-        return infinite_models.ntks(model, scaled(model), image=image, **size)
-
-    def compute(cell: Cell) -> Iterator[dict[str, Any]]:
-        labels = {"dataset": args.dataset, "n": len(x), "d": x.shape[1]} | cell.coordinates
-        if cell.seed is None:
-            labels |= {"kernel": "infinite_ntk", "parameters": None}
-            yield labels | measured(infinitely_wide(cell.model, cell.activation)[cell.value])
-            return
-        size: Any = {"depth": cell.value, "width": cell.width, "image": image}
-        size |= {"activation": activations[cell.activation], "own": own_networks[cell.model]}
-        seen, seed = scaled(cell.model), cell.random_seed
-        network, samples = initial_network(cell.model, seen, seed=seed, **size)
-        weights = network.weights if isinstance(network, MLP) else network.parameters()
-        parameters = sum(weight.numel() for weight in weights)
-        labels |= {"kernel": EMPIRICAL, "parameters": parameters}
-        yield labels | measured(ntk(network, samples).numpy())
-
-    cells = []
-    for one in networks:
-        for depth, sigma, number in product(one.depths, args.activation, args.seeds):
-            of = (number, args.data, one.name, of_network(one), one.width)
-            cells.append(Cell(sigma, "depth", depth, *of))
-    for name in args.infinite_width:
-        for depth, sigma in product(depths_of(name), args.activation):
-            cells.append(Cell(sigma, "depth", depth, None, args.data, name))
-    write_row(args, ARCHITECTURES, cells, compute, program=__file__)
-
-
-def of_network(one: Architecture) -> tuple[Any, ...]:
-    """Return what a network depends on beside its kind, its sizes and its seed."""
-    return (path_digest(one.own.file), one.own.function) if one.own else ()
+def scaled(
+    x: NDArray[np.float64], model: str, image: tuple[int, ...] | None
+) -> NDArray[np.float64]:
+    """Return samples of norm 1 at the norm that they have for a network."""
+    pixels = math.prod(image[:2]) if image and takes_images(model) else 1
+    return np.asarray(x * math.sqrt(pixels))
 
 
 def measured(k: NDArray[np.float64]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.tables.phase import PHASE
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activations
+from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
 from ntk_workflow.progress import progress
 
 log = cli.logger(__file__)
@@ -34,7 +34,9 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    (sigma,) = load_activations(args).values()
+    cli.limit_threads(args.threads)
+    load_activation_files(args.activation_file)
+    sigma = activations.get(args.activation)
     log.info("device cpu, float64, infinite width, samples drawn on the sphere")
     functions = tabulated.tables(sigma, args.depths)
     places = [
@@ -47,7 +49,7 @@ def main(argv: cli.Argv = None) -> None:
     rows: list[dict[str, Any]] = []
     for place, seed in progress(places, unit="place", log=log):
         rows += measure(place, sigma, functions, seed=seed)
-    tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
+    tables.write(args.output, "phase", rows)
 
 
 if __name__ == "__main__":

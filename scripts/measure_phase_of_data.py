@@ -5,7 +5,6 @@ from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activations
@@ -30,7 +29,8 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args)
+    cli.limit_threads(args.threads)
+    sigmas = load_activations(args.activation, args.activation_file)
     x = load_samples(args.data).x
     log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
@@ -40,7 +40,7 @@ def main(argv: cli.Argv = None) -> None:
         for seed in args.seeds:
             rows += measure(place, sigma, functions, seed=seed)
         log.info("%s done", name)
-    tables.write(args.output, PHASE, tables.from_rows(PHASE, rows))
+    tables.write(args.output, "phase", rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.spectra import precision
-from ntk_conditioning.tables.precision import PRECISION
 from ntk_workflow import cli
 from ntk_workflow.progress import progress
 
@@ -45,7 +44,7 @@ def main(argv: cli.Argv = None) -> None:
                 | {"kappa": ratio if resolved else None, "resolved": resolved}
                 | {"relative_error": error, "floor_kappa": floor}
             )
-    tables.write(args.output, PRECISION, tables.from_rows(PRECISION, rows))
+    tables.write(args.output, "precision", rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.tables.repairs import REPAIRS
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import activations_argument, load_activations
@@ -34,7 +33,8 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args)
+    cli.limit_threads(args.threads)
+    sigmas = load_activations(args.activation, args.activation_file)
     data = load_samples(args.data)
     if data.y is None:
         raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
@@ -52,7 +52,7 @@ def main(argv: cli.Argv = None) -> None:
             for each in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
                 rows.append(keys | asdict(each) | {"d": x.shape[1]})
         log.info("seed %d done", seed)
-    tables.write(args.output, REPAIRS, tables.from_rows(REPAIRS, rows))
+    tables.write(args.output, "repairs", rows)
 
 
 if __name__ == "__main__":

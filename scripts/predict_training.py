@@ -13,8 +13,7 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.predictions import PREDICTIONS, parted, times
-from ntk_conditioning.tables.training import TRAINING
+from ntk_conditioning.training.predicted_times import parted, times
 from ntk_conditioning.training.trainer import Part
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activation_files
@@ -38,8 +37,8 @@ MOST_SAMPLES = 512
 #: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
 MOST_ROWS = 4096
 #: What a row says of its training.
-COPIED = (*TRAINING.keys[:-1], "rate_unit", "learning_rate", "width", "n", "classes", "loss")
-COPIED += ("batch_size",)
+COPIED = (*tables.get("training").keys[:-1], "rate_unit", "learning_rate")
+COPIED += ("width", "n", "classes", "loss", "batch_size")
 
 
 @cli.run_main
@@ -50,13 +49,13 @@ def main(argv: cli.Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
     cli.limit_threads(args.threads)
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     settings = from_mapping(TrainingSettings, vars(args))
     samples = labelled_samples(args.data, None, args.dataset, settings)
     common = vars(args) | {"own": load_own_network(args), "settings": settings, "samples": samples}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
-    for row in tables.read([str(path) for path in args.training], TRAINING).to_pylist():
+    for row in tables.read([str(path) for path in args.training], "training").to_pylist():
         of_seed = curves.setdefault((row["depth"], row["seed"]), {})
         of_seed.setdefault(row["relative_rate"], []).append(row)
 
@@ -91,7 +90,7 @@ def main(argv: cli.Argv = None) -> None:
                 | {"parted_epoch": parted(epochs, losses, prediction["predicted_loss"])}
             )
         log.info("depth %d, seed %d: %d networks predicted", depth, seed, len(rates))
-    tables.write(args.output, PREDICTIONS, tables.from_rows(PREDICTIONS, rows))
+    tables.write(args.output, "predictions", tables.from_rows("predictions", rows))
 
 
 if __name__ == "__main__":

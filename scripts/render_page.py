@@ -4,14 +4,14 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
-from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES
 from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import render, table_page
 
-SHOWN = {table.name: table for table in (DATASETS, CONDITIONING, LEARNING_RATES)}
+SHOWN = {
+    table.name: table
+    for table in (tables.get("datasets"), tables.get("conditioning"), tables.get("learning_rates"))
+}
 
 log = logger(__file__)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, papers
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_workflow import cli
 
 log = cli.logger(__file__)
@@ -31,7 +30,7 @@ def main(argv: cli.Argv = None) -> None:
     for paper in args.papers:
         rows += [{"paper": paper, **asdict(row)} for row in papers.measure(paper, setting)]
         log.info("%s: %d measurements", paper, len(rows))
-    tables.write(args.output, CLAIM_EXPERIMENTS, tables.from_rows(CLAIM_EXPERIMENTS, rows))
+    tables.write(args.output, "claim_experiments", rows)
 
 
 if __name__ == "__main__":

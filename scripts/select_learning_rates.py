@@ -6,9 +6,7 @@ from typing import get_args
 import pyarrow.compute as pc
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES, Criterion, select_rates
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.training.learning_rates import Criterion, select_rates
 from ntk_workflow.cli import Argv, Parser, logger, positive_number, run_main
 
 log = logger(__file__)
@@ -27,8 +25,8 @@ def main(argv: Argv = None) -> None:
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    training = tables.read(args.training, TRAINING)
-    kernels = tables.read(args.kernels, TRAINING_KERNELS)
+    training = tables.read(args.training, "training")
+    kernels = tables.read(args.kernels, "training_kernels")
     names = pc.unique(training["experiment"]).to_pylist()
     rule = (args.criterion, args.loss_level)
     best = select_rates(training, kernels, dict.fromkeys(names, rule))
@@ -39,7 +37,7 @@ def main(argv: Argv = None) -> None:
         elif row["edge"] in ("lowest", "highest"):
             rate = f"{row['relative_rate']:g} is the {row['edge']} of its grid"
             log.info("%s: the best rate %s; widen it, or try learning_rates: auto", place, rate)
-    tables.write(args.output, LEARNING_RATES, best)
+    tables.write(args.output, "learning_rates", best)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,6 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
 from ntk_workflow.cli_activations import load_activation_files
@@ -42,9 +39,9 @@ from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 @cli.run_main
 def main(argv: cli.Argv = None) -> int:
     args = parse(argv)
-    device = torch_device(args)
+    device = torch_device(args.device)
     cli.limit_threads(1)  # of a network; several are trained side by side
-    load_activation_files(args)
+    load_activation_files(args.activation_file)
     settings = from_mapping(TrainingSettings, vars(args))
     if bool(settings.kernels_along) != bool(args.kernels_output):
         raise cli.UsageError("give both or none of --kernels-along and --kernels-output")
@@ -88,9 +85,9 @@ def main(argv: cli.Argv = None) -> int:
             del ensemble  # before the next seeds take their memory
     of_seeds = [row for row in kernels if row["seed"] in settings.seeds]
     for path, table, of_table in (
-        (args.output, TRAINING, rows),
-        (args.initial_kernels_output, TRAINING_KERNELS, of_seeds),
-        (args.kernels_output, KERNELS_ALONG_TRAINING, along),
+        (args.output, tables.get("training"), rows),
+        (args.initial_kernels_output, tables.get("training_kernels"), of_seeds),
+        (args.kernels_output, tables.get("kernels_along_training"), along),
     ):
         if path:
             tables.write(path, table, tables.from_rows(table, of_table))

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
+from ntk_conditioning.tables import collect
 from ntk_workflow.pages.rendering import markdown_table, shown
 
 ROOT = Path(__file__).parents[1]
@@ -16,7 +15,7 @@ GROUP = ["width", "relative_rate", "activation", "seed"]
 def networks() -> pd.DataFrame:
     """Return a row for each network and rate, with what was measured first (_0) and last (_1)."""
     files = sorted(ROWS.glob("kernels_along_training/**/*.parquet"))
-    rows = collect(files, KERNELS_ALONG_TRAINING).to_pandas()
+    rows = collect(files, "kernels_along_training").to_pandas()
     rows["stability"] = rows["learning_rate"] * rows["sharpness"] / 2
     by_network = rows.sort_values("epoch").groupby([*GROUP, "depth"])
     return by_network.first().join(by_network.last(), suffixes=("_0", "_1")).reset_index()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ntk_conditioning import tables
 from ntk_conditioning.plotting import activation_label, dataset_label
-from ntk_conditioning.tables.architectures import ARCHITECTURES
-from ntk_conditioning.tables.collection import collect
+from ntk_conditioning.tables import collect
 from ntk_workflow.pages.rendering import markdown_table
 
 ROWS = Path(__file__).parents[1] / "resources/architectures/architectures"
@@ -16,7 +16,7 @@ ENDS = (2, 6)
 
 def in_markdown() -> str:
     """Return how many times depth lowers kappa: the geometric mean over networks, and the range."""
-    rows = collect(sorted(ROWS.glob("*.parquet")), ARCHITECTURES).to_pandas()
+    rows = collect(sorted(ROWS.glob("*.parquet")), tables.get("architectures")).to_pandas()
     rows = rows[rows["model"].isin(MODELS)].astype({"width": int})
     network = ["model", "width", "dataset", "activation", "seed"]
     kappa = rows.pivot(index=network, columns="depth", values="kappa")

@@ -23,13 +23,12 @@ import select_learning_rates
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.datasets import DATASETS
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
-from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
-from ntk_conditioning.tables.training import TRAINING, curve_rows
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.spectra.conditioning import (
+    conditioning,
+    conditioning_from_factor,
+    spectra_row,
+)
+from ntk_conditioning.training.curves import curve_rows
 from ntk_workflow.bundle import archive, bag, crate, jobs
 from ntk_workflow.bundle.derivations import derivations
 from ntk_workflow.plan import SOURCE, Plan
@@ -152,18 +151,23 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
                     spectra.append(cell | columns | {"block": block})
         infinite = "" if kernel.startswith("empirical") else "infinite_"
         row = f"{kernel}/{dataset}/relu.parquet"
-        yield f"compute_{infinite}spectrum", plan.path("spectra", row), SPECTRA, spectra
-        yield f"compute_{infinite}min_angle", plan.path("angles", row), ANGLES, angles
+        yield (
+            f"compute_{infinite}spectrum",
+            plan.path("spectra", row),
+            tables.get("spectra"),
+            spectra,
+        )
+        yield f"compute_{infinite}min_angle", plan.path("angles", row), tables.get("angles"), angles
     sheet = {"dataset": dataset, "n": 20, "d": 64, "scaling": "symmetric"}
     sheet |= {"classes": 10, "class_min": 2, "class_max": 2}
     sheets = [{**sheet, "seed": seed} for seed in seeds]
-    yield "aggregate_table", plan.path("tables/datasets.parquet"), DATASETS, sheets
+    yield "aggregate_table", plan.path("tables/datasets.parquet"), tables.get("datasets"), sheets
     of = {"experiment": "small", "dataset": dataset, "model": "mlp", "activation": "relu"}
     of |= {"depth": 1, "width": 8}
     settings = plan.training_settings(SimpleNamespace(**of))
-    given = {k: v for k, v in vars(settings).items() if k in TRAINING.schema.names}
+    given = {k: v for k, v in vars(settings).items() if k in tables.get("training").schema.names}
     given |= {"decay_at": "none", "image": "none", "n": 20, "n_test": 0, "d": 64, "classes": 10}
-    plain = rows.plain(TRAINING, **{**given, **of, "batch_size": 20})
+    plain = rows.plain("training", **{**given, **of, "batch_size": 20})
     curves = [
         row
         for seed in seeds
@@ -180,13 +184,13 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
         )
     ]
     (path,) = plan.training_files("training", "small")
-    yield "train_network", path, TRAINING, curves
+    yield "train_network", path, tables.get("training"), curves
     (path,) = plan.training_files("kernels_along_training", "small")
     kernel = {"n": 9, "n_train": 20, "lambda_max": 2.0, "lambda_min": 0.5, "kappa": 4.0}
-    shared = {*KERNELS_ALONG_TRAINING.schema.names} & curves[0].keys() - kernel.keys()
+    shared = {*tables.get("kernels_along_training").schema.names} & curves[0].keys() - kernel.keys()
     measured = [row for row in curves if row["epoch"] in (0, 1, 3)]
     along = [{name: row[name] for name in shared} | kernel for row in measured]
-    yield "train_network", path, KERNELS_ALONG_TRAINING, along
+    yield "train_network", path, tables.get("kernels_along_training"), along
     kernels = []
     for seed in seeds:
         largest = 3 + rng.random()
@@ -194,7 +198,7 @@ def made_up(plan: Plan) -> Iterator[tuple[str, str, tables.Table, list[dict[str,
         facts |= {"kappa": largest / 0.5, "critical_learning_rate": 2 * 20 / largest}
         kernels.append({**of, "seed": seed, **facts})
     (path,) = plan.training_files("training_kernels", "small")
-    yield "train_network", path, TRAINING_KERNELS, kernels
+    yield "train_network", path, tables.get("training_kernels"), kernels
 
 
 def write_bundle(target: Path, scratch: Path, *options: str) -> Path:

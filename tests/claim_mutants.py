@@ -35,7 +35,6 @@ import torch
 from ntk_conditioning.claim_experiments import Setting, papers
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.claims import checking
 from ntk_workflow.claims.papers import Claim, ClaimError
@@ -343,7 +342,11 @@ class Experiment:
 def experiments(setting: Setting, frames: Tables) -> list[Experiment]:
     """Return the papers' experiments, and the bounds beside exact kernels."""
     found = [
-        Experiment(each.__name__, CLAIM_EXPERIMENTS.name, partial(_measured, paper, each, setting))
+        Experiment(
+            each.__name__,
+            "claim_experiments",
+            partial(_measured, paper, each, setting),
+        )
         for paper, modules in papers.PAPERS.items()
         for module in modules
         for name, each in vars(module).items()
@@ -658,8 +661,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     made = experiments(Setting(**read_yaml(ROOT / "config.yaml")["claim_experiments"]), frames)
     for each in made:
         each.run()
-    rows = [row for each in made if each.table == CLAIM_EXPERIMENTS.name for row in each.rows]
-    frames[CLAIM_EXPERIMENTS.name] = pd.DataFrame(rows)
+    rows = [row for each in made if each.table == "claim_experiments" for row in each.rows]
+    frames["claim_experiments"] = pd.DataFrame(rows)
     tried = trials(frames, args.claims)
     for formula in formulas():
         plant(formula, made, tried, frames)

@@ -13,11 +13,8 @@ import select_learning_rates
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables.claims import CLAIMS
-from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.training import POINT_KEYS
+from ntk_conditioning.tables import TABLES, collect
+from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import markdown_table, shown
 
@@ -53,14 +50,14 @@ def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         paper = ["--papers", str(ROOT / "papers/liu2023relu.yaml"), "--run", "fig3"]
         compared = ["--tables", *inputs[1::2], rates]
         assert check_claims.main([*paper, *compared, *written]) == 0
-        claims = tables.read(folder / "claims.parquet", CLAIMS).to_pandas()
+        claims = tables.read(folder / "claims.parquet", "claims").to_pandas()
         ends = read["training"]
         ends = ends[ends["epoch"] == ends["epoch"].max()]
         network = [*POINT_KEYS, "seed"]
         kernels = read["training_kernels"][[*network, "critical_learning_rate"]]
         ends = ends.merge(kernels, on=network, validate="m:1")
         ends["multiple"] = ends["learning_rate"] / ends["critical_learning_rate"]
-        return tables.read(rates, LEARNING_RATES).to_pandas(), claims, ends
+        return tables.read(rates, "learning_rates").to_pandas(), claims, ends
 
 
 def in_markdown() -> str:

@@ -17,7 +17,7 @@ from PIL import Image, PngImagePlugin
 from pypdf.generic import DecodedStreamObject, NameObject
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 
 CRATE = "ro-crate-metadata.json"
 

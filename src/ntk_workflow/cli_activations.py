@@ -1,11 +1,11 @@
 """The user's own activations, which programs are given as files."""
 
 import argparse
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_workflow.cli import limit_threads
 
 
 def activation_files_argument(parser: argparse.ArgumentParser) -> None:
@@ -20,15 +20,13 @@ def activations_argument(parser: argparse.ArgumentParser) -> None:
     activation_files_argument(parser)
 
 
-def load_activation_files(args: argparse.Namespace) -> None:
+def load_activation_files(files: Sequence[Path]) -> None:
     """Register the activations of the files that a program was given."""
-    for path in args.activation_file:
+    for path in files:
         activations.load_plugin(path)
 
 
-def load_activations(args: argparse.Namespace) -> dict[str, Activation]:
-    """Return the activations that a program was given, with the process limited to its threads."""
-    limit_threads(args.threads)
-    load_activation_files(args)
-    names = [args.activation] if isinstance(args.activation, str) else args.activation
+def load_activations(names: Iterable[str], files: Sequence[Path]) -> dict[str, Activation]:
+    """Return activations by name, among them those that files register."""
+    load_activation_files(files)
     return {name: activations.get(name) for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,11 +56,13 @@ def architectures_arguments(parser: argparse.ArgumentParser) -> None:
     add("--own-network", metavar=("NAME", "FILE", "FUNCTION"), **own, help=help)
 
 
-def load_architectures(args: argparse.Namespace) -> list[Architecture]:
-    """Return the networks that a program was given."""
-    files = {name: (file, function) for name, file, function in args.own_network}
+def load_architectures(
+    networks: Sequence[Sequence[str]], own_networks: Sequence[Sequence[str]]
+) -> list[Architecture]:
+    """Return the networks that a program was given, as its options say them."""
+    files = {name: (file, function) for name, file, function in own_networks}
     found = []
-    for name, *numbers in args.network:
+    for name, *numbers in networks:
         try:
             width, *depths = positive_integer(numbers[0]), *map(count_from_zero, numbers[1:])
         except (argparse.ArgumentTypeError, IndexError):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 import filelock
@@ -22,6 +23,10 @@ import torch
 from ntk_workflow.cli import UsageError, logger
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+#: Blocks of fewer samples are done sooner by more cores than that, side by side, than by a GPU: of
+#: 512 an H100 does one in 33 ms, two cores 117 in 20 s (benchmarks/README.md).
+SMALL_BLOCK, MANY_CORES = 1024, 10
 
 #: Seconds between two looks for a GPU that has become free.
 PAUSE = 1.0
@@ -39,13 +44,8 @@ def device_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=choices, default="cpu", help=help)
 
 
-def torch_device(args: argparse.Namespace) -> torch.device:
-    """Return the ``--device``, and note its type in ``args`` in place of ``auto``.
-
-    To be called before checkpoints are named, which must not depend on how the device was named.
-    A GPU is this process's alone until it ends.
-    """
-    wanted = args.device
+def torch_device(wanted: str) -> torch.device:
+    """Return the device that ``--device`` means; a GPU is this process's alone until it ends."""
     if wanted != "cpu":
         missing = _claim_gpu()
         if missing and wanted == "cuda":
@@ -53,10 +53,22 @@ def torch_device(args: argparse.Namespace) -> torch.device:
                 f"--device cuda: torch sees no GPU here ({missing}); give the job a GPU, install "
                 "a CUDA build of torch, or let it use the CPU with device auto"
             )
-        args.device = "cpu" if missing else "cuda"
         if wanted == "auto":
             log.info("device auto: %s", f"the CPU, no GPU ({missing})" if missing else "a GPU")
-    return torch.device(args.device)
+        if not missing:
+            return torch.device("cuda")
+    return torch.device("cpu")
+
+
+def device_for_blocks(
+    wanted: str, size: int | Literal["all"], count: int | Literal["all"], *, threads: int
+) -> str:
+    """Return the ``--device`` for blocks of samples: with ``auto``, small ones are many cores'."""
+    small = size != "all" and size < SMALL_BLOCK and (count == "all" or count > MANY_CORES)
+    if wanted == "auto" and small and threads > MANY_CORES:
+        log.info("device auto: the CPU, %d threads do blocks of %d sooner", threads, size)
+        return "cpu"
+    return wanted
 
 
 def _claim_gpu() -> str | None:

@@ -22,8 +22,7 @@ from pypdf import PdfReader
 
 from ntk_conditioning import tables
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.figures import captions
 from ntk_workflow.named_values import from_words, named_values, to_words
 from ntk_workflow.plan.run import STUDY_OF
@@ -183,11 +182,11 @@ def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, tmp_path, monke
 
 def test_a_median_along_training_ends_where_most_kappas_are_not_resolved(tmp_path):
     rows = [
-        plain(KERNELS_ALONG_TRAINING, model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
+        plain("kernels_along_training", model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
         for seed, last in enumerate([None, None, None, None, 101.0])
         for epoch, kappa in ((0, 10.0 + seed), (2, 20.0 + seed), (4, last))
     ]
-    write(tmp_path / "along.parquet", KERNELS_ALONG_TRAINING, *rows)
+    write(tmp_path / "along.parquet", "kernels_along_training", *rows)
     files = {"kernels_along_training_table": f"{tmp_path}/along.parquet"}
     files |= {suffix: f"{tmp_path}/figure.{suffix}" for suffix in ("pdf", "png")}
     with matplotlib.rc_context():

@@ -1,6 +1,5 @@
 """Which device a program computes on, and that jobs on one machine never share a GPU."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -15,7 +14,6 @@ import train_network
 
 from ntk_workflow import cli, devices
 from ntk_workflow.devices import VISIBLE, hold_one, lock_folder
-from ntk_workflow.rows import finite
 from tests.fault_server import wait_until
 from tests.sources import write_prepared
 
@@ -70,9 +68,7 @@ def machine(monkeypatch, tmp_path, caplog):
 
 
 def resolved(device: str) -> str:
-    args = argparse.Namespace(device=device)
-    assert devices.torch_device(args) == torch.device(args.device)
-    return args.device
+    return devices.torch_device(device).type
 
 
 def test_the_cpu_is_the_default_and_needs_no_cuda(monkeypatch):
@@ -132,11 +128,8 @@ def test_one_gpu_is_chosen_before_cuda_is_started(machine, caplog, gpus, names, 
 )
 def test_many_cores_keep_small_blocks(machine, caplog, device, size, threads, blocks, found):
     machine(1)
-    names = {"activation": ["relu"], "activation_file": []}
-    sizes = {"kernel_size": size, "threads": threads, "blocks": blocks}
-    args = argparse.Namespace(device=device, **sizes, **names)
-    finite.networks(args)
-    assert args.device == found
+    given = devices.device_for_blocks(device, size, blocks, threads=threads)
+    assert resolved(given) == found
     assert ("11 threads do blocks of 512 sooner" in caplog.text) == (found == "cpu")
 
 
@@ -273,7 +266,7 @@ def test_checkpoints_depend_on_the_device_and_not_on_how_it_was_named(machine, m
 
 def test_a_row_keeps_its_cells_under_another_name_of_the_device(machine, files, capsys):
     machine(0)
-    given = ["--dataset=tiny", "--activation=relu", "--depths=1", "--seeds=1", *files]
+    given = ["--dataset=tiny", "--activation=relu", "--depths=1", "--seeds=1", "--code=1", *files]
     for device, state in (("auto", "computed"), ("cpu", "kept"), ("auto", "kept")):
         words = ["--width=64", "--kernel-size=10", f"--device={device}"]
         assert compute_spectrum.main([*given, *words]) == 0

@@ -9,7 +9,6 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
-from ntk_conditioning.tables.advice import ADVICE
 from tests.trainings import to_words
 
 
@@ -35,7 +34,7 @@ def test_a_table_of_ones_own_gets_a_page_and_a_table(few, tmp_path: Path):
         given |= {"output": tmp_path / "out.parquet", "page": tmp_path / "out.html"}
         assert advise_dataset.main(to_words(given)) == 0
         pages.append((tmp_path / "out.html").read_text(encoding="utf-8"))
-        rows = tables.read(tmp_path / "out.parquet", ADVICE).to_pylist()
+        rows = tables.read(tmp_path / "out.parquet", "advice").to_pylist()
         assert {row["activation"] for row in rows if row["advised"]} == {"relu", "erf"}
         drawn = [row for row in rows if row["excess"] is not None]
         assert drawn

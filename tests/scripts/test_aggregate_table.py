@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks import aggregation, memory
 from ntk_conditioning import tables
-from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from tests.peaks import peaks
 from tests.rows import plain, write
 
@@ -49,7 +48,7 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         rows.append(write(tmp_path / f"{depth}.parquet", spectra, *cells))
     for given, expected in ((rows, [(1, 2), (3, 2)]), ([], [])):
         assert aggregate_conditioning.main([f"--output={output}", "--rows", *map(str, given)]) == 0
-        points = tables.read(output, CONDITIONING).to_pylist()
+        points = tables.read(output, "conditioning").to_pylist()
         assert [(point["depth"], point["seeds"]) for point in points] == expected
 
 

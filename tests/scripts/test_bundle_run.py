@@ -20,7 +20,6 @@ from PIL import Image
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.bundle import BundleError, archive, bag, checks, description, jobs, rerender
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
@@ -52,7 +51,7 @@ rule make_tables:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder in which a row, a table and a figure were made."""
     folder = tmp_path_factory.mktemp("run") / "checkout"
-    rows.write(folder / "table.parquet", ANGLES, *({"seed": seed} for seed in range(9)))
+    rows.write(folder / "table.parquet", "angles", *({"seed": seed} for seed in range(9)))
     for name in ("src/__pycache__", RECORDS):
         (folder / name).mkdir(parents=True)
     texts = {f"{RECORDS}/{name}": f"{name}\n" for name in ("config.yaml", "versions.json")}
@@ -227,7 +226,7 @@ def test_an_output_that_was_changed_after_its_job(here: Path, refusal, monkeypat
         assert aggregate_table.main(argv) == 0
     assert f" wrote {TABLE} sha256 {sha256(Path(TABLE))}\n" in log.read_text()
     record()
-    tables.write(TABLE, ANGLES, tables.read(TABLE, ANGLES)[:-1])
+    tables.write(TABLE, "angles", tables.read(TABLE, "angles")[:-1])
     line = refusal(record_jobs, ["--output=jobs.json", "--files", TABLE])
     assert f"{TABLE} is not the file that a job has written" in line
     Path(TABLE).write_bytes(before[0])

@@ -9,8 +9,6 @@ import run_claim_experiments
 import yaml
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
-from ntk_conditioning.tables.claims import CLAIMS
 
 PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 
@@ -36,7 +34,7 @@ def arguments(folder: Path, paper: Path, table: Path) -> list[str]:
 def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
     argv = arguments(tmp_path, PAPER, measured)
     assert check_claims.main(argv) == 0
-    rows = tables.read(tmp_path / "claims.parquet", CLAIMS).to_pylist()
+    rows = tables.read(tmp_path / "claims.parquet", "claims").to_pylist()
     claims = yaml.safe_load(PAPER.read_text(encoding="utf-8"))["claims"]
     assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
     for row in rows:  # only the experiments' table was given
@@ -53,7 +51,7 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
 
 def test_experiments_come_out_alike_again(tmp_path: Path, measured: Path):
     assert measure(tmp_path).read_bytes() == measured.read_bytes()
-    assert tables.read(measured, CLAIM_EXPERIMENTS).num_rows > 300
+    assert tables.read(measured, "claim_experiments").num_rows > 300
 
 
 CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Something."}

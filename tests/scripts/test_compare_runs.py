@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ntk_conditioning.tables.claims import CLAIMS
-from ntk_conditioning.tables.datasets import DATASETS
+from ntk_conditioning import tables
 from ntk_workflow.bundle import archive, bag
 from tests.rows import write as write_table
 
@@ -43,9 +42,9 @@ def run(tmp_path):
             paper | {"claim": claim, "verdict": verdict, "measured": measured}
             for claim, (verdict, measured) in verdicts.items()
         )
-        write_table(folder / "tables/claims.parquet", CLAIMS, *rows)
+        write_table(folder / "tables/claims.parquet", tables.get("claims"), *rows)
         data = {"dataset": "digits", "sha256": sha256}
-        write_table(folder / "tables/datasets.parquet", DATASETS, data)
+        write_table(folder / "tables/datasets.parquet", tables.get("datasets"), data)
         (folder / "record").mkdir()
         kept = {"config": CONFIG, "versions": VERSIONS, "jobs": {"jobs": JOBS}} | record
         for part, content in kept.items():

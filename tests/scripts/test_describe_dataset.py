@@ -12,7 +12,6 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, content_digest, save_prepared
-from ntk_conditioning.tables.datasets import DATASETS
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_a_row_by_hand(prepared, tmp_path, capsys):
         assert describe_dataset.main(prepared(X, y, seed=3, balanced=False)) == 0
         written.append(output.read_bytes())
     assert written[0] == written[1]
-    (row,) = tables.read(output, DATASETS).to_pylist()
+    (row,) = tables.read(output, "datasets").to_pylist()
     floats = {name: row.pop(name) for name in ("norm_min", "norm_median", "norm_max", "min_angle")}
     expected = {"dataset": "mine", "seed": 3, "n": 4, "d": 3, "dtype": "uint8", "i": 0, "j": 1}
     expected |= {"classes": 2, "class_min": 1, "class_max": 3, "scaling": "unit_interval"}
@@ -54,7 +53,7 @@ def test_a_row_by_hand(prepared, tmp_path, capsys):
 
 def test_what_does_not_exist_is_missing(prepared, tmp_path):
     assert describe_dataset.main(prepared(np.full((3, 2), 5.0))) == 0
-    (row,) = tables.read(tmp_path / "out/seed-3.parquet", DATASETS).to_pylist()
+    (row,) = tables.read(tmp_path / "out/seed-3.parquet", "datasets").to_pylist()
     names = ("seed", "classes", "class_min", "class_max", "min_angle", "i", "j")
     assert [name for name in row if row[name] is None] == list(names)
     assert row["duplicates"] == 3

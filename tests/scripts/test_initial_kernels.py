@@ -15,8 +15,6 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from ntk_conditioning.training.descent import rounded_down
 from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.data import labelled_samples
@@ -46,7 +44,7 @@ def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
     told = {"initial_kernels_output": folder / "kernel.parquet"}
     brief = {"epochs": 1, "learning_rates": 0.5, "rate_unit": "critical"} | told
     assert train_network.main(network(folder, brief | options)) == 0
-    return tables.read(folder / "kernel.parquet", TRAINING_KERNELS).to_pylist()
+    return tables.read(folder / "kernel.parquet", "training_kernels").to_pylist()
 
 
 def spectrum(row: dict[str, Any], x: Any, activation: str = "relu") -> Any:
@@ -153,7 +151,7 @@ def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder)
     train = {"batch_size": "all", "loss": "square", "outputs": "scalar", "dtype": "float64"}
     train |= {"epochs": 200, "evaluate_every": 100, "learning_rates": rates, "depth": 0, "seeds": 1}
     assert train_network.main(network(folder, train)) == 0
-    curves = tables.read(folder / "curves.parquet", TRAINING)
+    curves = tables.read(folder / "curves.parquet", "training")
     losses = curves["train_loss"].to_pylist()
     assert losses[0] > losses[1] > losses[2]
     assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
@@ -170,19 +168,19 @@ def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest
         critical = dict.fromkeys(SEEDS, min(critical.values()))
         others = {"critical_seeds": SEEDS}
     curves = folder / "curves.parquet"
-    every = tables.read(curves, TRAINING).to_pylist()
+    every = tables.read(curves, "training").to_pylist()
     rates = [(row["seed"], row["relative_rate"], row["learning_rate"]) for row in every[::2]]
     assert rates == [(s, r, rounded_down(r * critical[s])) for s in SEEDS for r in (0.5, 1)]
     for seed, row in zip(SEEDS, table, strict=True):
         of_seed = [each for each in every if each["seed"] == seed]
         assert kernel(folder, **relative, seeds=seed, **others) == [row]
-        assert tables.read(curves, TRAINING).to_pylist() == of_seed
+        assert tables.read(curves, "training").to_pylist() == of_seed
         numbers = tuple(each[-1] for each in rates if each[0] == seed)
         kernel(folder, seeds=seed, learning_rates=numbers, rate_unit="one")
         changed = [
             each | {"rate_unit": "one", "relative_rate": each["learning_rate"]} for each in of_seed
         ]
-        assert tables.read(curves, TRAINING).to_pylist() == changed
+        assert tables.read(curves, "training").to_pylist() == changed
 
 
 def test_torch_modules_have_a_kernel_only_if_their_rates_need_it(folder):

@@ -11,7 +11,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_workflow.trainings.networks import initial_network
 from tests.clone import ROOT
 from tests.sources import write_prepared
@@ -26,11 +25,11 @@ def measure(tmp_path):
 
     def call(*networks: str, more=()):
         words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
-        words += ["--samples", 6, "--seeds", 1, 2, "--checkpoints", tmp_path / "kept"]
+        words += ["--samples", 6, "--seeds", 1, 2, "--checkpoints", tmp_path / "kept", "--code=1"]
         words += [word for each in networks for word in ("--network", *each.split())]
         words += ["--image", 4, 4, 2, "--threads", 1, "--output", tmp_path / "rows.parquet", *more]
         assert measure_architectures.main([*map(str, words)]) == 0
-        return tables.read(tmp_path / "rows.parquet", ARCHITECTURES).to_pandas()
+        return tables.read(tmp_path / "rows.parquet", "architectures").to_pandas()
 
     return call
 
@@ -73,12 +72,33 @@ def test_one_more_network_computes_it_alone(measure, capsys):
     capsys.readouterr()
     rows = measure("conv 4 1", "mlp_bias 4 1", more=["--infinite-width", "conv"])
     log = capsys.readouterr().err
-    assert log.count("conv, width 4, relu, depth 1, seed") == log.count(": kept") == 2
+    conv = "model conv, activation relu, width 4, depth 1, seed"
+    assert log.count(conv) == log.count(": kept") == 2
     assert log.count(": computed") == 3  # of the wide one, too
     (wide,) = rows.query("kernel == 'infinite_ntk'").to_dict("records")
     assert (wide["model"], wide["width"] != wide["width"]) == ("conv", True)
     near = rows.query("kernel == 'empirical_ntk' and model == 'conv'")["lambda_max"].mean()
     assert near == pytest.approx(wide["lambda_max"], rel=0.9)
+
+
+def test_what_can_change_a_kernel_computes_it_again(measure, tmp_path, capsys):
+    def computed(*more: str) -> int:
+        capsys.readouterr()
+        measure("mine 8 2", more=[*OWN, *more])
+        return capsys.readouterr().err.count(": computed")
+
+    assert [computed(), computed()] == [2, 0]
+    for options in (
+        "--code=2",
+        "--samples=5",
+        "--sample-seed=2",
+        "--image 2 8 2",
+        "--activation erf",
+    ):
+        assert computed(*options.split()) == 2, options
+    computed()
+    write_prepared(tmp_path / "tiny.npz", n=9, d=32, seed=1)
+    assert computed() == 2
 
 
 def test_mistakes_are_one_line(tmp_path, refusal, measure):

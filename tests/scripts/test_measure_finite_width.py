@@ -10,8 +10,6 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.tables.finite_width import FINITE_WIDTH
-from ntk_conditioning.tables.finite_width_laws import FINITE_WIDTH_LAWS
 from tests.trainings import to_words
 
 
@@ -21,13 +19,13 @@ def given(tmp_path: Path):
     save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
     given = {"dataset": "mine", "data": tmp_path / "mine.npz", "activation": ("relu", "tanh")}
     given |= {"samples": (4, 9), "widths": (8, 32, 64), "depths": (1, 2, 4, 16), "seeds": 1}
-    given |= {"networks": 60, "threads": 1, "checkpoints": tmp_path / "checkpoints"}
+    given |= {"networks": 60, "threads": 1, "checkpoints": tmp_path / "checkpoints", "code": 1}
     return given | {"output": tmp_path / "rows.parquet"}
 
 
 def test_networks_tend_to_infinite_width(given, tmp_path: Path):
     assert measure_finite_width.main(to_words(given)) == 0
-    rows = tables.read(given["output"], FINITE_WIDTH).to_pylist()
+    rows = tables.read(given["output"], "finite_width").to_pylist()
     assert {(row["width"], row["depth"]) for row in rows} == {
         *((8, depth) for depth in (1, 2, 4)),
         *((width, depth) for width in (32, 64) for depth in (1, 2, 4, 16)),
@@ -45,7 +43,7 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
         )
         == 0
     )
-    laws = tables.read(tmp_path / "laws.parquet", FINITE_WIDTH_LAWS).to_pylist()
+    laws = tables.read(tmp_path / "laws.parquet", "finite_width_laws").to_pylist()
     variance = [law for law in laws if law["quantity"] == "variance"]
     assert len(variance) == 4
     for law in variance:
@@ -55,7 +53,7 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
 
 def test_infinite_width_is_that_of_the_samples(given):
     measure_finite_width.main(to_words(given | {"samples": 50, "widths": 1, "depths": 1}))
-    row = tables.read(given["output"], FINITE_WIDTH).to_pylist()[0]
+    row = tables.read(given["output"], "finite_width").to_pylist()[0]
     rng = np.random.default_rng(0).standard_normal((50, 20))
     x = rng / np.linalg.norm(rng, axis=1)[:, None]
     kernel = infinite.Layer(x, depth=1, activation=row["activation"]).ntk
@@ -64,12 +62,22 @@ def test_infinite_width_is_that_of_the_samples(given):
     assert row["mean"] is None
 
 
-def test_a_killed_job_goes_on_with_the_same_bytes(given):
-    measure_finite_width.main(to_words(given))
-    whole = given["output"].read_bytes()
-    kept = sorted(given["checkpoints"].rglob("*.parquet"))
-    for path in kept[::2]:
+def test_cells_are_kept_unless_what_they_depend_on_changes(given, capsys):
+    given |= {"samples": (4, 9), "widths": (8, 9), "depths": 1, "networks": 5}
+
+    def states(**changes) -> tuple[bytes, int, int]:
+        capsys.readouterr()
+        assert measure_finite_width.main(to_words(given | changes)) == 0
+        log = capsys.readouterr().err
+        return given["output"].read_bytes(), log.count(": kept"), log.count(": computed")
+
+    whole, *first = states()
+    assert first == [0, 4]
+    for path in sorted(given["checkpoints"].rglob("*.parquet"))[::2]:  # as after a kill
         path.unlink()
-    given["output"].unlink()
-    measure_finite_width.main(to_words(given))
-    assert given["output"].read_bytes() == whole
+    assert states() == (whole, 2, 2)
+    for change in ({"code": 2}, {"samples": (4, 8)}, {"sample_seed": 2}, {"networks": 6}):
+        assert states(**change)[1:] == (0, 4), change
+    states()
+    save_prepared(given["data"], PreparedSamples("mine", np.eye(50, 20) + 1, None))
+    assert states()[1:] == (0, 4)

@@ -10,8 +10,6 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
-from ntk_conditioning.tables.phase import PHASE
-from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_conditioning.theory.sphere import equicorrelated
 from ntk_workflow.cli import limit_threads
 from tests.trainings import to_words
@@ -24,7 +22,7 @@ def test_places_are_measured_beside_the_laws(tmp_path: Path, shape: str):
     given |= {"samples": (8, 96), "samples_per_dimension": (0.5, 4), "depths": (4, 1)}
     given |= {"seeds": (1, 32), "output": tmp_path / "phase.parquet"}
     assert measure_phase.main(to_words(given)) == 0
-    rows = tables.read(tmp_path / "phase.parquet", PHASE).to_pylist()
+    rows = tables.read(tmp_path / "phase.parquet", "phase").to_pylist()
     # of 8 samples four a dimension are left out
     assert [(row["n"], row["d"]) for row in rows[::4]] == [(8, 16), (96, 24), (96, 192)]
     for row in rows:
@@ -47,7 +45,7 @@ def test_data_are_placed_by_their_mean_and_covariance(tmp_path: Path):
     given = {"data": tmp_path / "mine.npz", "dataset": "mine", "activation": ("relu", "tanh")}
     given |= {"samples": 100, "depths": (1, 4), "seeds": (1, 2), "output": tmp_path / "p.parquet"}
     assert measure_phase_of_data.main(to_words(given)) == 0
-    rows = tables.read(tmp_path / "p.parquet", PHASE).to_pylist()
+    rows = tables.read(tmp_path / "p.parquet", "phase").to_pylist()
     assert len(rows) == 8
     for row in rows:
         assert (row["shape"], row["dataset"], row["n"], row["d"]) == ("data", "mine", 100, 31)
@@ -61,7 +59,7 @@ def test_laws_are_evaluated_on_a_grid(tmp_path: Path):
     given = {"activation": ("relu", "sigmoid"), "samples": 64, "samples_per_dimension": (0.5, 64)}
     given |= {"closest": 0.01, "points": (4, 3), "depths": (1, 4), "output": tmp_path / "laws"}
     assert evaluate_laws.main(to_words(given)) == 0
-    rows = tables.read(tmp_path / "laws", PHASE_LAWS).to_pylist()
+    rows = tables.read(tmp_path / "laws", "phase_laws").to_pylist()
     assert {row["d"] for row in rows} == {5, 25, 128}  # not a single dimension
     assert sorted({round(row["c"], 12) for row in rows}) == [0.0, 0.9, 0.99]
     gram = [row for row in rows if row["depth"] == 0]

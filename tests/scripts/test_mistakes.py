@@ -8,7 +8,7 @@ import record_run
 import render_page
 import run_claim_experiments
 
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from tests.rows import write
 
 OUTPUT = "--output=table.parquet"

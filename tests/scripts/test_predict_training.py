@@ -9,7 +9,7 @@ import pytest
 import train_network
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.predictions import PREDICTIONS, parted, times
+from ntk_conditioning.training.predicted_times import parted, times
 from ntk_workflow.cli import limit_threads
 from tests.sources import write_prepared
 from tests.trainings import to_words
@@ -37,7 +37,7 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
     assert predict_training.main(to_words(single)) == 0
     # whatever the training's precision is, a prediction has the digits of float64
     assert single["output"].read_bytes() == given["output"].read_bytes()
-    rows = tables.read(tmp_path / "predicted.parquet", PREDICTIONS).to_pylist()
+    rows = tables.read(tmp_path / "predicted.parquet", "predictions").to_pylist()
     assert len(rows) == 8
     for row in rows:
         assert row["method"] == method

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import render_page
 
-from ntk_conditioning.tables.conditioning import CONDITIONING
+from ntk_conditioning import tables
 from tests.rows import write
 
 
@@ -29,10 +29,10 @@ def page(tmp_path: Path):
 
 def test_every_column_and_row_of_a_table_is_there(page, tmp_path):
     first = {"kernel": "<0>", "seeds": 0, "kappa_mean": 0.123456}
-    path = write(tmp_path / "conditioning.parquet", CONDITIONING, first, {"kernel": "a<1>"})
+    path = write(tmp_path / "conditioning.parquet", "conditioning", first, {"kernel": "a<1>"})
     text = page(path)
     names = re.findall(r"<th[^>]*>(.*?)</th>", text)
-    assert names == CONDITIONING.schema.names
+    assert names == tables.get("conditioning").schema.names
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
     rows = [dict(zip(names, cells[k : k + len(names)], strict=True)) for k in (0, len(names))]
     shown = [(row["kernel"], row["seeds"], row["kappa_mean"]) for row in rows]

@@ -1,9 +1,11 @@
 """The programs that compute rows: one file however it came about, mistakes in one line."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import compute_bounds
@@ -23,9 +25,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_workflow.checkpoints import origin
+from ntk_workflow.checkpoints.cells import Checkpoints
 from tests.sources import write_prepared
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def arguments(folder: Path, program: str, options: str, *, values: str, seeds: s
     """Return a command line that writes row.parquet in a folder."""
     axis = "widths" if program in STUDIES else "depths"
     given = f"--dataset tiny --activation tanh {PROGRAMS[program][1]} --output {folder}/row.parquet"
-    data = f"--data {folder}/all.npz --{axis} {values} --seeds {seeds}"
+    data = f"--data {folder}/all.npz --{axis} {values} --seeds {seeds} --code 1"
     return f"{data} {given} {options}".split()
 
 
@@ -66,41 +66,39 @@ def row(folder, capsys):
         (folder / "row.parquet").unlink(missing_ok=True)  # as Snakemake does before a job
         given = arguments(folder, program, options, values=values, seeds=seeds)
         assert PROGRAMS[program][0].main(given) == 0
-        lines = [line.split(" ", 2)[-1] for line in capsys.readouterr().err.splitlines()]
+        log = capsys.readouterr().err
         computed, reused = (
-            sorted(line.removesuffix(end) for line in lines if line.endswith(end))
-            for end in (": computed", ": kept")
+            sorted(re.findall(rf"(?:depth|width) (\w+),.* seed (\w+): {state}$", log, re.MULTILINE))
+            for state in ("computed", "kept")
         )
         return (folder / "row.parquet").read_bytes(), computed, reused
 
     return make
 
 
-ALL = [f"depth {depth}, seed {seed}" for depth in (1, 3) for seed in (1, 32)]
+ALL = [("1", "1"), ("1", "32"), ("3", "1"), ("3", "32")]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
-    cells = [cell.replace("depth", "width") if program in STUDIES else cell for cell in ALL]
-    whole, computed, reused = row(program, kept=False)
-    assert (computed, reused) == (cells, [])
-    assert row(program, values="3", seeds="32")[1:] == (cells[3:], [])
-    assert row(program, values="3 1", seeds="32 1") == (whole, cells[:3], cells[3:])
-    assert row(program) == (whole, [], cells)
+    whole, *states = row(program, kept=False)
+    assert states == [ALL, []]
+    assert row(program, values="3", seeds="32")[1:] == (ALL[3:], [])
+    assert row(program, values="3 1", seeds="32 1") == (whole, ALL[:3], ALL[3:])
+    assert row(program) == (whole, [], ALL)
     assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
 
 
 KILLED = """
 import os, signal, sys
 import compute_spectrum
-from ntk_workflow.rows import finite
 
-init = finite.init_mlp
+init = compute_spectrum.init_mlp
 def killed(*arguments, depth, **options):
     if depth == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return init(*arguments, depth=depth, **options)
-finite.init_mlp = killed
+compute_spectrum.init_mlp = killed
 compute_spectrum.main(sys.argv[1:])
 """
 
@@ -117,78 +115,86 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     assert row() == (whole, ALL[1:], ALL[:1])
 
 
-#: Options that decide a cell's numbers, by program, and some that do not.
-DECIDING = {
-    "spectrum": [
-        *("--kernel-size 9", "--blocks 2", "--eigenvalues none", "--full-spectrum-below 9"),
-        *("--width 9", "--kernel empirical_nngp", "--dtype float32"),
-    ],
-    "infinite_spectrum": ["--kernel infinite_ntk"],
-    "min_angle": ["--exclude-duplicates"],
-    "orthogonality": [
-        *("--samples 5", "--sample-seed 2", "--classes 0 2", "--hidden m", "--dense"),
-        *("--steps 2", "--step-size 0.1", "--label-scales 2"),
-    ],
-    "linearity": ["--radii 2", "--expansions 2", "--directions 3"],
+#: By program, each entry of a cell's dictionary and the option that changes it: first those that
+#: decide numbers, then those that say which cell it is.
+BLOCKS = {
+    "kernel_size": "--kernel-size 9",
+    "blocks": "--blocks 2",
+    "eigenvalues": "--eigenvalues none",
 }
-OTHERS = [("spectrum", "--memory-gb 50 --threads 2"), ("min_angle", "--memory-gb 0.0001")]
+BLOCKS |= {"full_spectrum_below": "--full-spectrum-below 9"}
+NAMES = {"dataset": "--dataset other", "activation": "--activation erf", "seed": "--seeds 2 5"}
+DEPTHS = NAMES | {"depth": "--depths 2 4"}
+STUDIED = {"samples": "--samples 5", "sample_seed": "--sample-seed 2", "classes": "--classes 0 2"}
+STUDIED |= {"hidden": "--hidden m", "dense": "--dense", "step_size": "--step-size 0.1"}
+WIDTHS = NAMES | {"architecture": "--architecture other", "width": "--widths 4 5"}
+DECIDING = {
+    "spectrum": {"dtype": "--dtype float32"}
+    | BLOCKS
+    | {"kernel": "--kernel empirical_nngp", "width": "--width 9"}
+    | DEPTHS,
+    "infinite_spectrum": BLOCKS | {"kernel": "--kernel infinite_ntk"} | DEPTHS,
+    "min_angle": {"exclude_duplicates": "--exclude-duplicates", "width": "--width 65"} | DEPTHS,
+    "infinite_min_angle": {"exclude_duplicates": "--exclude-duplicates"} | DEPTHS,
+    "orthogonality": STUDIED
+    | {"trained_for": "--steps 2", "label_scales": "--label-scales 2"}
+    | WIDTHS,
+    "linearity": STUDIED
+    | {"steps": "--steps 2", "radii": "--radii 2"}
+    | {"expansions": "--expansions 2", "directions": "--directions 3"}
+    | WIDTHS,
+}
+#: Entries that no option changes here: a GPU, and what is the same in all rows of a program.
+FIXED = {
+    "spectrum": {"device"},
+    "infinite_spectrum": {"width"},
+    "min_angle": {"device", "kernel"},
+    "infinite_min_angle": {"kernel", "width"},
+    "orthogonality": {"device"},
+    "linearity": {"device"},
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_can_change_a_cell_computes_it_again(program, row, folder, monkeypatch):
+    """Every entry of a cell's dictionary, one after the other; what was kept is forgotten."""
+    cells = []
+    write = Checkpoints.write
+    monkeypatch.setattr(
+        Checkpoints, "write", lambda self, cell, rows: cells.append(cell) or write(self, cell, rows)
+    )
+    assert row(program)[1:] == (ALL, [])
+    first = dict(cells[0])
+    entries = {"code": "--code 2"} | DECIDING[program]
+    assert {*entries, "data", *FIXED[program]} == {*first}
+    for entry, option in entries.items():
+        cells.clear()
+        _, computed, kept = row(program, option)
+        assert (len(computed), kept) == (4, []), entry
+        changed = {key for key in first if cells[0][key] != first[key]}
+        assert entry in changed, (entry, changed)
+        if entry not in {*DEPTHS, *WIDTHS, "kernel"}:
+            assert len([*folder.glob("kept/*.parquet")]) == 4, entry
+    row(program)
+    write_prepared(folder / "all.npz", seed=1)
+    assert row(program)[2] == []
+    assert row(program)[2] == ALL
+    monkeypatch.setattr(metadata, "version", lambda _: "0")
+    assert row(program)[2] == []
 
 
 @pytest.mark.parametrize(
-    ("program", "options", "kept"),
-    [
-        *((program, each, False) for program, options in DECIDING.items() for each in options),
-        *((*each, True) for each in OTHERS),
-    ],
+    ("program", "options"),
+    [("spectrum", "--memory-gb 50 --threads 2"), ("min_angle", "--memory-gb 0.0001")],
 )
-def test_what_can_change_a_cell_computes_it_again_and_forgets_what_was(
-    program, options, kept, row, folder
-):
-    before, cells, _ = row(program)
-    after, *computed_and_kept = row(program, options)
-    assert computed_and_kept == ([[], cells] if kept else [cells, []])
-    assert after == before or not kept
-    assert len([*folder.glob("kept/*/*/*")]) == len(cells)
+def test_memory_and_threads_leave_cells_as_they_are(program, options, row):
+    before, *_ = row(program)
+    assert row(program, options) == (before, [], ALL)
 
 
-PLUGIN = """
-from ntk_conditioning.networks.activations import Activation, register
-register(Activation("half", function=lambda z: z.tanh() / 2, derivative=DERIVATIVE
-))
-"""
-
-
-def test_code_and_versions_are_part_of_what_a_cell_depends_on(row, folder, monkeypatch):
-    plugin = folder / "half.py"
-
-    def computed(derivative: str) -> bool:
-        plugin.write_text(PLUGIN.replace("DERIVATIVE", derivative))
-        return row(options=f"--activation half --activation-file {plugin}")[1] != []
-
-    assert computed("lambda z: (1 - z.tanh() ** 2) / 2")
-    assert not computed("lambda z:  (1 - z.tanh()**2) / 2  # a remark")
-    edited = "lambda z: 0.5 * (1 - z.tanh() ** 2)"
-    assert computed(edited)
-    monkeypatch.setattr(origin.metadata, "version", lambda _: "0")
-    assert computed(edited)
-    digest = origin.source_digest
-    monkeypatch.setattr(origin, "source_digest", lambda *a, **o: digest(__file__, *a, **o))
-    assert computed(edited)
-
-
-def test_cells_of_drawn_samples_depend_on_the_draw_of_their_seed(row, folder):
-    draws = [folder / "first.npz", folder / "second.npz"]
-    for seed, path in enumerate(draws, start=1):
-        write_prepared(path, seed=seed)
-    options = f"--data {draws[0]} {draws[1]}"
-    row(options=options)
-    write_prepared(draws[1], seed=5)
-    assert row(options=options)[1:] == (ALL[1::2], ALL[::2])
-
-
-def test_a_damaged_checkpoint_is_computed_again(row, folder):
+def test_a_damaged_checkpoint_is_made_again(row, folder):
     before, *_ = row()
-    (damaged,) = folder.glob("kept/tanh/depth-1/seed-1-*")
+    damaged = min(folder.glob("kept/*"))
     damaged.write_bytes(damaged.read_bytes()[:-100])
     assert row() == (before, ALL[:1], ALL[1:])
 
@@ -198,15 +204,15 @@ def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
     block = np.sort(generator(5, "blocks").permutation(20)[:10])
     x = torch.from_numpy(load_prepared(folder / "all.npz").x[block])
     mlp = init_mlp(4, depth=1, width=8, activation="tanh", generator=generator(5, "init"))
-    (found,) = tables.read(folder / "row.parquet", SPECTRA).to_pylist()
+    (found,) = tables.read(folder / "row.parquet", "spectra").to_pylist()
     expected = conditioning(empirical.ntk(mlp, x).numpy())
     assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
 def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
-    assert row("infinite_min_angle", seeds="none")[1:] == (["depth 1", "depth 3"], [])
-    assert tables.read(folder / "row.parquet", ANGLES)["seed"].to_pylist() == [None, None]
-    assert row("infinite_min_angle", seeds="none")[1:] == ([], ["depth 1", "depth 3"])
+    assert row("infinite_min_angle", seeds="none")[1:] == ([("1", "None"), ("3", "None")], [])
+    assert tables.read(folder / "row.parquet", "angles")["seed"].to_pylist() == [None, None]
+    assert row("infinite_min_angle", seeds="none")[1:] == ([], [("1", "None"), ("3", "None")])
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,8 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
 @pytest.mark.parametrize(
     ("program", "options", "problem"),
     [
-        ("spectrum", "--depths 1 1", "an activation, a seed or a depth is given twice"),
+        ("spectrum", "--depths 1 1", "2 rows repeat the key (kernel, dataset, activation, depth"),
+        ("spectrum", "--checkpoints kept --code=", "--checkpoints: give --code, too"),
         ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
         ("spectrum", "--data absent.npz", "absent.npz does not exist"),
         ("spectrum", "--depths -1", "argument --depths: -1 is negative"),
@@ -266,7 +273,7 @@ def test_bounds_of_all_activations_are_one_file(folder, refusal):
 
     write_prepared(folder / "all.npz", scaling="unit_norm")
     first = compute("--samples 10")
-    rows = tables.read(folder / "row.parquet", compute_bounds.BOUNDS).to_pandas()
+    rows = tables.read(folder / "row.parquet", "bounds").to_pandas()
     assert len(rows) == 2 * 2 * 2  # activations, kernels, depths
     assert set(rows["n"]) == {10}
     assert rows.query("activation == 'erf'")["l_0"].notna().all()

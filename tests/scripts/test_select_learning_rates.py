@@ -7,9 +7,6 @@ import pytest
 import select_learning_rates
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.learning_rates import LEARNING_RATES
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from tests.rows import write
 from tests.trainings import to_words
 
@@ -28,9 +25,9 @@ def folder(tmp_path: Path) -> Path:
         for rate, loss in zip(RATES, losses, strict=True)
         for epoch, value in enumerate((1.0, loss))
     ]
-    write(tmp_path / "training.parquet", TRAINING, *curves)
+    write(tmp_path / "training.parquet", "training", *curves)
     kernels = [POINT | {"depth": depth, "critical_learning_rate": 1.0} for depth in LOSSES]
-    write(tmp_path / "training_kernels.parquet", TRAINING_KERNELS, *kernels)
+    write(tmp_path / "training_kernels.parquet", "training_kernels", *kernels)
     return tmp_path
 
 
@@ -52,7 +49,7 @@ NONE = "no rate is good; try lower ones or more epochs"
 def test_best_rates_are_written_and_edges_are_logged(folder, capsys, criterion, rates, advice):
     assert select_learning_rates.main(arguments(folder, criterion=criterion)) == 0
     logged = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    best = tables.read(folder / "learning_rates.parquet", LEARNING_RATES).to_pylist()
+    best = tables.read(folder / "learning_rates.parquet", "learning_rates").to_pylist()
     assert [row["relative_rate"] for row in best] == rates
     places = [f"fig3/tiny/mlp/relu/depth-{depth}" for depth in LOSSES]
     assert logged == [f"{place}: {line}" for place, line in zip(places, advice, strict=True)]

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.precision import reach
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.spectra.summary import reach
+from ntk_conditioning.tables import TABLES
 from tests import width_studies
 
 

@@ -24,8 +24,6 @@ from ntk_conditioning.data.subsets import seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
-from ntk_conditioning.tables.training import TRAINING
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
@@ -84,7 +82,7 @@ def call(folder: Path, **options: Any) -> bytes:
 
 def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
     call(folder, **options)
-    return tables.read(folder / "out/depth-1.parquet", TRAINING).to_pylist()
+    return tables.read(folder / "out/depth-1.parquet", "training").to_pylist()
 
 
 def named(folder: Path) -> list[Path]:
@@ -211,7 +209,7 @@ def test_kernels_along_training_are_a_table_beside_the_same_curves(folder, netwo
     usual = call(folder, **network)
     assert call(folder, **network, **along) == usual
     first = along["kernels_output"].read_bytes()
-    table = tables.read(along["kernels_output"], KERNELS_ALONG_TRAINING).to_pylist()
+    table = tables.read(along["kernels_output"], "kernels_along_training").to_pylist()
     last = network.get("epochs", 3)
     measured = [(s, r, e) for s in SEEDS for r in RATES for e in (0, 1, last)]
     assert [(row["seed"], row["learning_rate"], row["epoch"]) for row in table] == measured

@@ -26,10 +26,8 @@ import verify_bundle
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.spectra.conditioning import conditioning_from_factor
-from ntk_conditioning.tables.angles import ANGLES
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.spectra import SPECTRA, spectra_row
+from ntk_conditioning.spectra.conditioning import conditioning_from_factor, spectra_row
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError, archive, bag, checks, signatures, verification
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
@@ -67,7 +65,7 @@ def bag_of_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scratch = tmp_path_factory.mktemp("few")
     payload = scratch / RUN
     cells = ({"seed": seed, "min_angle": seed / 7} for seed in range(40))
-    table = rows.write(payload / ANGLES_FILE.removeprefix("data/"), ANGLES, *cells)
+    table = rows.write(payload / ANGLES_FILE.removeprefix("data/"), "angles", *cells)
     (payload / JOBS).parent.mkdir(parents=True)
     files = {table.relative_to(payload).as_posix(): {"sha256": sha256(table)}}
     (payload / JOBS).write_text(json.dumps({"files": files, "jobs": []}))
@@ -138,9 +136,9 @@ def flip_bit_of_file(folder, rng):
 
 def change_number(folder, rng):
     """Add one to a number of a table, keeping it a sound table."""
-    cells = tables.read(folder / ANGLES_FILE, ANGLES).to_pylist()
+    cells = tables.read(folder / ANGLES_FILE, "angles").to_pylist()
     rng.choice(cells)["min_angle"] += 1.0
-    tables.write(folder / ANGLES_FILE, ANGLES, tables.from_rows(ANGLES, cells))
+    tables.write(folder / ANGLES_FILE, "angles", tables.from_rows("angles", cells))
 
 
 def extra_file(*places):
@@ -302,7 +300,7 @@ UNDECLARED = {
 def test_tables_that_are_not_as_declared(bundle: Path, tmp_path: Path, refused, word):
     def rewrite(folder):
         path = folder / ANGLES_FILE
-        pa.parquet.write_table(UNDECLARED[word](tables.read(path, ANGLES)), path)
+        pa.parquet.write_table(UNDECLARED[word](tables.read(path, "angles")), path)
 
     line = refused(altered(bundle, tmp_path, rewrite, bagged=True, described=True))
     assert f"{RUN}/tables/angles.parquet: " in line
@@ -357,12 +355,12 @@ def shorten(name):
 def another_gram(payload):
     """Give a Gram matrix, the kernel of depth 0, another spectrum that is consistent in itself."""
     path = payload / f"{RESULTS}/tables/spectra.parquet"
-    cells = tables.read(path, SPECTRA).to_pylist()
+    cells = tables.read(path, "spectra").to_pylist()
     cell = next(each for each in cells if each["depth"] == 0 and each["eigenvalues"])
     factor = np.zeros((cell["n"], cell["d"]))
     np.fill_diagonal(factor, 1.01 * np.sqrt(cell["eigenvalues"]))
     cell.update(spectra_row(conditioning_from_factor(factor), eigenvalues=True))
-    tables.write(path, SPECTRA, tables.from_rows(SPECTRA, cells))
+    tables.write(path, "spectra", tables.from_rows("spectra", cells))
 
 
 def another_rule(record):

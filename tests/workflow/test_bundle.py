@@ -18,8 +18,7 @@ import pytest
 import verify_bundle
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.conditioning import CONDITIONING
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError, archive, crate, rerender
 from ntk_workflow.bundle.recomputation import require_recomputed, row_tables
 from ntk_workflow.bundle.recorded import recorded_plan
@@ -110,11 +109,11 @@ def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path:
         if path.stem != Path(figure).name:
             path.unlink()
     assert rerender.require_same_figures(tmp_path / "data", "ci") == 1
-    rows = tables.read(results / "tables/conditioning.parquet", CONDITIONING).to_pylist()
+    rows = tables.read(results / "tables/conditioning.parquet", "conditioning").to_pylist()
     drawn = (row for row in rows if row["kernel"] == "empirical_ntk" and row["kappa_mean"])
     next(drawn)["kappa_mean"] *= 1.01
-    table = tables.from_rows(CONDITIONING, rows)
-    tables.write(results / "tables/conditioning.parquet", CONDITIONING, table)
+    table = tables.from_rows("conditioning", rows)
+    tables.write(results / "tables/conditioning.parquet", "conditioning", table)
     with pytest.raises(BundleError, match=f"{figure}: comes out different"):
         rerender.require_same_figures(tmp_path / "data", "ci")
 

@@ -1,7 +1,7 @@
 """Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
@@ -78,6 +78,13 @@ class Conditioning:
     dtype: str
     reduced_precision: bool
     eigenvalues: NDArray[np.float64] | None = field(repr=False, compare=False)
+
+
+def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
+    """Return the columns of a block that its conditioning gives, with or without eigenvalues."""
+    row = {field.name: getattr(result, field.name) for field in fields(result)}
+    kept = result.eigenvalues if eigenvalues else None
+    return row | {"eigenvalues": None if kept is None else kept.tolist()}
 
 
 def conditioning(

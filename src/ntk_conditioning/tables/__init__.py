@@ -1,15 +1,15 @@
 """Typed Parquet tables: what a column means is written once, here and in the files' metadata.
 
-Each table is declared in ``<table>.yaml``, beside the module that makes it a `Table`; this module
-writes and reads them. A table on disk is sorted by its keys, compressed with zstd and carries its
-own documentation, and the same rows always give the same bytes.
+Each table is declared in ``<table>.yaml`` beside this module, which writes and reads tables. A
+table on disk is sorted by its keys, compressed with zstd and carries its own documentation, and the
+same rows always give the same bytes.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,14 @@ import yaml
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 
+FOLDER = Path(__file__).parent
+NAMED = 20  # files that an error names; of more it gives the number
+BATCH = 500  # files whose rows are joined at a time: a table of few rows is mostly its schema
+
 _TYPES = {kind: pa.type_for_alias(kind) for kind in ("bool", "int64", "float64", "string")}
 _TYPES["float64[]"] = pa.list_(pa.float64())
 _COLUMN = re.compile(r"([\w\[\]]+)(\?)?(?: \[(.+?)\])?, (.+)")
+_AS_IN = re.compile(r"as in (\w+)")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -33,12 +38,20 @@ class TableError(UserError):
 
 @dataclass(frozen=True)
 class Table:
-    """A table's declaration: ``keys`` name the columns that identify and order its rows."""
+    """A table's declaration: ``keys`` name the columns that identify and order its rows.
+
+    ``studies`` are the sections of the config that must be there for a run to have the table,
+    ``axes`` the keys of its study after which files of its rows are named, None if it has none.
+    ``like`` is the table whose columns it has, if it has no columns of its own.
+    """
 
     name: str
     description: str
     keys: tuple[str, ...]
     columns: tuple[pa.Field, ...]
+    studies: tuple[str, ...] = ()
+    axes: tuple[str, ...] | None = None
+    like: str = ""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -48,8 +61,10 @@ class Table:
     def markdown(self) -> str:
         """Return the table's documentation as a Markdown section."""
         keys = ", ".join(f"`{key}`" for key in self.keys)
-        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}.", ""]
-        lines += ["| column | type | meaning |", "| --- | --- | --- |"]
+        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}."]
+        if self.like:
+            return "\n".join([*lines, "", f"The columns are those of `{self.like}`."]) + "\n"
+        lines += ["", "| column | type | meaning |", "| --- | --- | --- |"]
         for column in self.columns:
             text = {key.decode(): value.decode() for key, value in column.metadata.items()}
             unit = f" [{text['unit']}]" if "unit" in text else ""
@@ -62,38 +77,72 @@ class Table:
         return "\n".join(lines) + "\n"
 
 
-def declared(module: str, *, like: Table | None = None) -> Table:
-    """Return the table that the YAML file beside ``module``, a ``__file__``, declares.
+def get(name: str) -> Table:
+    """Return a table by its name; `TableError` says if there is none.
+
+    >>> get("angles").keys
+    ('kernel', 'dataset', 'activation', 'depth', 'seed')
+    """
+    path = FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    return declared(path)
+
+
+@cache
+def declared(path: Path) -> Table:
+    """Return the table that a YAML file declares.
 
     A column is ``float64? [degrees], smallest angle``: its type (``float64[]`` is a list), ``?`` if
-    it may be missing, its unit if it has one, and what it means; or ``as in TABLE``, a column of
-    the table ``like``.
+    it may be missing, its unit if it has one, and what it means; or ``as in TABLE``, the column of
+    that name of a table beside it. ``columns: as in TABLE`` are all of its columns.
 
     Raises `TableError` if the file declares no table, or a column in another way.
     """
-    path = Path(module).with_suffix(".yaml")
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
-    if not isinstance(content, dict) or set(content) != {"description", "keys", "columns"}:
-        raise TableError(f"{path}: a table has a description, keys and columns")
-    if unknown := set(content["keys"]) - set(content["columns"]):
+    needed = {"description", "keys", "columns"}
+    if not isinstance(content, dict) or not needed <= set(content) <= needed | {"study", "axes"}:
+        raise TableError(f"{path}: a table has a description, keys, columns, perhaps study, axes")
+    texts, like = content["columns"], ""
+    if isinstance(texts, str):
+        like = _AS_IN.sub(r"\1", texts)
+        names = declared(path.with_name(f"{like}.yaml")).schema.names
+        texts = dict.fromkeys(names, texts)
+    columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
+    if unknown := set(content["keys"]) - set(texts):
         raise TableError(f"{path}: keys that are no columns: {', '.join(sorted(unknown))}")
-    columns = []
-    for name, text in content["columns"].items():
-        parts = _COLUMN.fullmatch(str(text))
-        if like and text == f"as in {like.name}" and name in like.schema.names:
-            columns.append(like.schema.field(name))
-        elif parts and parts[1] in _TYPES:
-            kind, missing, unit, description = parts.groups()
-            texts = {"description": description, **({"unit": unit} if unit else {})}
-            columns.append(pa.field(name, _TYPES[kind], bool(missing), texts))
-        else:
-            raise TableError(f"{path}: {name}: {text!r} is not `type, description`")
-    return Table(path.stem, content["description"], tuple(content["keys"]), tuple(columns))
+    study, axes = content.get("study", []), content.get("axes")
+    return Table(
+        path.stem,
+        content["description"],
+        tuple(content["keys"]),
+        columns,
+        studies=(study,) if isinstance(study, str) else tuple(study),
+        axes=None if axes is None else tuple(axes),
+        like=like,
+    )
 
 
-def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def _column(path: Path, name: str, text: str) -> pa.Field:
+    if (other := _AS_IN.fullmatch(text)) and path.with_name(f"{other[1]}.yaml").is_file():
+        schema = declared(path.with_name(f"{other[1]}.yaml")).schema
+        if name in schema.names:
+            return schema.field(name)
+    parts = _COLUMN.fullmatch(text)
+    if not parts or parts[1] not in _TYPES:
+        raise TableError(f"{path}: {name}: {text!r} is not `type, description`")
+    kind, missing, unit, description = parts.groups()
+    texts = {"description": description, **({"unit": unit} if unit else {})}
+    return pa.field(name, _TYPES[kind], bool(missing), texts)
+
+
+#: All tables by name.
+TABLES: Mapping[str, Table] = {path.stem: declared(path) for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def from_rows(table: Table | str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Return rows as an Arrow table; `TableError` if one does not fit the declaration."""
-    rows = list(rows)
+    table, rows = _table(table), list(rows)
     for row in rows:
         if odd := row.keys() ^ table.schema.names:
             names = ", ".join(sorted(odd))
@@ -121,20 +170,29 @@ def checked(table: Table, data: pa.Table) -> pa.Table:
     return pa.Table.from_batches(data.combine_chunks().to_batches(), schema=table.schema)
 
 
-def write(path: str | os.PathLike[str], table: Table, data: pa.Table) -> None:
-    """Write ``data`` to ``path`` as zstd Parquet, whole or not at all; see `checked`."""
-    data = checked(table, data)
+def write(
+    path: str | os.PathLike[str],
+    table: Table | str,
+    data: pa.Table | Iterable[Mapping[str, Any]],
+) -> None:
+    """Write a table, or rows, to ``path`` as zstd Parquet, whole or not at all; see `checked`."""
+    table = _table(table)
+    data = checked(table, data) if isinstance(data, pa.Table) else from_rows(table, data)
     with atomic(Path(path)) as temporary:
         pq.write_table(data, temporary, compression="zstd", version="2.6")
 
 
 def read(
-    path: str | os.PathLike[str] | Sequence[str], table: Table, *, columns: list[str] | None = None
+    path: str | os.PathLike[str] | Sequence[str],
+    table: Table | str,
+    *,
+    columns: list[str] | None = None,
 ) -> pa.Table:
     """Return the rows of one file or several, with all ``columns`` or some.
 
     `TableError` says if a file is missing, damaged or another table.
     """
+    table = _table(table)
     if not isinstance(path, str | os.PathLike):
         return pa.concat_tables([read(each, table, columns=columns) for each in path])
     try:
@@ -146,3 +204,46 @@ def read(
         raise TableError(f"{path}: no such table; correct the path, or make it") from error
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"{path}: not a readable Parquet file ({error}); delete it") from error
+
+
+def collect(
+    paths: Iterable[str | os.PathLike[str]],
+    table: Table | str,
+    *,
+    columns: Collection[str] | None = None,
+) -> pa.Table:
+    """Return the rows of many files of one table, sorted by its keys; no rows without files.
+
+    ``columns``, if not all, must contain the keys. `TableError` names all files that are missing
+    or unreadable. Takes little more memory than the rows need.
+    """
+    table = _table(table)
+    names = table.schema.names if columns is None else columns
+    part = replace(table, columns=tuple(c for c in table.columns if c.name in names))
+    batch: list[pa.Table] = []
+    done: list[pa.Table] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            batch.append(read(path, table, columns=part.schema.names))
+        except TableError as error:
+            problems.append(str(error))
+        if len(batch) == BATCH:
+            done.append(_joined(batch, part))
+    if problems:
+        more = [f"and {len(problems) - NAMED:,} more files"] if len(problems) > NAMED else []
+        raise TableError("\n".join([*problems[:NAMED], *more]))
+    done.append(_joined(batch, part))
+    return checked(part, _joined(done, part))
+
+
+def _joined(parts: list[pa.Table], table: Table) -> pa.Table:
+    """Return the rows of tables in one piece of memory, and forget the tables."""
+    empty = table.schema.empty_table()
+    data = pa.concat_tables([empty, *(part.cast(table.schema) for part in parts)]).combine_chunks()
+    parts.clear()
+    return data
+
+
+def _table(table: Table | str) -> Table:
+    return get(table) if isinstance(table, str) else table

@@ -12,10 +12,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.spectra.precision_grid import places
-from ntk_conditioning.tables import Table
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.training import TRAINING
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
+from ntk_conditioning.tables import TABLES, Table
 from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_conditioning.training.descent import Along
@@ -310,7 +307,11 @@ def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, 
 
     def cells(table: str) -> Iterator[Cell]:
         axes = (values["datasets"], values["models"], values["activations"])
-        critical = _critical_rates(read(TRAINING_KERNELS)) if table != "training_kernels" else {}
+        critical = (
+            _critical_rates(read(tables.get("training_kernels")))
+            if table != "training_kernels"
+            else {}
+        )
         for dataset, model, activation in product(*axes):
             w = SimpleNamespace(experiment=experiment, dataset=dataset, model=model)
             settings = plan.training_settings(w)
@@ -346,7 +347,9 @@ def _trained(payload: Path, plan: Plan, experiment: str) -> Iterator[tuple[str, 
         yield "predictions", Cells((*columns, *_RATE), cells("predictions"))
     if values["kernels_along"]:
         shared = (*columns, *_RATE, "epoch")
-        points = Cells((*shared, "n_train", "n"), _along(read(TRAINING), shared, plan))
+        points = Cells(
+            (*shared, "n_train", "n"), _along(read(tables.get("training")), shared, plan)
+        )
         yield "kernels_along_training", points
 
 

@@ -12,7 +12,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.archives import LIMIT
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.checks import GRID

@@ -16,7 +16,7 @@ from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.provenance.versions import PROJECT, libraries
 

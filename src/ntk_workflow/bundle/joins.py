@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.training import POINT_KEYS
+from ntk_conditioning.tables import TABLES
 from ntk_conditioning.theory.bounds_vs_exact import distance_bound
+from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.rows import Row, same
 from ntk_workflow.plan import Plan

@@ -16,10 +16,8 @@ import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import scratch_folder
-from ntk_conditioning.tables import Table
-from ntk_conditioning.tables.conditioning import CONDITIONING, summarize
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.spectra.summary import summarize
+from ntk_conditioning.tables import TABLES, Table
 from ntk_workflow import estimate
 from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.recorded import ROOT, inside
@@ -225,8 +223,8 @@ def _table(file: str) -> Table:
 
 def _made(file: Path, table: Table) -> list[Row]:
     """Return the rows of a table that a job's file gives."""
-    summarized = table is CONDITIONING  # of the spectra of the study of activations
-    found = tables.read(file, SPECTRA if summarized else table)
+    summarized = table is tables.get("conditioning")  # of the spectra of the study of activations
+    found = tables.read(file, tables.get("spectra") if summarized else table)
     rows: list[Row] = (summarize(found) if summarized else found).to_pylist()
     return rows
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from ntk_conditioning import tables
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.tables.registry import TABLES
-from ntk_conditioning.tables.training import POINT_KEYS
+from ntk_conditioning.tables import TABLES
 from ntk_conditioning.theory.bounds_vs_exact import RESOLVED
+from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import catalogue
 from ntk_workflow.bundle import BundleError, in_words
 from ntk_workflow.bundle.rows import FOLLOWS, Row, same

@@ -13,8 +13,8 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.conditioning import EPS, growth, resolved_ratio, summary
 from ntk_conditioning.spectra.labels import REST
 from ntk_conditioning.spectra.spike_and_bulk import SpikeAndBulk
-from ntk_conditioning.tables.predictions import SHARES, parted, times
 from ntk_conditioning.theory.bounds_vs_exact import bounds_of
+from ntk_conditioning.training.predicted_times import SHARES, parted, times
 
 TOLERANCE = 1e-9  #: relative; other processors round differently
 ABOVE = 0.1  #: cosines above which pairs are counted

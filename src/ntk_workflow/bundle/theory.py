@@ -13,7 +13,6 @@ from ntk_conditioning import tables
 from ntk_conditioning.kernels.tabulated import Table
 from ntk_conditioning.kernels.tabulated import tables as tabulated
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.phase import PHASE
 from ntk_conditioning.theory.depth import far_samples
 from ntk_conditioning.theory.phase import DATA, RandomPlace
 from ntk_conditioning.theory.random_inputs import Ends
@@ -30,7 +29,7 @@ def require_theory(payload: Path, plan: Plan) -> None:
     if "phase" not in plan.tables:
         return
     path = plan.path("tables/phase.parquet")
-    rows = tables.read(payload / path, PHASE).to_pylist()
+    rows = tables.read(payload / path, "phase").to_pylist()
     theory = _Theory({row["depth"] for row in rows})
     for row in rows:
         # the user's own are not imported
@@ -41,7 +40,7 @@ def require_theory(payload: Path, plan: Plan) -> None:
             for column, value, why in found:
                 near = abs(row[column] - value) <= ROUNDING * scale
                 if not near and not same(row[column], value):
-                    place = in_words({key: row[key] or None for key in PHASE.keys})
+                    place = in_words({key: row[key] or None for key in tables.get("phase").keys})
                     line = f"{path}: {column} is {row[column]!r}, and {why} give {value!r}"
                     raise BundleError(f"{line}, at {place}")
 

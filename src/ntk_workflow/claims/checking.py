@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
+from ntk_conditioning.spectra.unresolved import as_infinite
 from ntk_conditioning.tables import TableError
-from ntk_conditioning.tables.unresolved import as_infinite
 from ntk_workflow.claims.expressions import ExpressionError, columns, evaluate
 from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, Claim, ClaimError, Join
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims.expressions import ExpressionError, columns, parse
 from ntk_workflow.config import LOADER, SCHEMAS, did_you_mean, read_yaml, schema_errors
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ntk_conditioning.tables.training import POINT_KEYS
+from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import rows_of
 from ntk_workflow.claims.papers import ClaimError, Paper
 

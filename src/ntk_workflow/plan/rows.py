@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_workflow.catalogue import known_image
 from ntk_workflow.checks import GRID
@@ -11,18 +12,7 @@ from ntk_workflow.plan.phase import PhaseRows
 from ntk_workflow.plan.run import STUDY_OF, options
 
 #: What rows of a table are named by: keys of its study. Angles are of kernels that have gradients.
-AXES = {
-    "spectra": ("kernels", "datasets", "activations"),
-    "angles": ("kernels", "datasets", "activations"),
-    "activation_study": ("datasets",),
-    "bounds": ("datasets",),
-    "phase": (),
-    "finite_width": ("datasets",),
-    "repairs": ("datasets",),
-    "architectures": ("datasets",),
-    "orthogonality": ("datasets", "architectures"),
-    "linearity": ("datasets", "architectures"),
-}
+AXES = {name: table.axes for name, table in tables.TABLES.items() if table.axes is not None}
 #: Keys of studies that their programs are not given as settings.
 _NAMES = ("datasets", "classes", "architectures", "activations")
 

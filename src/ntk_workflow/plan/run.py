@@ -8,33 +8,20 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ntk_conditioning import tables
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import GRID, Known, mistakes, used_datasets
 from ntk_workflow.claims import papers as claim_files
-from ntk_workflow.figures.parameters import TRAINING_TABLES
 from ntk_workflow.provenance import digests
 from ntk_workflow.settings import words
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.own import OwnModel
 
+#: The tables that a run may have, each with the studies that it needs.
+TABLES = {name: table.studies for name, table in tables.TABLES.items() if table.studies}
 #: The study that makes a table, by table; tables of the main grid are made whenever it is there.
-STUDY_OF = {
-    "activation_study": "activation_study",
-    "bounds": "bounds_study",
-    **dict.fromkeys(("phase", "phase_laws"), "phase_study"),
-    **dict.fromkeys(("finite_width", "finite_width_laws"), "finite_width_study"),
-    "repairs": "repairs_study",
-    "architectures": "architectures_study",
-    "orthogonality": "orthogonality_study",
-    "linearity": "linearity_study",
-    "precision": "precision_study",
-    "activations": "activation_constants",
-    "claim_experiments": "claim_experiments",
-    "claims": "papers",
-    **dict.fromkeys(TRAINING_TABLES, "training"),
-}
-TABLES = ("spectra", "conditioning", "angles", "datasets", *STUDY_OF, "width_slopes")
+STUDY_OF = {name: s[0] for name, s in TABLES.items() if len(s) == 1 and s != (GRID,)}
 
 BUILT_IN = frozenset(activations.names())
 
@@ -112,9 +99,7 @@ class Run:
     @cached_property
     def tables(self) -> list[str]:
         """The tables of the run: those whose studies are not switched off."""
-        on = [name for name in TABLES if self.is_on(STUDY_OF.get(name, GRID))]
-        slopes = {"orthogonality", "linearity"} <= {*on}
-        return [name for name in on if name != "width_slopes" or slopes]
+        return [name for name, studies in TABLES.items() if all(map(self.is_on, studies))]
 
     @cached_property
     def used_datasets(self) -> list[str]:

@@ -1,26 +1,27 @@
-"""Rows of spectra: the options of kernel blocks, and the rows of the table of one cell."""
+"""Rows of spectra: the options of kernel blocks, and the rows of one kernel."""
 
-import argparse
-import os
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning import memory
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
-from ntk_conditioning.spectra.conditioning import Conditioning
-from ntk_conditioning.tables.spectra import spectra_row
-from ntk_workflow import allocation, cli
+from ntk_conditioning.spectra.block_kernels import BlockKernel
+from ntk_conditioning.spectra.conditioning import Conditioning, spectra_row
+from ntk_workflow import cli
+from ntk_workflow.rows import memory_argument
+
+#: What an error of a kernel that does not fit ends with.
+REMEDY = "lower kernel_size, or find a larger machine"
 
 log = cli.logger(__file__)
 
 
-def block_arguments(parser: argparse.ArgumentParser) -> None:
+def block_arguments(parser: ArgumentParser) -> None:
     """Add the options of kernel blocks."""
     add, count = parser.add_argument, cli.positive_integer_or_all
     add("--kernel-size", type=count, default=512, help="samples, or all")
@@ -32,45 +33,28 @@ def block_arguments(parser: argparse.ArgumentParser) -> None:
     memory_argument(parser)
 
 
-def memory_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the memory that a program may use."""
-    help = "memory to keep within, in 10^9 bytes; by default what is available at the start"
-    parser.add_argument("--memory-gb", type=cli.positive_number, help=help)
-
-
-def available_memory(memory_gb: float | None, device: str = "cpu") -> int:
-    """Return the bytes that a program may use: what it was given, or what its device has."""
-    if memory_gb is not None:
-        return int(memory_gb * memory.GB)
-    if device == "cuda":
-        import torch  # takes seconds, and kernels of infinite width do without
-
-        return torch.cuda.mem_get_info()[0]
-    return min([memory.available_bytes(), *allocation.granted_bytes(os.environ)])
-
-
-def memory_budget(args: argparse.Namespace) -> MemoryBudget:
-    """Return the memory for a program's kernels."""
-    available = available_memory(args.memory_gb, args.device)
-    remedy = "lower kernel_size, or find a larger machine"
-    return MemoryBudget(available, args.full_spectrum_below, args.threads, remedy)
-
-
 def block_rows(
-    args: argparse.Namespace, kernel: BlockKernel, x: NDArray[np.float64], seed: int
-) -> Iterator[dict[str, Any]]:
-    """Yield a row of the spectra table for each block of the samples ``x`` (n, d)."""
-    rng = generator(seed, "blocks")
-    chosen = draw_blocks(len(x), size=args.kernel_size, count=args.blocks, generator=rng)
-    log.info("%d blocks of %d samples, %d inputs", len(chosen), len(chosen[0]), x.shape[1])
-    kernel.require_memory(len(chosen[0]))
-    with_eigenvalues = {"first": 1, "all": len(chosen), "none": 0}[args.eigenvalues]
-    for number, result in enumerate(_conditioned(kernel, x, chosen)):
+    kernel: BlockKernel,
+    x: NDArray[np.float64],
+    *,
+    seed: int,
+    size: int | Literal["all"],
+    count: int | Literal["all"],
+    eigenvalues: Literal["first", "all", "none"],
+) -> list[dict[str, Any]]:
+    """Return a row of the spectra table for each random block of the samples ``x`` (n, d)."""
+    blocks = draw_blocks(len(x), size=size, count=count, generator=generator(seed, "blocks"))
+    log.info("%d blocks of %d samples, %d inputs", len(blocks), len(blocks[0]), x.shape[1])
+    kernel.require_memory(len(blocks[0]))
+    kept = {"first": 1, "all": len(blocks), "none": 0}[eigenvalues]
+    rows = []
+    for number, result in enumerate(_conditioned(kernel, x, blocks)):
         if result.kappa is None:
             rank = (result.numerical_rank, result.n)
             log.info("block %d: lambda_min not resolved, rank %d of %d", number, *rank)
-        row = spectra_row(result, eigenvalues=number < with_eigenvalues)
-        yield {"block": number, "d": x.shape[1], **row}
+        row = spectra_row(result, eigenvalues=number < kept)
+        rows.append({"block": number, "d": x.shape[1], **row})
+    return rows
 
 
 def _conditioned(

@@ -1,52 +1,22 @@
 """Rows over widths and seeds: the options of a study of wide networks, and its networks."""
 
-import argparse
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ntk_conditioning.data.subsets import draw_two_classes, seed_stream
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables import Table
-from ntk_conditioning.transition.descent import Descent, descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
-from ntk_workflow.checkpoints.cells import Cell
-from ntk_workflow.cli import (
-    Parser,
-    logger,
-    positive_integer,
-    positive_number,
-    seed,
-)
-from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.devices import device_argument, torch_device
-from ntk_workflow.rows.row import row_parser, write_row
+from ntk_workflow.cli import positive_integer, positive_number, seed
+from ntk_workflow.devices import device_argument
 from ntk_workflow.samples import load_samples
 
-log = logger(__file__)
 
-
-@dataclass(frozen=True)
-class Network:
-    """A network at its initialisation, and the samples ``x`` (n, d) in its coordinates.
-
-    See `on_span`. ``descend`` trains it on labels plus and minus a number, for numbers of steps.
-    """
-
-    net: FeedforwardNet
-    x: Tensor
-    seed: int
-    descend: Callable[[float, Collection[int]], Iterator[Descent]]
-
-
-def study_parser(description: str | None) -> Parser:
-    """Return a parser with the options of every study."""
-    parser = row_parser(description)
+def study_arguments(parser: ArgumentParser) -> None:
+    """Add the options of every study of wide networks."""
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared dataset (.npz), with labels")
     add("--samples", type=positive_integer, default=20, help="samples, half of each class")
@@ -61,7 +31,6 @@ def study_parser(description: str | None) -> Parser:
     help = "step of gradient descent, in units of 1 / lambda_max of the NTK before it"
     add("--step-size", type=positive_number, default=0.5, help=help)
     device_argument(parser)
-    return parser
 
 
 def hidden_width(text: str) -> int | None:
@@ -69,40 +38,24 @@ def hidden_width(text: str) -> int | None:
     return None if text == "m" else positive_integer(text)
 
 
-def write_widths(
-    args: argparse.Namespace,
-    table: Table,
-    compute: Callable[[Network], Iterable[Mapping[str, Any]]],
-    *,
-    program: str,
-) -> None:
-    """Write a row, width by width; ``compute`` returns the rows of a network."""
-    load_activations(args)
-    device = torch_device(args)
-    data, stream = load_samples(args.data), seed_stream(args.sample_seed)
-    wanted = {"classes": args.classes, "generator": stream}
-    chosen, labels = draw_two_classes(args.dataset, data.y, args.samples, **wanted)
-    samples, y = torch.from_numpy(data.x[chosen]), torch.from_numpy(labels).to(device)
-    line = "device %s, float64, %d samples of %d features, %d seeds"
-    log.info(line, device.type, *samples.shape, len(args.seeds))
+def two_classes(
+    path: Path, dataset: str, samples: int, *, classes: Sequence[int] | None, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return samples (n, d) of two classes, half of each, and their labels, plus and minus 1."""
+    data = load_samples(path)
+    rng = seed_stream(seed)
+    chosen, labels = draw_two_classes(dataset, data.y, samples, classes=classes, generator=rng)
+    return torch.from_numpy(data.x[chosen]), torch.from_numpy(labels)
 
-    def labelled(cell: Cell) -> Iterator[Mapping[str, Any]]:
-        hidden = [width or cell.value for width in args.hidden]
-        rng = generator(cell.random_seed, "init")
-        net = draw_network(
-            samples.shape[1], hidden, activation=cell.activation, generator=rng, dense=args.dense
-        )
-        net, x = on_span(net, samples)
-        net, x = net.with_weights([weight.to(device) for weight in net.weights]), x.to(device)
 
-        def train(label_scale: float, steps: Collection[int]) -> Iterator[Descent]:
-            return descend(net, x, label_scale * y, steps=steps, step_size=args.step_size)
+def initial_network(
+    x: Tensor, hidden: Sequence[int], *, activation: str, dense: bool, seed: int, device: str
+) -> tuple[FeedforwardNet, Tensor]:
+    """Return a network at its initialisation, and the samples ``x`` in its coordinates.
 
-        names = {"dataset": args.dataset, "architecture": args.architecture}
-        names |= cell.coordinates | {"hidden": "-".join(map(str, hidden)), "d": net.fan_ins[0]}
-        for row in compute(Network(net, x, cell.random_seed, train)):
-            yield {**names, **row}
-
-    axes = product(args.activation, args.widths, args.seeds)
-    cells = [Cell(sigma, "width", width, seed, args.data) for sigma, width, seed in axes]
-    write_row(args, table, cells, labelled, program=program)
+    See `on_span`.
+    """
+    rng = generator(seed, "init")
+    net = draw_network(x.shape[1], hidden, activation=activation, generator=rng, dense=dense)
+    net, x = on_span(net, x)
+    return net.with_weights([weight.to(device) for weight in net.weights]), x.to(device)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -30,8 +31,7 @@ from ntk_conditioning.networks.own import (
 )
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.tables.kernels_along_training import along_rows
-from ntk_conditioning.tables.training import TRAINING, curve_rows
+from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.measured import Measured
@@ -247,7 +247,8 @@ def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple
         "decay_at": " ".join(map(str, task.settings.decay_at)) or "none",
         "image": " ".join(map(str, task.image or ["none"])),
     }
-    of_curves = {key: value for key, value in labels.items() if key in TRAINING.schema.names}
+    columns = tables.get("training").schema.names
+    of_curves = {key: value for key, value in labels.items() if key in columns}
     of_kernels = labels | {"n_train": n, "n": ensemble.block_size}
     rows: Rows = []
     along: Rows = []

@@ -17,10 +17,10 @@ from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
-from ntk_conditioning.tables.predictions import SHARES, known, time_columns, times
 from ntk_conditioning.training.linearised import Linearised, Tangent, initial_weights, tangent
 from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
 from ntk_conditioning.training.prediction import UNPREDICTABLE, predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part, Training
 from ntk_workflow.cli import UsageError

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
 from ntk_conditioning.claim_experiments.liu2022transition import assemblies, normals
@@ -19,14 +20,13 @@ from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
-from ntk_conditioning.tables.claim_experiments import CLAIM_EXPERIMENTS
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
 from ntk_workflow.claims.papers import read_paper
 from tests.ntk_conditioning.gradients import explicit_gradients
 
-NAME = CLAIM_EXPERIMENTS.name
+NAME = "claim_experiments"
 PAPERS = Path(__file__).parents[3] / "papers"
 SETTINGS = {
     "liu2023relu": Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 2, 3, 4]),
@@ -59,7 +59,9 @@ def table(paper: str) -> pd.DataFrame:
 def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper: str):
     rows = table(paper)
     assert np.isfinite(rows["value"]).all()
-    assert not rows.duplicated([key for key in CLAIM_EXPERIMENTS.keys if key in rows]).any()
+    assert not rows.duplicated(
+        [key for key in tables.get("claim_experiments").keys if key in rows]
+    ).any()
     content = yaml.safe_load((PAPERS / f"{paper}.yaml").read_text(encoding="utf-8"))
     claims = [each for each in read_paper(paper, content).claims if each.table == NAME]
     assert len(claims) > 40

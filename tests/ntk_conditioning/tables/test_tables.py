@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.collection import collect
-from ntk_conditioning.tables.conditioning import NEEDED, summarize
-from ntk_conditioning.tables.spectra import SPECTRA
+from ntk_conditioning.spectra.summary import NEEDED, summarize
+from ntk_conditioning.tables import collect
 from tests.rows import plain
 
+SPECTRA = tables.get("spectra")
 #: What is missing where only the extreme eigenvalues are known, and where kappa is not resolved.
 EXTREMES = {"method": "extremes", "effective_rank": None, "eigenvalues": None}
 UNRESOLVED = {"kappa": None, "lambda_min": None, "lambda_min_error": None}
@@ -26,20 +26,22 @@ def spectrum_row(*, kappa: float | None = 10.0, **other):
     values = {"kappa": kappa, "kappa_error": kappa and 1e-13, "kappa_nonzero": kappa or 5.0}
     values |= {"lambda_min": 1.0, "lambda_min_error": 1e-14, "numerical_rank": 4 if kappa else 3}
     values |= {"effective_rank": 2.0, "eigenvalues": [10.0, 3.0, 2.0, 1.0], "block": 0}
-    return plain(SPECTRA, **values | other)
+    return plain("spectra", **values | other)
 
 
 def spectra(*rows) -> pa.Table:
-    return tables.from_rows(SPECTRA, rows)
+    return tables.from_rows("spectra", rows)
 
 
 def write(path, *rows):
-    tables.write(path, SPECTRA, spectra(*rows))
+    tables.write(path, "spectra", spectra(*rows))
     return path
 
 
 DECLARATION = """\
 description: Small things.
+study: things_study
+axes: [datasets, activations]
 keys: [name]
 columns:
   name: string, what it is called
@@ -50,9 +52,12 @@ columns:
 
 
 def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(tmp_path):
-    (tmp_path / "things.yaml").write_text(DECLARATION)
-    table = tables.declared(tmp_path / "things.py", like=SPECTRA)
+    path, other = tmp_path / "things.yaml", tmp_path / "spectra.yaml"
+    path.write_text(DECLARATION)
+    other.write_text((tables.FOLDER / "spectra.yaml").read_text())
+    table = tables.declared(path)
     assert (table.name, table.description, table.keys) == ("things", "Small things.", ("name",))
+    assert (table.studies, table.axes) == (("things_study",), ("datasets", "activations"))
     expected = {"name": pa.string(), "angle": pa.float64(), "sizes": pa.list_(pa.float64())}
     assert {c.name: c.type for c in table.columns} == expected | {"depth": pa.int64()}
     assert [column.name for column in table.columns if column.nullable] == ["angle"]
@@ -60,14 +65,25 @@ def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(
     assert table.columns[-1].equals(SPECTRA.schema.field("depth"), check_metadata=True)
 
     for old, new, message in (
-        ("keys: [name]", "", "a table has a description, keys and columns"),
+        ("keys: [name]", "", "a table has a description, keys, columns"),
+        ("axes:", "axis:", "a table has a description, keys, columns"),
         ("keys: [name]", "keys: [nam]", "keys that are no columns: nam"),
         ("string, what", "text, what", "name: 'text, what it is called' is not"),
         ("as in spectra", "as in angles", "depth: 'as in angles' is not"),
     ):
-        (tmp_path / "things.yaml").write_text(DECLARATION.replace(old, new))
+        path.write_text(DECLARATION.replace(old, new))
+        tables.declared.cache_clear()
         with pytest.raises(tables.TableError, match=rf"things\.yaml: {message}"):
-            tables.declared(tmp_path / "things.py", like=SPECTRA)
+            tables.declared(path)
+    with pytest.raises(tables.TableError, match="no table 'spektra'; there are activation_study, "):
+        tables.get("spektra")
+
+
+def test_a_table_may_have_the_columns_of_another():
+    study, conditioning = tables.get("activation_study"), tables.get("conditioning")
+    assert study.columns == conditioning.columns
+    assert study.markdown().endswith("The columns are those of `conditioning`.\n")
+    assert tables.get("width_slopes").studies == ("orthogonality_study", "linearity_study")
 
 
 def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
@@ -83,7 +99,7 @@ def test_every_reader_reads_what_was_written(tmp_path):
         spectrum_row(seed=2, **EXTREMES, **UNRESOLVED),
     ]
     path = write(tmp_path / "t.parquet", *rows[::-1])
-    assert tables.read(path, SPECTRA).to_pylist() == rows
+    assert tables.read(path, "spectra").to_pylist() == rows
     read = pq.read_schema(path)
     assert read.metadata == SPECTRA.schema.metadata
     assert [field.metadata for field in read] == [column.metadata for column in SPECTRA.columns]
@@ -110,7 +126,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(tables.TableError, match="1 rows repeat the key"):
         spectra(spectrum_row(), spectrum_row())
     with pytest.raises(tables.TableError):
-        tables.write(tmp_path / "t", SPECTRA, spectra(spectrum_row()).drop_columns(["kappa"]))
+        tables.write(tmp_path / "t", "spectra", spectra(spectrum_row()).drop_columns(["kappa"]))
     assert not list(tmp_path.iterdir())
 
 
@@ -121,20 +137,20 @@ def test_missing_and_unreadable_cells_are_named_but_at_most_twenty(tmp_path):
     bad = [damaged, other, tmp_path / "absent.parquet"]
     bad += [tmp_path / f"{number}.parquet" for number in range(20)]
     with pytest.raises(tables.TableError) as caught:
-        collect([good, *bad], SPECTRA)
+        collect([good, *bad], "spectra")
     *lines, last = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [*map(str, bad[:20])]
     assert last == "and 3 more files"
 
 
 def test_cells_of_any_number_are_one_sorted_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("ntk_conditioning.tables.collection.BATCH", 3)
+    monkeypatch.setattr("ntk_conditioning.tables.BATCH", 3)
     rows = [spectrum_row(seed=seed) for seed in (5, 1, 7, 3, 2, 6, 4)]
     paths = [write(tmp_path / f"{row['seed']}.parquet", row) for row in rows]
     for number in (2, 3, 7):
-        some = collect(paths[:number], SPECTRA)
+        some = collect(paths[:number], "spectra")
         assert some.equals(spectra(*rows[:number]), check_metadata=True)
-    some = collect(paths, SPECTRA, columns=NEEDED)
+    some = collect(paths, "spectra", columns=NEEDED)
     assert set(some.column_names) == set(NEEDED)
     assert summarize(some)["kappa_mean"].to_pylist() == [10.0]
 

@@ -4,7 +4,6 @@ import evaluate_laws
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.phase_laws import PHASE_LAWS
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.cells import require_cells
 from ntk_workflow.plan import Plan
@@ -18,6 +17,6 @@ def test_laws_are_at_all_places(tmp_path, monkeypatch):
     words = [*plan.study_activations("phase_study")(None), *plan.law_grid(None)]
     assert evaluate_laws.main([*words, "--output", str(path)]) == 0
     require_cells(tmp_path, plan)
-    tables.write(path, PHASE_LAWS, tables.read(path, PHASE_LAWS)[:-1])
+    tables.write(path, "phase_laws", tables.read(path, "phase_laws")[:-1])
     with pytest.raises(BundleError, match=r"lacks .*, depth 1, n 128, .*, for which"):
         require_cells(tmp_path, plan)

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.activations import ACTIVATIONS
 from ntk_workflow.bundle.derivations import _change, derivations, problems_of
 from tests.plans import ROOT, plan_of
 
@@ -55,8 +54,8 @@ def test_constants_beside_an_activation_of_the_users_own(tmp_path: Path):
     path = tmp_path / of.outputs["--output"]
     assert measure_activations.main(["--activation", "relu", "swish", "--output", str(path)]) == 0
     assert problems_of(tmp_path, of, measure_activations.main) == []
-    rows = tables.read(path, ACTIVATIONS).to_pylist()
+    rows = tables.read(path, "activations").to_pylist()
     next(row for row in rows if row["activation"] == "relu")["phase"] = "chaotic"
-    tables.write(path, ACTIVATIONS, tables.from_rows(ACTIVATIONS, rows))
+    tables.write(path, "activations", tables.from_rows("activations", rows))
     (line,) = problems_of(tmp_path, of, measure_activations.main)
     assert line.endswith("give phase 'critical', where it has 'chaotic', at activation relu")

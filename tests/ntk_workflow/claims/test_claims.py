@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_conditioning.tables.registry import TABLES
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,

@@ -4,12 +4,10 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
-from ntk_conditioning.files import sha256
 from ntk_workflow.provenance import digests as provenance
 from ntk_workflow.provenance.digests import path_digest, source_digest
 
@@ -96,25 +94,28 @@ def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory
         digests.add(digest(tree))
 
 
-def test_what_an_earlier_process_has_read_is_not_parsed_again(tree, monkeypatch):
-    def digest_of_a_new_process() -> str:
-        provenance._inspect.cache_clear()
-        provenance._notes.cache_clear()
-        result = digest(tree)
-        provenance._keep(provenance._notes(), provenance.NOTES, before=0)  # as when it ends
-        return result
+TABLE = "description: {}\nkeys: [x]\ncolumns:\n  x: {}\n"
 
-    monkeypatch.chdir(tree)
-    provenance.NOTES.parent.mkdir()
-    before = digest_of_a_new_process()
-    with monkeypatch.context() as patch:
-        patch.delattr(provenance, "_parsed")
-        assert digest_of_a_new_process() == before
-    replace(tree / PROGRAM, "g(2)", "g(3)")
-    assert digest_of_a_new_process() != before
-    replace(tree / PROGRAM, "g(3)", "g(2)")
-    provenance.NOTES.write_text("{")
-    assert digest_of_a_new_process() == before
+
+def test_a_program_depends_on_the_tables_that_it_names(tree):
+    folder = tree / PACKAGE / "tables"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("TABLES = {}\n")
+    for name, column in (("angles", "as in spectra"), ("spectra", "int64"), ("other", "int64")):
+        (folder / f"{name}.yaml").write_text(TABLE.format(name, column))
+    imported = "from ntk_conditioning import tables\n"
+    (tree / "scripts/one.py").write_text(f'{imported}tables.write("x", "angles", [])\n')
+    (tree / "scripts/all.py").write_text(f"{imported}print(tables.TABLES)\n")
+
+    def digests() -> list[str]:
+        return [digest(tree, f"scripts/{name}.py") for name in ("one", "all")]
+
+    before = digests()
+    replace(folder / "other.yaml", "int64", "float64")
+    after = digests()
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
+    replace(folder / "spectra.yaml", "int64", "float64")
+    assert not {*before, *after} & {*digests()}
 
 
 def test_notebooks_count_by_their_code(tree):
@@ -150,37 +151,17 @@ def test_a_file_is_its_content_and_a_folder_the_names_and_contents_of_its_files(
     assert len({first, changed, path_digest(folder)}) == 3
 
 
-@pytest.mark.parametrize("size", [30, 30_000_000])
-def test_what_has_not_changed_is_read_once(tmp_path, monkeypatch, size):
-    """A corpus and a large file, edited in the middle with size and mtime as before."""
-    read = []
-
-    def counted(path):
-        read.append(path.name)
-        return sha256(path)
-
-    monkeypatch.setattr(provenance, "sha256", counted)
-    monkeypatch.setattr(provenance, "_TICK", 50_000_000)
-    monkeypatch.chdir(tmp_path)
-    provenance.CONTENTS.parent.mkdir()
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    for name in ("a.flac", "b.flac"):
-        (folder / name).write_bytes(bytes(size))
-    path = folder if size < 1000 else folder / "b.flac"
-    time.sleep(0.1)  # what is younger than the file system's clock tells is read again
-    before = path_digest(path)
-    read.clear()
-    assert path_digest(path) == before
-    assert read == []
-
-    times = (folder / "b.flac").stat()
-    with (folder / "b.flac").open("r+b") as stream:
-        stream.seek(size // 2)
-        stream.write(b"1")
-    os.utime(folder / "b.flac", ns=(times.st_atime_ns, times.st_mtime_ns))
-    changed = path_digest(path)
-    assert changed != before
-    assert read == ["b.flac"]
-    provenance.CONTENTS.write_text("{")
-    assert path_digest(path) == changed
+@pytest.mark.parametrize("folder", [False, True])
+def test_large_data_are_known_by_their_sizes_and_times(tmp_path, monkeypatch, folder):
+    """What is not read whenever Snakemake starts."""
+    path, place = tmp_path / "corpus/a.flac", tmp_path / "corpus"
+    place.mkdir()
+    path.write_bytes(bytes(30))
+    monkeypatch.setattr(provenance, "LARGE", 30)
+    monkeypatch.setattr(provenance, "sha256", lambda path: pytest.fail(f"{path} is read"))
+    before = path_digest(place if folder else path)
+    assert path_digest(place if folder else path) == before
+    os.utime(path, (1, 1))
+    touched = path_digest(place if folder else path)
+    path.write_bytes(bytes(31))
+    assert len({before, touched, path_digest(place if folder else path)}) == 3

@@ -8,22 +8,21 @@ import pyarrow as pa
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables.learning_rates import (
+from ntk_conditioning.training.curves import MEASURED, curve_rows
+from ntk_conditioning.training.learning_rates import (
     SelectionError,
     at_best_rates,
     epochs_to,
     select_rates,
 )
-from ntk_conditioning.tables.training import MEASURED, TRAINING, curve_rows
-from ntk_conditioning.tables.training_kernels import TRAINING_KERNELS
 from tests.rows import plain
 
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
 POINT |= {"depth": 2}
-LABELS = plain(TRAINING, **POINT)
+LABELS = plain("training", **POINT)
 FINAL, TO_LOSS = {"fig3": ("final_loss", 0.1)}, {"fig3": ("epochs_to_loss", 0.1)}
 BY_ACCURACY = {"fig3": ("test_accuracy", 0.1)}
-NO_KERNELS = tables.from_rows(TRAINING_KERNELS, [])
+NO_KERNELS = tables.from_rows("training_kernels", [])
 NAN = math.nan
 
 
@@ -41,16 +40,16 @@ def training(curves, accuracy=None, factors=None, **point):
         network = {"seed": seed, "relative_rate": rate, "rate": rate * (factors or {}).get(seed, 1)}
         network |= {"steps_per_epoch": 2, "diverged": diverged}
         rows += curve_rows(LABELS | point, **network, metrics=metrics, epochs=range(len(losses)))
-    return tables.from_rows(TRAINING, rows)
+    return tables.from_rows("training", rows)
 
 
 def kernels(*kappas, **point):
     """Return the kernels of seeds 1, 2, …; their critical rates are 1, 2, …."""
     rows = [
-        plain(TRAINING_KERNELS, **POINT | point, seed=s, kappa=k, critical_learning_rate=float(s))
+        plain("training_kernels", **POINT | point, seed=s, kappa=k, critical_learning_rate=float(s))
         for s, k in enumerate(kappas, start=1)
     ]
-    return tables.from_rows(TRAINING_KERNELS, rows)
+    return tables.from_rows("training_kernels", rows)
 
 
 def best(curves, rules=FINAL, kappas=(10.0,)):

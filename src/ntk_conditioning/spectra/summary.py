@@ -1,27 +1,25 @@
-"""The table of condition numbers: one row per curve point, over all its blocks and seeds."""
+"""The summary of spectra over blocks and seeds, and how far a recipe for kappa reaches."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.tables import declared, from_rows
-from ntk_conditioning.tables.spectra import SPECTRA
-from ntk_conditioning.tables.unresolved import as_infinite, or_missing
+from ntk_conditioning import tables
+from ntk_conditioning.spectra.unresolved import as_infinite, or_missing
 
-CONDITIONING = declared(__file__, like=SPECTRA)
-
+_KEYS = tables.get("conditioning").keys
 _POINT = ["width", "n", "d"]
 _VALUES = ["seed", "kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"]
 #: Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes.
-NEEDED = (*CONDITIONING.keys, "block", *_POINT, *_VALUES)
+NEEDED = (*_KEYS, "block", *_POINT, *_VALUES)
 
 
 def summarize(spectra: pa.Table) -> pa.Table:
     """Return the conditioning table of a spectra table, of which it needs the columns `NEEDED`."""
-    keys = list(CONDITIONING.keys)
+    keys = list(_KEYS)
     order = [(key, "ascending") for key in keys]
     spectra = spectra.select(NEEDED).sort_by([*order, ("seed", "ascending")])
     groups = spectra.group_by(keys, use_threads=False).aggregate(
@@ -34,7 +32,7 @@ def summarize(spectra: pa.Table) -> pa.Table:
         point | _summary({name: each[end - point["blocks"] : end] for name, each in values.items()})
         for point, end in zip(points, ends, strict=True)
     ]
-    return from_rows(CONDITIONING, rows)
+    return tables.from_rows("conditioning", rows)
 
 
 def _summary(blocks: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -60,3 +58,15 @@ def _summary(blocks: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "numerical_rank_max": int(ranks.max()),
         **{name: or_missing(value) for name, value in statistics.items()},
     }
+
+
+def reach(kappa: ArrayLike, error: ArrayLike, *, tolerance: float) -> float:
+    """Return the largest ``kappa`` up to which no ``error`` exceeds ``tolerance``, or NaN.
+
+    >>> reach([1e2, 1e8, 1e4], [0.0, 0.5, 0.001], tolerance=0.01)
+    10000.0
+    """
+    kappa, error = np.asarray(kappa, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    order = np.argsort(kappa)
+    good = np.logical_and.accumulate(error[order] <= tolerance)
+    return float(kappa[order][good].max(initial=-np.inf)) if good.any() else float("nan")

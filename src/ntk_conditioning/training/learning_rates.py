@@ -1,4 +1,4 @@
-"""The table of the best learning rates, and how they are selected from training curves."""
+"""How the best learning rates are selected from training curves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.tables import declared, from_rows
-from ntk_conditioning.tables.training import POINT_KEYS, TRAINING
-from ntk_conditioning.tables.unresolved import as_infinite, or_missing
+from ntk_conditioning.spectra.unresolved import as_infinite, or_missing
+from ntk_conditioning.training.curves import POINT_KEYS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +29,6 @@ class SelectionError(UserError):
 
 
 Criterion = Literal["final_loss", "epochs_to_loss", "test_accuracy"]
-
-LEARNING_RATES = declared(__file__, like=TRAINING)
 
 
 def epochs_to(level: float, epochs: Sequence[int], losses: Sequence[float | None]) -> float:
@@ -65,8 +63,15 @@ def select_rates(
     the best. Kernels are only those of ``mlp``. `SelectionError` says if an experiment has no rule,
     an ``mlp`` no kernel, or a curve to be judged by its test accuracy no test samples.
     """
-    order = [(key, "ascending") for key in TRAINING.keys]
-    needed = [*TRAINING.keys, "rate_unit", "learning_rate", "width", "n", "train_loss"]
+    order = [(key, "ascending") for key in tables.get("training").keys]
+    needed = [
+        *tables.get("training").keys,
+        "rate_unit",
+        "learning_rate",
+        "width",
+        "n",
+        "train_loss",
+    ]
     needed += ["test_accuracy", "diverged"]
     curves = training.select(needed).sort_by(order).to_pylist()
     of_point = itemgetter(*POINT_KEYS)
@@ -88,7 +93,7 @@ def select_rates(
         common = {"common_rate": (rate := _common_rate(depths))}
         common["common_loss_mean"] = None if rate is None else float(np.mean(network.losses[rate]))
         rows.append(dict(zip(POINT_KEYS, point, strict=True)) | selected | common | network.size)
-    return from_rows(LEARNING_RATES, rows)
+    return tables.from_rows("learning_rates", rows)
 
 
 @dataclass(frozen=True)

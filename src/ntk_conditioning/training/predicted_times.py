@@ -1,4 +1,4 @@
-"""The table of predicted trainings, and how a prediction is compared with what happened."""
+"""How a predicted training is compared with what happened."""
 
 import math
 from collections.abc import Sequence
@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ntk_conditioning.tables import declared
-from ntk_conditioning.tables.learning_rates import epochs_to
-from ntk_conditioning.tables.training import TRAINING
-
-PREDICTIONS = declared(__file__, like=TRAINING)
+from ntk_conditioning.training.learning_rates import epochs_to
 
 #: Shares of the initial loss, the time to which is compared, by their names in columns.
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}

@@ -1,17 +1,15 @@
-"""The table of training curves: one row per network and evaluated epoch."""
+"""Rows of training curves: one per network and evaluated epoch."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ntk_conditioning.tables import declared
-
-TRAINING = declared(__file__)
+from ntk_conditioning import tables
 
 #: What names a trained network, but for its seed.
 POINT_KEYS = ("experiment", "dataset", "model", "activation", "depth")
 #: Columns that a training may lack altogether.
-MEASURED = tuple(column.name for column in TRAINING.columns if column.nullable)
+MEASURED = tuple(column.name for column in tables.get("training").columns if column.nullable)
 
 
 def curve_rows(
@@ -42,3 +40,23 @@ def curve_rows(
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "diverged": 0 <= diverged <= epoch,
         }
+
+
+def along_rows(
+    labels: Mapping[str, Any],
+    *,
+    epochs: Iterable[int],
+    metrics: Mapping[str, Sequence[float]],
+    **of: Any,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one network that was measured at some epochs, see `curve_rows`.
+
+    >>> of = {"seed": 1, "relative_rate": 0.5, "rate": 0.1, "steps_per_epoch": 3, "diverged": 2}
+    >>> found = along_rows({}, epochs=[0, 4], metrics={"kappa": [2.0] * 5}, **of)
+    >>> [(row["epoch"], row["kappa"]) for row in found]
+    [(0, 2.0)]
+    """
+    columns = tables.get("kernels_along_training").schema.names
+    for row in curve_rows(labels, epochs=epochs, metrics=metrics, **of):
+        if not row["diverged"]:
+            yield {name: value for name, value in row.items() if name in columns}
