@@ -37,10 +37,9 @@ for name, module in [*sys.modules.items()]:
     if ours and not (module.__file__ or "").startswith(f"{checkout}/src"):
         del sys.modules[name]
 
-from ntk_workflow import snakemake_internals
+from ntk_workflow import jobs, snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
-from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.plan import ConfigError, Plan
 from ntk_workflow.surroundings import require_surroundings
 from snakemake.exceptions import WorkflowError
@@ -80,9 +79,12 @@ except (ConfigError, ValueError) as error:
 
 snakemake_internals.wake_once()
 snakemake_internals.keep_locks_of_others()
-sizes = JobSizes(
-    plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
-)
+
+
+def resources_of(rule, **study):
+    """Return the memory, minutes and seconds of a rule's jobs, from what they compute."""
+    gpu = snakemake_internals.gives_gpu(workflow, rule)
+    return jobs.resources_of(plan, rule, gpu=gpu, **study)
 
 
 def as_command(text: str) -> str:

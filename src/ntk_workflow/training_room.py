@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 import torch
 
@@ -16,6 +15,7 @@ from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Point, TrainingSettings
 
 # By name: the digest of a program follows its imports, and no estimate changes what is trained.
+_resources = import_module("ntk_workflow.resources")
 _estimates = import_module("ntk_workflow.training_resources")
 
 
@@ -71,8 +71,9 @@ def needed_bytes(
 ) -> float:
     """Return the memory that a training takes, by estimate."""
     n, d = samples.shape
-    sizes: Any = {"loaded": n, "d": d, "classes": samples.classes, "together": together}
-    return float(_estimates.training(point.model, settings, point.depth, **sizes).memory)
+    data = _resources.Samples(n, d, classes=samples.classes)
+    size = _estimates.training(point.model, settings, point.depth, data, together=together)
+    return float(size.memory)
 
 
 def fitting_width(
