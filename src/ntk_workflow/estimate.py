@@ -95,20 +95,23 @@ def jobs(dry_run: str) -> list[Job]:
 
 
 def measured(job: Job) -> float | None:
-    """Return the seconds that a finished job took, None if nobody knows.
+    """Return the seconds that a finished job took of its cores or GPU, None if nobody knows.
 
-    A job that went on from checkpoints, or ran on another device, says nothing.
+    Cores that it shared count for its part, as Snakemake measured their load. A job that went on
+    from checkpoints, or ran on another device, says nothing.
     """
     try:
         with Path(job.benchmark).open(encoding="utf-8", newline="") as file:
-            seconds = float(next(csv.DictReader(file, delimiter="\t"))["s"])
+            row = next(csv.DictReader(file, delimiter="\t"))
+        seconds = float(row["s"])
+        load = float(row["mean_load"]) / 100 if row["mean_load"][:1].isdigit() else 0.0
         log = Path(job.log).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError, LookupError, StopIteration):
         return None
     partial = ": kept\n" in log or "going on from a checkpoint" in log
     if partial or ("device cuda" in log) != bool(job.gpus):
         return None
-    return seconds if job.gpus else seconds * job.threads
+    return seconds if job.gpus or not load else seconds * load
 
 
 def report(remaining: Sequence[Job], finished: Iterable[Job], *, cluster: bool) -> Iterator[str]:

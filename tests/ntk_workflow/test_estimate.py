@@ -93,16 +93,17 @@ def test_a_dry_run_is_read_whole_or_not_at_all():
         estimate.jobs(TOTAL.format(3) + BLOCK)
 
 
-def finished_job(root: Path, seconds: float, *, log: str = "", **values) -> Job:
+def finished_job(root: Path, seconds: float, *, log: str = "", load: str = "0.00", **values) -> Job:
     """Return a job with the files that it left."""
-    (root / "a.tsv").write_text(f"s\tmax_rss\n{seconds}\t321.5\n")
+    (root / "a.tsv").write_text(f"s\tmax_rss\tmean_load\n{seconds}\t321.5\t{load}\n")
     (root / "a.log").write_text(log)
     return Job(KIND, 90, benchmark=str(root / "a.tsv"), log=str(root / "a.log"), **values)
 
 
 def test_a_part_of_a_job_another_device_and_a_damaged_file_do_not_count(tmp_path):
-    assert estimate.measured(finished_job(tmp_path, 4.0, threads=2)) == 8
-    on_gpu = finished_job(tmp_path, 4.0, log="device cuda, float32\n", gpus=1)
+    assert estimate.measured(finished_job(tmp_path, 4.0, load="NA")) == 4  # too short for a look
+    assert estimate.measured(finished_job(tmp_path, 4.0, load="25.00")) == 1  # a shared core
+    on_gpu = finished_job(tmp_path, 4.0, load="9.00", log="device cuda, float32\n", gpus=1)
     assert estimate.measured(on_gpu) == 4
     resumed = ["depth 0, seed 1: kept\n", "going on from a checkpoint in epoch 3\n"]
     for log in (*resumed, "device cuda\n"):

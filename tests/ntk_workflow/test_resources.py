@@ -213,7 +213,7 @@ def test_a_study_of_networks_asks_for_the_widest(name):
     assert memory(4096) - memory(1024) > 4 * 8 * 3 * 4096**2 / 1e6
 
 
-@given(st.floats(0, 1e9), st.floats(0, 1e12), st.integers(1, 5))
+@given(st.floats(0, 1e9), st.integers(0, 10**12), st.integers(1, 5))
 def test_requests_leave_room_and_double_with_attempts_up_to_a_day(seconds, memory, attempt):
     size = Size(seconds, memory)
     asked, again = size.runtime(attempt), size.runtime(attempt + 1)
