@@ -2,7 +2,7 @@
 # make first-look              Figures 1 and 2 of liu2023relu on digits, within a minute
 # make report                  the demo and one HTML file with its findings, figures, tables, config and timings
 # make paper-figures           figures for a paper: PDFs, captions in LaTeX and Markdown
-# make estimate TARGETS=...    what remains would take, by default of the whole run; PROFILE=slurm: on a cluster
+# make estimate TARGETS=...    what remains would take, by default of the whole run; PROFILE=slurm: what is submitted
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file; SIGN=~/.ssh/id_ed25519 also signs it

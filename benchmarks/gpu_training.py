@@ -37,6 +37,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow import training_resources
+from ntk_workflow.resources import FLOP, Samples
 from ntk_workflow.trainings.loop import fixed_sums
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -211,13 +212,11 @@ def _operations(model: str, *, depth: int, width: int, n: int, batch: int) -> fl
             model,
             TrainingSettings(**of, epochs=epochs, seeds=(1,), learning_rates=(1.0,)),
             depth,
-            loaded=n,
-            d=int(np.prod(IMAGE)),
-            classes=CLASSES,
+            Samples(n, int(np.prod(IMAGE)), image=IMAGE, classes=CLASSES),
         )
         for epochs in (1, 2)
     )
-    return two.flops - one.flops
+    return (two.seconds - one.seconds) / FLOP
 
 
 def judge(points: list[dict[str, Any]]) -> list[Target]:

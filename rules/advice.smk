@@ -19,7 +19,7 @@ rule advise_dataset:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("advise_dataset"),
+        **resources_of("advise_dataset"),
     params:
         activations=plan.advised_activations,
         code=plan.code("scripts/advise_dataset.py"),

@@ -19,7 +19,7 @@ rule compute_min_angle:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("compute_min_angle"),
+        **resources_of("compute_min_angle"),
         device="cpu",
     params:
         settings=plan.grid("depths", "seeds", "width", "exclude_duplicates"),
@@ -50,7 +50,7 @@ rule compute_infinite_min_angle:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("compute_infinite_min_angle"),
+        **resources_of("compute_infinite_min_angle"),
     params:
         settings=plan.grid("depths", "exclude_duplicates"),
         seeds=lambda w: plan.drawing_seeds(w.dataset),

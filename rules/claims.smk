@@ -16,6 +16,8 @@ rule run_claim_experiments:
         "logs/{run}/run_claim_experiments.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        **resources_of("run_claim_experiments", study="claim_experiments"),
     params:
         papers=plan.papers_with_experiments,
         settings=plan.study("claim_experiments"),

@@ -41,10 +41,9 @@ for name, module in [*sys.modules.items()]:
     if ours and not (module.__file__ or "").startswith(f"{checkout}/src"):
         del sys.modules[name]
 
-from ntk_workflow import snakemake_internals
+from ntk_workflow import jobs, snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
-from ntk_workflow.job_sizes import JobSizes
 from ntk_workflow.plan import Plan
 from ntk_workflow.plan.run import refuse
 from snakemake.exceptions import WorkflowError
@@ -85,9 +84,11 @@ if plan.known and (keys := plan.changed_keys()):
         " to keep it: --config run=NAME"
     )
 
-sizes = JobSizes(
-    plan, gives_gpu=lambda rule: snakemake_internals.gives_gpu(workflow, rule)
-)
+
+def resources_of(rule, **study):
+    """Return the memory, minutes and seconds of a rule's jobs, from what they compute."""
+    gpu = snakemake_internals.gives_gpu(workflow, rule)
+    return jobs.resources_of(plan, rule, gpu=gpu, **study)
 
 
 def as_command(text: str) -> str:

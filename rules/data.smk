@@ -52,7 +52,7 @@ rule extract_speech_features:
         "logs/{run}/extract_speech_features/{dataset}.tsv"
     conda:
         "../envs/environment.yaml"
-    threads: 16
+    threads: 4  # the archive is unpacked by one
     params:
         subset=lambda w: plan.catalogue[w.dataset]["options"]["subset"],
         source=lambda w: plan.local_files(w)["train_x"],
@@ -83,7 +83,7 @@ rule prepare_dataset:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("prepare_dataset"),
+        **resources_of("prepare_dataset"),
     params:
         entry=plan.entry,
         catalogues=plan.catalogues,
@@ -112,7 +112,7 @@ rule describe_dataset:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("describe_dataset"),
+        **resources_of("describe_dataset"),
     params:
         code=plan.code("scripts/describe_dataset.py"),
     shell:

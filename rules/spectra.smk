@@ -26,7 +26,7 @@ rule compute_spectrum:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("compute_spectrum"),
+        **resources_of("compute_spectrum"),
         device="cpu",
     params:
         settings=plan.grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
@@ -61,7 +61,7 @@ rule compute_infinite_spectrum:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("compute_infinite_spectrum"),
+        **resources_of("compute_infinite_spectrum"),
     params:
         kernel="{kernel}",
         settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
@@ -92,7 +92,7 @@ use rule compute_infinite_spectrum as compute_activation_study with:
     benchmark:
         "logs/{run}/compute_activation_study/{dataset}.tsv"
     resources:
-        **sizes("compute_activation_study"),
+        **resources_of("compute_activation_study", study="activation"),
     params:
         kernel="infinite_ntk",
         settings=plan.study(

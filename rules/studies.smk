@@ -30,7 +30,7 @@ rule compute_bounds:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("compute_bounds"),
+        **resources_of("compute_bounds", study="bounds"),
     params:
         activations=plan.study_activations("bounds_study"),
         settings=plan.study("bounds_study", "depths", "samples", "seed"),
@@ -55,7 +55,7 @@ rule measure_phase:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_phase"),
+        **resources_of("measure_phase", study="phase"),
     params:
         activation=plan.activation,
         places=plan.places,
@@ -80,7 +80,7 @@ rule measure_phase_of_data:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_phase_of_data"),
+        **resources_of("measure_phase_of_data", study="phase"),
     params:
         activations=plan.study_activations("phase_study"),
         places=plan.data_places,
@@ -102,6 +102,8 @@ rule evaluate_laws:
         "logs/{run}/evaluate_laws.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        **resources_of("evaluate_laws", study="phase"),
     params:
         activations=plan.study_activations("phase_study"),
         grid=plan.law_grid,
@@ -126,7 +128,7 @@ rule measure_finite_width:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_finite_width"),
+        **resources_of("measure_finite_width", study="finite_width"),
     params:
         activations=plan.study_activations("finite_width_study"),
         settings=plan.study("finite_width_study"),
@@ -154,7 +156,7 @@ rule measure_repairs:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_repairs"),
+        **resources_of("measure_repairs", study="repairs"),
     params:
         activations=plan.study_activations("repairs_study"),
         settings=plan.study("repairs_study"),
@@ -180,7 +182,7 @@ rule measure_architectures:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_architectures"),
+        **resources_of("measure_architectures", study="architectures"),
     params:
         activations=plan.study_activations("architectures_study"),
         networks=plan.architectures,
@@ -211,7 +213,7 @@ rule measure_orthogonality:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("measure_orthogonality"),
+        **resources_of("measure_orthogonality", study="orthogonality"),
         device="cpu",
     params:
         program="scripts/measure_orthogonality.py",
@@ -240,7 +242,7 @@ use rule measure_orthogonality as measure_linearity with:
     benchmark:
         "logs/{run}/measure_linearity/{dataset}/{architecture}.tsv"
     resources:
-        **sizes("measure_linearity"),
+        **resources_of("measure_linearity", study="linearity"),
         device="cpu",
     params:
         program="scripts/measure_linearity.py",
@@ -279,6 +281,8 @@ rule measure_precision:
         "logs/{run}/measure_precision.tsv"
     conda:
         "../envs/environment.yaml"
+    resources:
+        **resources_of("measure_precision", study="precision"),
     params:
         settings=plan.study("precision_study"),
         code=plan.code("scripts/measure_precision.py"),

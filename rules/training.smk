@@ -34,7 +34,7 @@ rule train_network:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("train_network"),
+        **resources_of("train_network"),
         device="cpu",
     params:
         test=lambda w, input: [f"--test={path}" for path in input.test],
@@ -85,7 +85,7 @@ rule predict_training:
     conda:
         "../envs/environment.yaml"
     resources:
-        **sizes("predict_training"),
+        **resources_of("predict_training"),
     params:
         settings=plan.prediction_options,
         network=plan.network_options,

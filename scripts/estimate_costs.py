@@ -1,14 +1,17 @@
 """Estimate what remains to be run: core-hours, GPU-hours, the longest job and the memory.
 
 Nothing is run: the jobs are those of Snakemake's dry run, their sizes those of the config. Where
-jobs of the run have finished, the estimate is fitted to their benchmark files.
+jobs of the run have finished, the estimate follows their benchmark files. With a cluster's profile
+it is what would be submitted.
 """
 
 import sys
 from pathlib import Path
 
+import yaml
+
 from ntk_workflow.cli import Argv, Parser, run_main
-from ntk_workflow.estimate import plan, report, timings
+from ntk_workflow.estimate import plan, report
 
 
 @run_main
@@ -17,7 +20,7 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("targets", nargs="*", help="rules or files, by default the whole run")
     parser.add_argument("--configfile", nargs="+", default=[], help="configs over config.yaml")
     parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE", help="settings")
-    parser.add_argument("--profile", help="where the run would be: slurm, gpu")
+    parser.add_argument("--profile", help="where the run would be: slurm, profiles/gpu")
     args = parser.parse_args(argv)
 
     arguments = [*args.targets, *(["--profile", args.profile] if args.profile else [])]
@@ -28,8 +31,10 @@ def main(argv: Argv = None) -> None:
     outdated = {job.benchmark for job in remaining}
     # Planned once more as if nothing had been done, to know what finished jobs were estimated at.
     planned = plan([*arguments, "--forceall"]) if any(Path("logs").glob("*/**/*.tsv")) else []
-    finished = timings(job for job in planned if job.benchmark not in outdated)
-    sys.stdout.write("\n".join(report(remaining, finished)) + "\n")
+    finished = [job for job in planned if job.benchmark not in outdated]
+    profile = Path(args.profile or "profiles/default", "config.yaml")
+    cluster = profile.exists() and "executor" in yaml.safe_load(profile.read_text("utf-8"))
+    sys.stdout.write("\n".join(report(remaining, finished, cluster=cluster)) + "\n")
 
 
 if __name__ == "__main__":

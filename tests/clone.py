@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PARTS = (
     *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config.yaml"),
     *("datasets.yaml", "config", "examples", "notebooks", "papers", "profiles", "pyproject.toml"),
-    *("resources", "rules", "schemas", "scripts", "gpu", "slurm", "src", "envs", "workflow"),
+    *("resources", "rules", "schemas", "scripts", "slurm", "src", "envs", "workflow"),
 )
 
 

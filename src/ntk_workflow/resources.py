@@ -1,356 +1,219 @@
-"""What a job needs: operations and memory from its sizes, time from fitted rates.
+"""What jobs need: for each rule a formula of seconds and one of memory, found by the rule's name.
 
-Operations are those of products of float64 matrices on one core: float32 counts half, and what runs
-slower than products (eigenvalues, elementwise functions) counts as many operations as a product
-does in the same time. So a job of any kind takes ``startup + flops / rate`` seconds.
-Nothing here imports torch: a workflow asks for all its jobs before it starts any.
+They take a job's wildcards, the config's keys as they hold for its dataset, and what is known of
+that. The constants were measured on a core of a server and on an H100. Nothing here imports torch,
+for a workflow asks for all its jobs before it starts any.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ntk_conditioning import memory
+from ntk_conditioning.memory import kernel_bytes
 from ntk_conditioning.networks import activations
 from ntk_workflow.allocation import SNAKEMAKE
 
-#: What a process with torch takes before it has any data, in bytes.
-TORCH = 6 * 10**8
+#: Seconds until a program has started: without torch, and with it; and its bytes without data.
+START, TORCH_START, PROGRAM = 0.8, 3.0, 6 * 10**8
+#: Seconds of an operation in products of float64 matrices; in float32 it takes half.
+FLOP = 2.5e-11
+#: Seconds of all eigenvalues of n rows, per n³; of the singular values of an s x l matrix, s <= l,
+#: per s² l; and of the iterations for the extreme eigenvalues, which read memory, per n².
+EIGENVALUES, SINGULAR_VALUES, ITERATIONS = 1.4e-10, 2.5e-10, 1e-7
+#: Seconds of a layer of infinite width on a pair of samples: by a formula, by quadrature, and by
+#: squared kinks where samples of different norms go through a piecewise linear function.
+FORMULA, QUADRATURE, KINKS = 2e-8, 6e-7, 3e-6
+#: Seconds of an angle of a pair of samples, and of rounding a number.
+ANGLE, ROUNDING = 1.2e-7, 1e-9
 #: Bytes that gradients may take in a search for the smallest angle, `min_angle.MEMORY`.
 GRADIENTS = 2**32
 #: The longest time that a job asks for, in minutes: few partitions grant more. What takes longer
 #: goes on from its checkpoint when it is tried again.
 MOST_MINUTES = 24 * 60
-#: How many times the memory of its estimate a job asks for at most.
-MOST_OFTEN = 4
 
-# What a job asks for beyond its estimate.
-_HEADROOM, _SAFETY, _LEAST_MINUTES = 1.25, 3, 10
-# Activations that map rays to rays, and those whose layers of infinite width have formulas. A
-# normalised variant is shifted, which ends both, unless its mean is 0.
-_HOMOGENEOUS = frozenset({"linear", "relu", "leaky_relu", "normalized_linear"})
-_CLOSED_FORMS = _HOMOGENEOUS | {"erf"}
-# LAPACK's 4/3 m³ for the eigenvalues of m samples, at a quarter of a product's rate.
-EIGENVALUES = 16 / 3
-# 4 s² l for the singular values of an s × l factor, s <= l, at 40% of the rate.
-_SINGULAR_VALUES = 10
-# Their iterations take longer the deeper a linear network is: on MNIST by this much per layer.
-_PER_LAYER = 0.65
-# Three factorisations of m³/3 operations for λ_min, and 200 Lanczos iterations of 2 m² at a tenth
-# of the rate, for they only read the memory.
-_FACTORISATIONS, ITERATIONS = 3 / 3, 200 * 2 * 10
-# Operations on an entry of a kernel of infinite width: for its angle, and in every layer of a leaky
-# ReLU and of a function that is interpolated; where norms differ, of one that is linear between
-# kinks, with so many more for every two of them.
-ANGLE, CLOSED_FORM, QUADRATURE, PIECEWISE, KINKS = 4000, 700, 20000, 78_000, 102_000
-# Operations of torch's modules, in those of a large product of the same type, measured: on a hidden
-# unit of a sample in a step, and to start the operations of a layer.
-UNIT, STARTED = 1900, 2e7
-# Operations on an entry that is scaled and rounded, which only reads the memory.
-_ROUNDING = 40
+Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class ResourceEstimate:
-    """The operations ``flops`` of a job, and the peak ``memory`` of its process in bytes."""
+class Size:
+    """A job's ``seconds`` on one core, than which a GPU is ``gpu`` times as fast, and bytes."""
 
-    flops: float
+    seconds: float
     memory: float
+    gpu: float = 1
 
-    @classmethod
-    def of_all(cls, estimates: Iterable[ResourceEstimate]) -> ResourceEstimate:
-        """Return the estimate of all, one after the other."""
-        every = list(estimates)
-        return cls(sum(each.flops for each in every), max(each.memory for each in every))
+    def __add__(self, then: Size) -> Size:
+        """Return the size of a job that does both, one after the other."""
+        return Size(self.seconds + then.seconds, max(self.memory, then.memory), self.gpu)
+
+    def core_seconds(self, *, gpu: bool = False) -> int:
+        """Return what the job takes on one core, or on one GPU."""
+        return math.ceil(TORCH_START + self.seconds / self.gpu if gpu else self.seconds)
+
+    def mem_mb(self, attempt: int = 1) -> int:
+        """Return the memory to ask for, with Snakemake's own; at most four times as much later.
+
+        >>> [Size(60, 1e9).mem_mb(attempt) for attempt in (1, 2, 3, 4)]
+        [2250, 3500, 6000, 6000]
+        """
+        times: int = min(2 ** (attempt - 1), 4)
+        return math.ceil(1.25 * self.memory / 1e6) * times + SNAKEMAKE // 10**6
+
+    def runtime(self, attempt: int = 1, *, threads: int = 1, gpu: bool = False) -> int:
+        """Return the minutes to ask for, at most a day.
+
+        >>> [Size(600, 1e9).runtime(attempt) for attempt in (1, 2)], Size(1, 1e9).runtime()
+        ([30, 60], 10)
+        """
+        minutes = 3 * self.core_seconds(gpu=gpu) / 60 / (1 if gpu else threads)
+        times: int = 2 ** (attempt - 1)
+        return min(MOST_MINUTES, math.ceil(max(10, minutes)) * times)
 
 
 @dataclass(frozen=True)
-class Throughput:
-    """How fast jobs of a kind are: ``startup`` in seconds, then ``rate`` operations per second."""
-
-    startup: float
-    rate: float
-
-
-#: Of one core, measured on two cores of a server CPU.
-CORE: Mapping[str, Throughput] = {
-    "prepare_dataset": Throughput(1.5, 1e10),
-    "describe_dataset": Throughput(1.9, 4e10),
-    "measure_activations": Throughput(6.0, 4e10),
-    "measure_precision": Throughput(20.0, 4e10),
-    "compute_spectrum": Throughput(2.4, 4e10),
-    "compute_infinite_spectrum": Throughput(0.8, 3.3e10),
-    "compute_min_angle": Throughput(2.8, 4e10),
-    "compute_infinite_min_angle": Throughput(0.7, 4.5e10),
-    "train_network": Throughput(2.5, 4e10),
-    "train_modules": Throughput(2.5, 4e10),
-    "train_convolutions": Throughput(2.5, 4e10),
-    "predict_training": Throughput(2.5, 2e10),
-    "render_figure": Throughput(4.2, 4e10),
-}
-#: Of one GPU, measured on an H100: blocks of 512, whose eigenvalues are the processor's (60,000
-#: samples are 200 times as fast), and six to twelve networks of mlp in float32 (more, or TF32, are
-#: up to five times as fast). Of torch's modules networks of depth 32 in float32, fully connected of
-#: width 3000 and ResNets of width 16, which wait for their many small operations to be started.
-GPU: Mapping[str, Throughput] = {
-    "compute_spectrum": Throughput(4.0, 3e11),
-    "compute_min_angle": Throughput(4.0, 1.4e12),
-    "train_network": Throughput(4.0, 1e13),
-    "train_modules": Throughput(4.0, 7e12),
-    "train_convolutions": Throughput(4.0, 1.6e12),
-}
-_OTHER = Throughput(3.0, 4e10)
-
-#: Downloads, tables, figures: mostly the start of a process.
-LIGHT = ResourceEstimate(flops=0.0, memory=1e9)
-
-
-def throughput(kind: str, *, gpu: bool = False) -> Throughput:
-    """Return how fast a rule's jobs are; one that cannot use a GPU is as fast as on a core."""
-    core = CORE.get(kind, _OTHER)
-    return GPU.get(kind, core) if gpu else core
-
-
-def core_seconds(kind: str, estimate: ResourceEstimate, *, gpu: bool = False) -> int:
-    """Return what a job takes on one core, or on one GPU, in whole seconds.
-
-    >>> core_seconds("train_network", ResourceEstimate(4e12, 1e9))
-    103
-    """
-    speed = throughput(kind, gpu=gpu)
-    return math.ceil(speed.startup + estimate.flops / speed.rate)
-
-
-def mem_mb(estimate: ResourceEstimate, attempt: int = 1) -> int:
-    """Return the memory that a job asks for, with Snakemake's own, in 10^6 bytes.
-
-    Later attempts ask for up to `MOST_OFTEN` times as much: most have run out of time.
-
-    >>> mem_mb(LIGHT), mem_mb(LIGHT, attempt=2)
-    (2250, 3500)
-    """
-    times = min(attempt, MOST_OFTEN)
-    return math.ceil(_HEADROOM * estimate.memory / 1e6) * times + SNAKEMAKE // 10**6
-
-
-def runtime(kind: str, estimate: ResourceEstimate, attempt: int = 1, *, gpu: bool = False) -> int:
-    """Return the minutes that a job asks for; twice as many with every attempt, up to a day.
-
-    >>> runtime("render_figure", LIGHT), runtime("render_figure", LIGHT, attempt=2)
-    (10, 20)
-    """
-    minutes = _SAFETY * core_seconds(kind, estimate, gpu=gpu) / 60
-    return min(MOST_MINUTES, math.ceil(max(_LEAST_MINUTES, minutes)) << (attempt - 1))
-
-
-def preparation(*, n: int, d: int) -> ResourceEstimate:
-    """Estimate prepare_dataset: it reads and scales ``n`` samples of ``d`` features."""
-    return ResourceEstimate(float(_ROUNDING * n * d), LIGHT.memory + 2 * 8 * n * d)
-
-
-def description(*, n: int, d: int) -> ResourceEstimate:
-    """Estimate describe_dataset: the rank and the smallest angle of the samples."""
-    flops = n**2 * d / 2 + _ROUNDING * n * d + _singular_values(n, d)
-    return ResourceEstimate(flops, TORCH + 4 * 8 * n * d)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """The cells of a job: for each depth and seed ``blocks`` kernels of ``kernel_size`` samples.
-
-    They are drawn from ``n`` samples of ``d`` features, all of ``one_norm`` or not; ``width`` is of
-    networks of finite width.
-    """
+class Samples:
+    """The samples of a dataset: ``n`` of ``d`` features, and what they are."""
 
     n: int
     d: int
-    depths: Sequence[int]
-    seeds: int
-    width: int = 512
-    kernel_size: int = 512
-    blocks: int = 1
-    full_below: int = 2048
-    dtype_bytes: int = 8
-    one_norm: bool = True
+    image: tuple[int, int, int] | None = None
+    one_norm: bool = False
+    classes: int = 0  # 0 if that is not known
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, n: int, d: int) -> Row:
-        """Return the row of a dataset from the keys that hold for it."""
-        size = n if config["kernel_size"] == "all" else config["kernel_size"]
-        return cls(
-            n=n,
-            d=d,
-            depths=config["depths"],
-            seeds=len(config["seeds"]),
-            width=config["width"],
-            kernel_size=size,
-            blocks=max(1, n // size) if config["blocks"] == "all" else config["blocks"],
-            full_below=config["full_spectrum_below"],
-            dtype_bytes=np.dtype(config["dtype"]).itemsize,
-        )
-
-    @property
-    def whole(self) -> bool:
-        """Whether a kernel gets its whole spectrum."""
-        return self.kernel_size < self.full_below
-
-    def total(self, cells: Callable[[int], ResourceEstimate]) -> ResourceEstimate:
-        """Return the estimate of all depths from that of one."""
-        return ResourceEstimate.of_all(map(cells, self.depths))
+    def bytes(self, copies: int) -> int:
+        return copies * 8 * self.n * self.d
 
 
-def spectrum(activation: str, row: Row, kernel: str = "empirical_ntk") -> ResourceEstimate:
-    """Estimate compute_spectrum.
+def prepare_dataset(w: Any, config: Config, samples: Samples) -> Size:
+    """Read and scale all samples."""
+    return Size(START + 4 * ROUNDING * samples.n * samples.d, PROGRAM + samples.bytes(2))
 
-    With m samples of a block, depth L and width w, products take m² (d + 2 w L) operations and the
-    passes through the network 4 m (d w + (L-1) w²). Where the activation is linear, and at depth 0,
-    singular values of a factor take the kernel's place. The NNGP needs one product of length w, and
-    half of the passes.
-    """
-    m, d, width, itemsize = row.kernel_size, row.d, row.width, row.dtype_bytes
 
-    def cells(depth: int) -> ResourceEstimate:
-        factors, shared = d + 2 * width * depth, 0.0
-        if activation == "linear" or depth == 0:
-            shared = 2.0 * (d + width * depth) * d**2
-            flops = 2 * m * d**2 * itemsize / 8
-            flops += _singular_values(m, d) * (1 + _PER_LAYER * depth)
-            needed = memory.PROCESS + 4 * 8 * (m * d + d * (d + width * depth))
+def describe_dataset(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute the rank and the smallest angle of the samples."""
+    n, d = samples.n if w.draw in ("all", "test") else drawn(config, samples), samples.d
+    seconds = START + FLOP * n**2 * d / 2 + singular_values(n, d)
+    return Size(seconds, PROGRAM + samples.bytes(4))
+
+
+def advise_dataset(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute all pairs of samples, spectra and random networks."""
+    n, d = samples.n, samples.d
+    seconds = 8 + FLOP * (3 * n**2 * d + 2 * n * d**2) + 3 * EIGENVALUES * d**3
+    return Size(seconds, PROGRAM + 10**9 + samples.bytes(8) + 8 * 6 * d**2)
+
+
+def compute_spectrum(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute passes through the network, products of gradients, and eigenvalues."""
+    m, blocks = kernel_blocks(config, samples)
+    d, width, itemsize = samples.d, config["width"], np.dtype(config["dtype"]).itemsize
+    seconds = kept = 0.0
+    for depth in config["depths"]:
+        if w.activation == "linear" or depth == 0:
+            seconds += 1.3 * singular_values(m, d) * (1 + 0.65 * depth)
+            kept = max(kept, 4 * 8 * (m * d + d * (d + width * depth)))
         else:
-            passes, length = _passes(m, d, width, depth), factors
-            if kernel != "empirical_ntk":
-                passes, length, factors = passes / 2, width, d + width
-            flops = (passes + m**2 * length) * itemsize / 8 + conditioning(row)
-            copies = (2 if itemsize == 8 else 5) if row.whole else 1
-            gradients = itemsize * factors
-            needed = memory.kernel_bytes(m, itemsize=itemsize, row_bytes=gradients, copies=copies)
-            # empirical.ntk keeps all gradients if they take up to half of the kernel.
-            needed += min(m * gradients, max(2**28, m * m * itemsize // 2))
-        weights = 2 * 8 * parameters(d, width, depth, 1)
-        base = TORCH - memory.PROCESS + 8 * row.n * d
-        flops = row.seeds * (shared + row.blocks * flops)
-        return ResourceEstimate(flops, base + needed + weights)
-
-    return row.total(cells)
+            numbers = d + 2 * width * depth if w.kernel == "empirical_ntk" else d + width
+            seconds += FLOP * (passes(m, d, width, depth) + m**2 * numbers) * itemsize / 8
+            seconds += eigenvalues(m, config)
+            copies = (2 if itemsize == 8 else 5) if m < config["full_spectrum_below"] else 1
+            size: Any = {"itemsize": itemsize, "row_bytes": itemsize * numbers, "copies": copies}
+            # all gradients are kept if they take up to half of the kernel
+            gradients = min(m * itemsize * numbers, max(2**28, m * m * itemsize // 2))
+            kept = max(kept, kernel_bytes(m, **size) + gradients)
+    memory = PROGRAM + samples.bytes(1) + kept + 16 * weights(d, width, max(config["depths"]), 1)
+    return Size(TORCH_START + len(config["seeds"]) * blocks * seconds, memory, gpu=7)
 
 
-def infinite_spectrum(activation: str, row: Row) -> ResourceEstimate:
-    """Estimate compute_infinite_spectrum: each layer changes the m²/2 pairs of a block."""
-    m, d = row.kernel_size, row.d
-    needed = memory.kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=2) + 8 * row.n * d
-    needed += _process(activation) - memory.PROCESS
-
-    def cells(depth: int) -> ResourceEstimate:
-        if activation == "linear" or depth == 0:
-            flops = _singular_values(m, d)
+def compute_infinite_spectrum(w: Any, config: Config, samples: Samples) -> Size:
+    """Take all pairs of a block through the layers, and compute eigenvalues."""
+    (m, blocks), d, seconds = kernel_blocks(config, samples), samples.d, 0.0
+    for depth in config["depths"]:
+        if w.activation == "linear" or depth == 0:
+            seconds += 1.2 * singular_values(m, d)
         else:
-            flops = 3 * m**2 * d + _layers(activation, m, depth, row) + conditioning(row)
-        return ResourceEstimate(row.seeds * row.blocks * flops, needed)
+            seconds += 3 * FLOP * m**2 * d + layers(w.activation, m, depth, samples)
+            seconds += eigenvalues(m, config)
+    memory = kernel_bytes(m, itemsize=8, row_bytes=3 * 8 * d, copies=2) + samples.bytes(1)
+    return Size(START + len(config["seeds"]) * blocks * seconds, PROGRAM + memory)
 
-    return row.total(cells)
 
+def compute_min_angle(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute the first layer's products of all pairs, in float32.
 
-def min_angle(activation: str, row: Row) -> ResourceEstimate:
-    """Estimate compute_min_angle over all n²/2 pairs of samples.
-
-    In float32, and for the first layer only: on the datasets of the papers its cosines, inner
-    products of length d and w, exclude nearly all pairs. Where they do not it is up to L + 1 times
-    as much.
+    On the datasets of the papers they exclude nearly all pairs; where they do not it takes up to
+    depth + 1 times as long.
     """
-    n, d, width = row.n, row.d, row.width
-
-    def cells(depth: int) -> ResourceEstimate:
-        if activation == "linear" or depth == 0:
-            length, bytes_each, hidden = d, 4 * d, 0
-            gradients = float(n * d * (2 * d + _ROUNDING) + 2 * (d + width * depth) * d**2)
-            maps = 4 * 8 * d * (d + width * depth)
+    n, d, width, seconds = drawn(config, samples), samples.d, config["width"], 0.0
+    numbers, deepest = d, max(config["depths"])
+    for depth in config["depths"]:
+        if w.activation == "linear" or depth == 0:
+            seconds += FLOP * (n**2 * d / 2 + 2 * n * d**2) + ROUNDING * n * d
         else:
-            factors, hidden = d + 2 * width * depth, 2 * width * depth
-            length, bytes_each, maps = d + width, 4 * factors, 0
-            gradients = _passes(n, d, width, depth) + _ROUNDING * n * factors
-        # What is computed in float64 before it is rounded: some thousand samples at once.
-        exact = 4 * 8 * min(n, 4096) * (d + hidden)
-        weights = 2 * 8 * parameters(d, width, depth, 1)
-        needed = min(GRADIENTS, n * bytes_each) + exact + maps + weights
-        flops = row.seeds * (gradients + n**2 * length / 2)
-        return ResourceEstimate(flops, TORCH + 2 * 8 * n * d + needed)
-
-    return row.total(cells)
+            numbers = max(numbers, d + 2 * width * depth)
+            seconds += FLOP * (n**2 * (d + width) / 2 + passes(n, d, width, depth))
+            seconds += ROUNDING * n * (d + 2 * width * depth)
+    # before they are rounded gradients are float64, of some thousand samples at once
+    kept = min(GRADIENTS, 4 * n * numbers) + 4 * 8 * min(n, 4096) * numbers
+    kept += 4 * 8 * d * (d + width * deepest) + 16 * weights(d, width, deepest, 1)
+    seconds = TORCH_START + len(config["seeds"]) * seconds
+    return Size(seconds, PROGRAM + samples.bytes(2) + kept, gpu=35)
 
 
-def infinite_min_angle(activation: str, row: Row) -> ResourceEstimate:
-    """Estimate compute_infinite_min_angle: n²/2 inner products of length d in float32.
-
-    Unless the activation maps rays to rays, or all samples have one norm, every pair goes through
-    all layers. There is one seed where nothing is drawn.
-    """
-    n, d = row.n, row.d
-    base = _process(activation)
-
-    def cells(depth: int) -> ResourceEstimate:
-        rays = _base(activation) in _HOMOGENEOUS or depth == 0
-        layers = 0 if rays else _layers(activation, n, depth, row)
-        flops = row.seeds * (n**2 * (d + 2) / 2 + _ROUNDING * n * d + layers)
-        return ResourceEstimate(flops, base + 3 * 8 * n * d + 2**27)
-
-    return row.total(cells)
+def compute_infinite_min_angle(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute products of all pairs, and take all, or the closest one, through the layers."""
+    n, d = drawn(config, samples), samples.d
+    seconds = len(config["depths"]) * n * d * (FLOP * n / 2 + ROUNDING)
+    if not activations.get(w.activation).homogeneous:  # which keep the order of angles
+        seconds += sum(layers(w.activation, n, depth, samples) for depth in config["depths"])
+    draws = 1 if config["samples"] == "all" else len(config["seeds"])
+    return Size(START + draws * seconds, PROGRAM + samples.bytes(3) + 2**27)
 
 
-def _process(activation: str) -> int:
-    """Return what a process of infinite width takes: torch is for functions of the user's own."""
-    known = activations.is_known(activation) and activations.get(activation).on_arrays
-    return memory.PROCESS if known else TORCH
+def drawn(config: Config, samples: Samples) -> int:
+    """Return how many samples the main grid has of a dataset."""
+    return samples.n if config["samples"] == "all" else int(config["samples"])
 
 
-def has_closed_form(activation: str) -> bool:
-    """Return whether layers of infinite width have a formula for this activation."""
-    return _base(activation) in _CLOSED_FORMS
+def kernel_blocks(config: Config, samples: Samples) -> tuple[int, int]:
+    """Return the samples of a kernel, and the number of kernels of a dataset or draw."""
+    n = drawn(config, samples)
+    size = n if config["kernel_size"] == "all" else min(n, config["kernel_size"])
+    return size, max(1, n // size) if config["blocks"] == "all" else config["blocks"]
 
 
-def _base(activation: str) -> str:
-    """Return the activation without its constants; a normalised variant stays itself."""
-    variant = activation.startswith("normalized_")
-    return activation if variant else activations.base_name(activation)
+def eigenvalues(n: int, config: Config) -> float:
+    """Return the seconds of a kernel's eigenvalues, all or the extreme ones."""
+    if n < config["full_spectrum_below"]:
+        return EIGENVALUES * n**3
+    return FLOP * n**3 + ITERATIONS * n**2
 
 
-def parameters(d: int, width: int, depth: int, outputs: int) -> int:
+def singular_values(n: int, d: int) -> float:
+    """Return the seconds of the singular values of samples."""
+    return SINGULAR_VALUES * min(n, d) ** 2 * max(n, d)
+
+
+def layers(activation: str, n: int, depth: int, samples: Samples) -> float:
+    """Return the seconds that all pairs of n samples take through layers of infinite width."""
+    sigma = activations.get(activation)
+    closed = sigma.homogeneous or (sigma.name == "erf" and samples.one_norm)
+    layer = FORMULA if closed else QUADRATURE
+    if any(sigma.kinks) and not samples.one_norm:
+        layer = KINKS * (1 + len(sigma.kinks) ** 2)
+    return n**2 / 2 * (ANGLE + depth * layer)
+
+
+def passes(n: int, d: int, width: int, depth: int) -> float:
+    """Return the operations of n samples forward and backward through a network's layers."""
+    return 4.0 * n * (d * width + (depth - 1) * width**2)
+
+
+def weights(d: int, width: int, depth: int, outputs: int) -> int:
     """Return the number of weights of a network of mlp."""
     return d * outputs if depth == 0 else d * width + (depth - 1) * width**2 + width * outputs
-
-
-def _passes(m: int, d: int, width: int, depth: int) -> float:
-    """Return the operations of a forward and a backward pass, both without the last layer."""
-    return 4.0 * m * (d * width + (depth - 1) * width**2)
-
-
-def _layers(activation: str, m: int, depth: int, row: Row) -> float:
-    """Return the operations that take m²/2 pairs through the layers of infinite width."""
-    layer = CLOSED_FORM if has_closed_form(activation) else QUADRATURE
-    if not row.one_norm and (kinks := _kinks_between_pieces(activation)):
-        layer = PIECEWISE + KINKS * kinks**2
-    return m**2 / 2 * (ANGLE + depth * layer)
-
-
-@cache
-def _kinks_between_pieces(activation: str) -> int:
-    """Return the kinks of a function that is linear between them, if they are not all at 0."""
-    from ntk_conditioning.duals.piecewise_linear import pieces_of  # imports SciPy: where it counts
-
-    pieces = pieces_of(activations.get(activation))
-    return len(pieces.kinks) if pieces is not None and pieces.kinks.any() else 0
-
-
-def conditioning(row: Row) -> float:
-    """Return the operations that condition a kernel of a row."""
-    m = row.kernel_size
-    return EIGENVALUES * m**3 if row.whole else _FACTORISATIONS * m**3 + ITERATIONS * m**2
-
-
-def _singular_values(m: int, d: int) -> float:
-    return float(_SINGULAR_VALUES * min(m, d) ** 2 * max(m, d))

@@ -14,6 +14,7 @@ from ntk_workflow.cli import memory_problem
 from ntk_workflow.trainings.networks import TrainingTask
 
 # By name: the digest of a program follows its imports, and no estimate changes what is trained.
+_resources = import_module("ntk_workflow.resources")
 _estimates = import_module("ntk_workflow.training_resources")
 
 
@@ -26,10 +27,9 @@ def suggest_width_on_oom(task: TrainingTask, device: torch.device) -> Iterator[N
     settings, (n, d) = task.settings, task.samples.shape
 
     def needed(width: int) -> int:
-        size = {"loaded": n, "d": d, "classes": task.samples.classes}
-        size["together"] = device.type == "cuda"
-        wider = replace(settings, width=width)
-        return int(_estimates.training(task.model, wider, task.depth, **size).memory)
+        samples = _resources.Samples(n, d, classes=task.samples.classes)
+        of = (task.model, replace(settings, width=width), task.depth, samples)
+        return int(_estimates.training(*of, together=device.type == "cuda").memory)
 
     available = available_bytes()  # before the networks take some of it
     try:

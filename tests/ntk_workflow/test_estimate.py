@@ -1,4 +1,4 @@
-"""The estimate of a run: of real dry runs, and fitted to jobs that have finished."""
+"""The estimate of a run: of real dry runs, and at the pace of jobs that have finished."""
 
 import re
 from pathlib import Path
@@ -8,11 +8,9 @@ import pytest
 
 from ntk_workflow import estimate
 from ntk_workflow.estimate import Job, report
-from ntk_workflow.resources import CORE
 from tests.clone import Clone
 
 KIND = "compute_spectrum"
-STARTUP = CORE[KIND].startup
 CI = ["--configfile", "config/ci.yaml"]
 
 
@@ -30,28 +28,36 @@ def estimated(folder, monkeypatch, capsys):
 def test_an_estimate_is_of_what_the_target_needs(folder, estimated):
     code, text, _ = estimated("liu2023relu_fig2", *CI, "--config", "seeds=[1]")
     assert code == 0
-    assert re.search(r"^compute_spectrum\w* +\d+ +[\d.]+ +0.00 +1 min +1\.\d GB$", text, re.M)
-    assert re.search(r"^all +\d\d +0\.\d\d +0\.00 +1 min +[12]\.\d GB$", text, re.M)
+    assert re.search(r"^ *compute_spectrum +\d+ +[\d.]+ +0.00 +1 min +10 min +2\.\d+$", text, re.M)
+    assert re.search(r"^ *all +\d\d +0\.\d\d +0\.00 +1 min +20 min +2\.\d+$", text, re.M)
+    assert re.search(r"^On this machine about 1 min, with \d+ cores\.$", text, re.M)
     assert "train_network" not in text
     assert "liu2023relu_fig2" not in text  # which only collects files
     assert "no job of this run has been measured" in text
     assert not (folder / "results/ci").exists()
 
 
-def test_what_a_profile_gives_to_a_gpu_is_counted_there(estimated):
+def test_the_estimate_of_a_cluster_is_what_would_be_submitted(folder, estimated):
+    profile = folder / "profiles/slurm/config.yaml"
+    text = profile.read_text()
+    profile.write_text(text.replace("# slurm_partition: gpu ", "slurm_partition: h100 "))
     more = ["--profile", "slurm", "--configfile", "config/paper.yaml"]
     code, text, _ = estimated("agarwal2021deep_fig4", *more)
     assert code == 0
-    row = re.search(r"^train_network +(\d+) +([\d.]+) +([\d.]+)", text, re.M)
+    row = re.search(r"^ *train_network +(\d+) +([\d.]+) +([\d.]+)", text, re.M)
     assert int(row[1]) > 1
     assert float(row[2]) == float(row[3]) > 1  # core-hours, GPU-hours
-    assert "GPU-hours of train_network are by an H100's rates" in text
+    sizes = re.findall(r"^ *1 +1 +\d+ +(\d+) ", text, re.M)  # of cores, GPUs, GB: jobs
+    assert sum(map(int, sizes)) == int(row[1])
+    default = "(Slurm's default where none is set)"
+    assert f"Jobs with no GPU: account not set, partition not set {default}." in text
+    assert f"Jobs with 1 GPU: account not set, partition h100 {default}." in text
     assert "attempts of a day" not in text  # ten seeds of a ResNet-110 are ten jobs
 
 
 def test_a_job_that_no_attempt_finishes_is_told_with_the_retries_that_it_needs():
     days = [Job("train_network", 86400 * days, gpus=1) for days in (0.5, 2.1)]
-    (line,) = [line for line in report(days, {}) if "attempts" in line]
+    (line,) = [line for line in report(days, [], cluster=True) if "attempts" in line]
     assert line == "The longest job takes 3 attempts of a day: retries 2 or more."
 
 
@@ -68,7 +74,7 @@ rule compute_spectrum:
     log: a.log
     benchmark: a.tsv
     threads: 4
-    resources: tmpdir=/tmp, mem_mb=2000, mem=2 GB, gpu=0, core_seconds=90
+    resources: tmpdir=/tmp, mem_mb=2000, mem=2 GB, gpu=0, core_seconds=90, runtime=10
     shell: echo "
     output: nothing"
 
@@ -80,34 +86,25 @@ TOTAL = "total    {}\n"
 
 def test_a_dry_run_is_read_whole_or_not_at_all():
     files = {"benchmark": "a.tsv", "log": "a.log", "outputs": ("a.parquet",)}
-    whole = Job(KIND, 90, threads=4, mem_mb=2000, **files)
+    whole = Job(KIND, 90, threads=4, mem_mb=2000, minutes=10, **files)
     assert estimate.jobs(TOTAL.format(2) + BLOCK + TOTAL.format(2)) == [whole]
-    assert whole.hours == 90 / 3600 / 4
     assert estimate.jobs("Nothing to be done (all requested files are present).") == []
     with pytest.raises(estimate.DryRunError, match="counts 3 jobs and 2 can be read"):
         estimate.jobs(TOTAL.format(3) + BLOCK)
-    with pytest.raises(estimate.DryRunError, match=r"compute_spectrum: .* mem_mb is <TBD>"):
-        estimate.jobs(TOTAL.format(2) + BLOCK.replace("mem_mb=2000", "mem_mb=<TBD>"))
 
 
-def finished_job(root: Path, seconds: float, *, busy: str = "NA", log: str = "", gpus: int = 0):
-    """Return a job with the files that it left: ``busy`` is its processor time."""
-    (root / "a.tsv").write_text(f"s\tmax_rss\tcpu_time\n{seconds}\t321.5\t{busy}\n")
+def finished_job(root: Path, seconds: float, *, log: str = "", load: str = "0.00", **values) -> Job:
+    """Return a job with the files that it left."""
+    (root / "a.tsv").write_text(f"s\tmax_rss\tmean_load\n{seconds}\t321.5\t{load}\n")
     (root / "a.log").write_text(log)
-    return Job(KIND, 90, gpus=gpus, benchmark=str(root / "a.tsv"), log=str(root / "a.log"))
-
-
-@pytest.mark.parametrize(("seconds", "looked"), [(0.8, 0.5), (31.7, 15.5), (700.0, 675.5)])
-def test_a_core_that_was_shared_counts_for_its_part(seconds, looked, tmp_path):
-    """Of the time until Snakemake's last look at the process."""
-    shared = finished_job(tmp_path, seconds, busy=f"{0.4 * looked:.3f}")
-    assert estimate.measured(shared) == pytest.approx(0.4 * seconds)
-    shared = finished_job(tmp_path, seconds, busy="0.1", gpus=1, log="device cuda, float32\n")
-    assert estimate.measured(shared) == seconds
-    assert estimate.measured(finished_job(tmp_path, seconds)) == seconds  # too short for a look
+    return Job(KIND, 90, benchmark=str(root / "a.tsv"), log=str(root / "a.log"), **values)
 
 
 def test_a_part_of_a_job_another_device_and_a_damaged_file_do_not_count(tmp_path):
+    assert estimate.measured(finished_job(tmp_path, 4.0, load="NA")) == 4  # too short for a look
+    assert estimate.measured(finished_job(tmp_path, 4.0, load="25.00")) == 1  # a shared core
+    on_gpu = finished_job(tmp_path, 4.0, load="9.00", log="device cuda, float32\n", gpus=1)
+    assert estimate.measured(on_gpu) == 4
     resumed = ["depth 0, seed 1: kept\n", "going on from a checkpoint in epoch 3\n"]
     for log in (*resumed, "device cuda\n"):
         assert estimate.measured(finished_job(tmp_path, 4.0, log=log)) is None
@@ -117,14 +114,10 @@ def test_a_part_of_a_job_another_device_and_a_damaged_file_do_not_count(tmp_path
     assert estimate.measured(damaged) is None
 
 
-def test_an_estimate_learns_this_machine_from_its_finished_jobs():
-    def after(pairs: list[tuple[float, float]]) -> float:
-        finished = {KIND: [(Job(KIND, seconds), measured) for seconds, measured in pairs]}
-        return estimate.fitted([Job(KIND, STARTUP + 5000)], finished)[0].seconds
-
-    assert after([]) == STARTUP + 5000
-    slow = [(STARTUP + work, 4 * STARTUP + 2 * work) for work in (1, 10, 100, 1000)] * 10
-    assert after(slow) == pytest.approx(4 * STARTUP + 10000, rel=0.1)
-    assert 1.1 * 5000 < after([(1000, 4000)]) < 2.5 * 5000  # one job says less than many
-    short = [(STARTUP + 0.01, 8 * STARTUP)] * 50
-    assert after(short) == pytest.approx(5000, rel=0.05)  # they say nothing of long ones
+@pytest.mark.parametrize(("took", "hours"), [(180, 1.6), (90, 1), (9, 0.46)])
+def test_an_estimate_follows_the_jobs_that_have_finished_here(took, hours, tmp_path):
+    finished = [finished_job(tmp_path, took)]
+    text = "\n".join(report([Job(KIND, 3600), Job("other", 36)], finished, cluster=False))
+    assert re.search(rf"^{KIND} +1 +{hours:.2f} +0.00 ", text, re.M)
+    assert re.search(r"^ *other +1 +0.01 ", text, re.M)
+    assert re.search(rf"^{KIND} +90.00 +{took:.2f} +{90 / took:.2f}$", text, re.M)

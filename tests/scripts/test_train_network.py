@@ -31,6 +31,7 @@ from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_workflow.resources import Samples
 from ntk_workflow.training_resources import training
 from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.loop import Interruption
@@ -650,8 +651,8 @@ def test_too_large_networks_are_told_what_fits(folder, refusal):
     settings = TrainingSettings(seeds=SEEDS, width=int(most), **rates)
 
     def needed_by(width: int) -> float:
-        of = {"loaded": 30, "d": 5, "classes": len(LABELS)}
-        return training("mlp", replace(settings, width=width), 2, **of).memory
+        data = Samples(30, 5, classes=len(LABELS))
+        return training("mlp", replace(settings, width=width), 2, data).memory
 
     rounding = 100
     assert needed_by(settings.width - rounding) < 1e9 * available

@@ -35,6 +35,7 @@ def test_jobs_on_a_cluster_ask_for_what_their_size_needs(clone):
     }
     for rule, resources, output in jobs:
         assert ("gpu" in resources) == (rule in TRAININGS), rule
+        assert resources["disk_mb"] == "1000", rule
         assert int(resources["mem_mb"]) >= 1000, rule
         assert rule == "all" or int(resources["runtime"]) >= 10, rule
         if match := re.search(r"training/fig3/mnist/.*/depth-(\d+)\.", output):
@@ -48,7 +49,7 @@ def test_jobs_on_a_cluster_ask_for_what_their_size_needs(clone):
 
 def test_a_workstations_gpu_is_for_trainings_one_at_a_time(clone):
     networks = "compute_(spectrum|min_angle)|measure_(orthogonality|linearity)"
-    for rule, resources, _ in plan(clone, "--profile", "gpu", *CI):
+    for rule, resources, _ in plan(clone, "--profile", "profiles/gpu", *CI):
         on_cpu = (None, "cpu" if re.match(networks, rule) else None)
         expected = ("1", "cuda") if rule in TRAININGS else on_cpu
         assert (resources.get("gpu"), resources.get("device")) == expected, rule
@@ -76,6 +77,7 @@ def test_the_estimate_of_a_finished_run_says_how_far_off_it_was(finished, monkey
     assert estimate_costs.main([*CI]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Nothing remains to be run.")
-    assert int(re.search(r"^Fitted to (\d+) finished jobs", text, re.MULTILINE)[1]) > 50
-    ratio = re.search(r"^all +\d+ +[\d.]+ +[\d.]+ +([\d.]+)$", text, re.MULTILINE)[1]
+    measured = re.findall(r"^(\w+) +[\d.]+ +[\d.]+ +[\d.]+$", text, re.MULTILINE)
+    assert len(measured) > 15
+    ratio = re.search(r"^all +[\d.]+ +[\d.]+ +([\d.]+)$", text, re.MULTILINE)[1]
     assert 0.2 < float(ratio) < 3  # of starting processes, on a machine with other load

@@ -1,8 +1,11 @@
 """The grid of activations at infinite width."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 from ntk_workflow.checks import Known, blocks, names
+from ntk_workflow.resources import START, Config, Samples, Size, compute_infinite_spectrum
 
 STUDY = "activation_study"
 
@@ -13,3 +16,12 @@ def checks(known: Known) -> Iterator[str]:
     values = {"samples": "all", "balanced": False, **known.config[STUDY]}
     for name in values["datasets"]:
         yield from blocks(known, name, values, {key: f"{STUDY}.{key}" for key in values})
+
+
+def compute_activation_study(w: Any, config: Config, samples: Samples) -> Size:
+    """Compute a row for each activation in one program."""
+    config = {**config, **config["activation_study"], "samples": "all"}
+    names = [SimpleNamespace(activation=name) for name in config["activations"]]
+    rows = [compute_infinite_spectrum(name, config, samples) for name in names]
+    seconds = START + sum(row.seconds - START for row in rows)
+    return Size(seconds, max(row.memory for row in rows))

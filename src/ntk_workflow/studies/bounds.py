@@ -1,8 +1,10 @@
 """Kernels at infinite width beside the bounds of agarwal2021deep."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from ntk_workflow.checks import Known, enough, names
+from ntk_workflow.resources import ANGLE, EIGENVALUES, FLOP, PROGRAM, START, Config, Samples, Size
 
 STUDY = "bounds_study"
 
@@ -16,3 +18,14 @@ def checks(known: Known) -> Iterator[str]:
             problem = f"{name} is not on the unit sphere; take one with scaling unit_norm"
             yield f"{STUDY}.datasets[{index}]: {problem}"
         yield from enough(known, study["samples"], name, f"{STUDY}.samples")
+
+
+def compute_bounds(w: Any, config: Config, samples: Samples) -> Size:
+    """Take all pairs through the deepest network, and compute spectra at every depth."""
+    study = config["bounds_study"]
+    n = samples.n if study["samples"] == "all" else study["samples"]
+    # a layer on a pair of samples of one norm takes as long as an angle
+    seconds = n**2 / 2 * ANGLE * (1 + max(study["depths"]))
+    seconds += 2 * len(study["depths"]) * EIGENVALUES * n**3
+    seconds = START + len(study["activations"]) * seconds + 3 * FLOP * n**2 * samples.d
+    return Size(seconds, PROGRAM + samples.bytes(3) + 8 * 8 * n**2)
