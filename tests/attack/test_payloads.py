@@ -1,7 +1,6 @@
 """A payload in each kind of input is never executed: it would leave a file where it ran.
 
 What may run is an activation's, a network's or a notebook's own file: SECURITY.md. Expressions of
-papers are in tests/ntk_workflow/claims/test_expressions.py.
 """
 
 import pickle

@@ -1,6 +1,5 @@
 """Comparing a claim with the tables of a run."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -305,13 +304,17 @@ def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -
     try:
         if join.previous:
             rows = rows.sort_values([*on, join.previous], kind="stable")
-            before = rows.groupby(on, dropna=False, observed=True)[[*rows]].shift().add_prefix(prefix)
+            before = (
+                rows.groupby(on, dropna=False, observed=True)[[*rows]].shift().add_prefix(prefix)
+            )
             return rows.join(before)[before[f"{prefix}{join.previous}"].notna()]
         other = _selected(claim, table, join.where).add_prefix(prefix)
         right = [f"{prefix}{column}" for column in on]
         return rows.merge(other, left_on=on, right_on=right, how="inner", validate="m:1")
     except (KeyError, pd.errors.MergeError) as error:
-        raise ClaimError(f"{claim.name}: join {join.prefix!r}: {one_line(error)}") from None
+        raise ClaimError(
+            f"{claim.paper}: claim {claim.name}: join {join.prefix!r}: {one_line(error)}"
+        ) from None
 
 
 def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
@@ -335,15 +338,18 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[np.fl
         return groups.transform(method)
 
     text = EXTREME.sub(r"@extreme(\1, '\2', \3)", expression.strip())
+    named = rows[[name for name in columns(expression) if name in rows]]
     try:
         with np.errstate(all="ignore"):
-            values = np.asarray(rows.eval(text, engine="python", local_dict={"extreme": extreme}))
+            values = np.asarray(named.eval(text, engine="python", local_dict={"extreme": extreme}))
         if values.dtype != bool:
             numbers = pd.to_numeric(pd.Series(values.ravel()))
             values = numbers.to_numpy(np.float64, na_value=np.nan)
     except Exception as error:  # whatever pandas raises, of an expression of the user's own
         short = expression if len(expression) <= 60 else f"{expression[:57]}..."
-        raise ClaimError(f"{claim.paper}: claim {claim.name}: {short!r}: {one_line(error)}") from None
+        raise ClaimError(
+            f"{claim.paper}: claim {claim.name}: {short!r}: {one_line(error)}"
+        ) from None
     return np.broadcast_to(values, (len(rows),)).copy()
 
 

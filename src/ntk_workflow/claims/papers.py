@@ -59,12 +59,12 @@ class Claim:
     """One statement of a paper: in which rows of a table which quantity compares how with what.
 
     ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, as
-    `pandas.DataFrame.eval` has them, with ``depth.max('model')`` beside; the parts of ``where`` select one after the other. ``unresolved`` names
-    columns in which a missing value means larger than any number, as that of a kappa does. The
-    ``statistic`` over networks is ``every``, ``mean`` where the statement is about means, or
-    ``bound`` where it is proven for each. ``paper_size`` selects the rows of networks as large, and
-    trained as long, as the paper's. The ``formula`` of a misprint is LaTeX, ``printed`` and
-    ``corrected``.
+    `pandas.DataFrame.eval` has them, with ``depth.max('model')`` beside; the parts of ``where``
+    select one after the other. ``unresolved`` names columns in which a missing value means larger
+    than any number, as that of a kappa does. The ``statistic`` over networks is ``every``, ``mean``
+    where the statement is about means, or ``bound`` where it is proven for each. ``paper_size``
+    selects the rows of networks as large, and trained as long, as the paper's. The ``formula`` of a
+    misprint is LaTeX, ``printed`` and ``corrected``.
     """
 
     paper: str
