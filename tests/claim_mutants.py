@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from docs.build.marked import with_part
 from ntk_conditioning.claim_experiments import Setting, papers
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.networks import activations
@@ -40,7 +41,6 @@ from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.claims import checking
 from ntk_workflow.claims.papers import Claim, ClaimError
 from ntk_workflow.config import read_yaml
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[1]
 FORMULAS = ROOT / "tests/claim_formulas.yaml"

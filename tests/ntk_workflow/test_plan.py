@@ -166,7 +166,7 @@ def test_what_means_the_same_has_the_same_parameters():
 
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
-    plan = plan_of(read_yaml(ROOT / "examples/own_network.yaml"))
+    plan = plan_of(read_yaml(ROOT / "docs/examples/own_network.yaml"))
     of_bundle = replace(plan, models={})
     files = plan.training_files("training", "mine")
     assert files == of_bundle.training_files("training", "mine")

@@ -16,7 +16,7 @@ from ntk_workflow.trainings.networks import initial_network
 from tests.clone import ROOT
 from tests.sources import write_prepared
 
-OWN = ["--own-network", "mine", str(ROOT / "examples/own_network.py"), "build"]
+OWN = ["--own-network", "mine", str(ROOT / "docs/examples/own_network.py"), "build"]
 
 
 @pytest.fixture

@@ -198,7 +198,7 @@ configfile: "config/config.yaml"
 # declare https://github.com/someone/ntk-conditioning as a module
 module ntk_conditioning:
     snakefile:
-        github("someone/ntk-conditioning", path="workflow/Snakefile", tag="v1")
+        github("someone/ntk-conditioning", path="Snakefile", tag="v1")
     config:
         config
 

@@ -9,7 +9,7 @@ from ntk_conditioning.tables.architectures import ARCHITECTURES
 from ntk_conditioning.tables.collection import collect
 from ntk_workflow.pages.rendering import markdown_table
 
-ROWS = Path(__file__).parents[1] / "resources/architectures/architectures"
+ROWS = Path(__file__).parents[2] / "resources/architectures/architectures"
 MODELS = {"resnet": "none", "resnet_batch_norm": "batch", "resnet_layer_norm": "layer"}
 ENDS = (2, 6)
 

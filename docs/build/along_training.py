@@ -8,7 +8,7 @@ from ntk_conditioning.tables.collection import collect
 from ntk_conditioning.tables.kernels_along_training import KERNELS_ALONG_TRAINING
 from ntk_workflow.pages.rendering import markdown_table, shown
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "resources/along_training"
 GROUP = ["width", "relative_rate", "activation", "seed"]
 
