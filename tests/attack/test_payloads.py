@@ -16,8 +16,8 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow import config
 from ntk_workflow.claims import papers
 from ntk_workflow.pages.rendering import table_page
-from tests.clone import ROOT
 from tests.plans import plan_of
+from tests.support.clone import ROOT
 
 TAGS = [
     "!!python/object/apply:os.system ['touch planted']",

@@ -9,7 +9,7 @@ import yaml
 
 from docs.build import __main__ as build
 from ntk_workflow.figures.listing import target
-from tests import mutants
+from tests.support import mutants
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", ".github", "docs", "results", "profiles", "resources")
@@ -159,6 +159,6 @@ def locked_versions(name: str) -> dict[str, set[str]]:
 
 
 def test_every_bug_that_is_planted_replaces_a_text_that_its_file_has_once():
-    """`python -m tests.mutants` itself is run by hand."""
+    """`python -m tests.support.mutants` itself is run by hand."""
     for mutant in mutants.mutants():
         assert mutant.planted(ROOT)

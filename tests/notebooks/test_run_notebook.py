@@ -12,7 +12,7 @@ import pytest
 import run_notebook
 
 from ntk_workflow.named_values import to_words
-from tests import disk
+from tests.support import disk
 
 SRC = Path(__file__).parents[2] / "src"
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"

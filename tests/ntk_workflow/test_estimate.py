@@ -9,7 +9,7 @@ import pytest
 from ntk_workflow import estimate
 from ntk_workflow.estimate import Job, report
 from ntk_workflow.resources import CORE
-from tests.clone import Clone
+from tests.support.clone import Clone
 
 KIND = "compute_spectrum"
 STARTUP = CORE[KIND].startup

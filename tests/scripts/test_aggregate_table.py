@@ -13,8 +13,8 @@ from benchmarks import aggregation, memory
 from ntk_conditioning import tables
 from ntk_conditioning.tables.conditioning import CONDITIONING
 from ntk_conditioning.tables.registry import TABLES
-from tests.peaks import peaks
 from tests.rows import plain, write
+from tests.support.peaks import peaks
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -38,8 +38,8 @@ from ntk_workflow.training_resources import training
 from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.loop import Interruption
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.fault_server import wait_until
-from tests.sources import write_prepared
+from tests.support.fault_server import wait_until
+from tests.support.sources import write_prepared
 from tests.trainings import finish, to_words, train_and_exit
 
 SCRIPT = Path(train_network.__file__)

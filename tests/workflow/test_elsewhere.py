@@ -17,7 +17,7 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_workflow.surroundings import require_surroundings
-from tests.clone import ROOT, Clone
+from tests.support.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
 STUDY = "results/ci/tables/activation_study.parquet"  # three jobs, one of which has checkpoints

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from tests.browser import Browser, browser
+from tests.support.browser import Browser, browser
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

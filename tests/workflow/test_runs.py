@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ntk_workflow.config import read_yaml
-from tests.clone import ROOT, Clone, job_counts
 from tests.ntk_conditioning.data.speech.corpora import SUBSET, make_tar, make_tree
-from tests.sources import idx_entry
+from tests.support.clone import ROOT, Clone, job_counts
+from tests.support.sources import idx_entry
 
 REAL_DATA = ROOT.parent / "shared" / "data"
 PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
