@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,8 @@ OTHER_SIZE = "not tested at the paper's size"
 NOT_TESTED = "not tested in this run"
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 #: How far a gap between value and target lies on the wrong side; the largest is worst for a claim.
-MISS: Mapping[str, Callable[[Array], Array]] = {
+MISS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("<", "<="), np.positive),
     **dict.fromkeys((">", ">="), np.negative),
     "==": np.abs,
@@ -193,7 +193,8 @@ def _numbered(measured: pd.DataFrame, keys: Sequence[str]) -> NDArray[np.intp]:
     varying = [key for key in keys if key in measured]
     if not varying:
         return np.zeros(len(measured), np.intp)
-    return measured.groupby(varying).ngroup().to_numpy(np.intp)
+    numbers: NDArray[np.intp] = measured.groupby(varying).ngroup().to_numpy(np.intp)
+    return numbers
 
 
 def _inner(claim: Claim) -> tuple[str, ...]:
@@ -323,7 +324,7 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
     return table
 
 
-def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[np.float64 | np.bool_]:
+def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     """Return what an expression of a claim gives for each row: booleans or numbers.
 
     It is evaluated by `pandas.DataFrame.eval`, which is given ``.max('model')``, too: the largest
