@@ -133,12 +133,12 @@ lint: $(DEVELOP)
 	ruff format --check .
 	PYTHONPATH=src lint-imports
 	mypy
-	snakefmt --check Snakefile rules workflow
+	snakefmt --check Snakefile rules
 	snakemake --lint
 
 # Reads the package without importing it, so its environment has no torch. --strict: no broken link.
 docs: $(DOCS)/.installed
-	@PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "Documentation: site/index.html"
 
 $(DOCS)/.installed: envs/docs.lock

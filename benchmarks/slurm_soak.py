@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.clone import ROOT, Clone
 from tests.slurm import injections
 from tests.slurm.cluster import Cluster
 from tests.slurm.site import Site, Submission, bytes_of
+from tests.support.clone import ROOT, Clone
 
 RESULT = ROOT / "benchmarks/results/slurm_soak.json"
 

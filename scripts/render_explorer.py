@@ -18,14 +18,11 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--run", required=True, help="name of the run, for the title")
     parser.add_argument("--papers", type=Path, nargs="*", default=[], help="papers/*.yaml")
     parser.add_argument("--tables", type=Path, nargs="*", default=[], help="tables (.parquet)")
-    help = "page from which the library that draws charts is taken, if it is the same"
-    parser.add_argument("--like", type=Path, help=help)
     parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
     papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
-    like = args.like.read_text(encoding="utf-8", errors="replace") if args.like else ""
-    text = page(args.run, {path.stem: read_frame(path) for path in args.tables}, papers, like=like)
+    text = page(args.run, {path.stem: read_frame(path) for path in args.tables}, papers)
     write_text(args.output, text)
     log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
 

@@ -7,7 +7,7 @@ import fit_width_slopes
 import measure_linearity
 import measure_orthogonality
 
-from tests.sources import write_prepared
+from tests.support.sources import write_prepared
 
 HIDDEN = {"two_layer": ["m"], "deep": ["m", "m", "m"], "bottleneck": ["12", "m", "10"]}
 HIDDEN |= {"narrow_middle": ["m", "2", "m"], "densenet": ["m", "m"]}

@@ -84,7 +84,9 @@ def mistakes(study: str, known: Known) -> list[str]:
     section = known.config[key] and (known.config[key][experiment] if experiment else True)
     if not section or util.find_spec(module) is None:
         return []
-    checks = import_module(module).checks
+    checks = getattr(import_module(module), "checks", None)  # a study may have nothing to check
+    if checks is None:
+        return []
     return [*(checks(known, experiment) if experiment else checks(known))]
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docs.build.marked import with_part
 from tests.attack import forgeries
-from tests.marked import with_part
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/security.md"

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tests.clone import ROOT, Clone
-from tests.fault_server import Plan, running
-from tests.sources import write_prepared
+from tests.support.clone import ROOT, Clone
+from tests.support.fault_server import Plan, running
+from tests.support.sources import write_prepared
 from tests.trainings import to_words
 
 RUN = ("-m", "snakemake", "--configfile", "config/ci.yaml", "--cores", "2", "--nolock")

@@ -1,7 +1,6 @@
 """A payload in each kind of input is never executed: it would leave a file where it ran.
 
 What may run is an activation's, a network's or a notebook's own file: SECURITY.md. Expressions of
-papers are in tests/ntk_workflow/claims/test_expressions.py.
 """
 
 import pickle
@@ -17,8 +16,8 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow import config
 from ntk_workflow.claims import papers
 from ntk_workflow.pages.rendering import table_page
-from tests.clone import ROOT
 from tests.plans import plan_of
+from tests.support.clone import ROOT
 
 TAGS = [
     "!!python/object/apply:os.system ['touch planted']",

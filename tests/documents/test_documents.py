@@ -7,11 +7,12 @@ import document_tables
 import pytest
 import yaml
 
+from docs.build import __main__ as build
 from ntk_workflow.figures.listing import target
-from tests import mutants, pages
+from tests.support import mutants
 
 ROOT = Path(__file__).parents[2]
-FOLDERS_OF_PAGES = (".", "docs", "results", "profiles", "resources")
+FOLDERS_OF_PAGES = (".", ".github", "docs", "results", "profiles", "resources")
 PAGES = sorted(path for folder in FOLDERS_OF_PAGES for path in ROOT.glob(f"{folder}/*.md"))
 FOLDERS = "benchmarks|config|docs|envs|examples|notebooks|papers|profiles|resources|rules|schemas"
 FOLDERS += "|scripts|src|tests"
@@ -66,9 +67,9 @@ EXAMPLES |= {"own_network.yaml": "own_network", "own_network.py": "own_network"}
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_shown_as_they_are(name):
-    block = rf"\(\.\./examples/{re.escape(name)}\).*?```\w*\n(.*?)```"
+    block = rf"\(examples/{re.escape(name)}\).*?```\w*\n(.*?)```"
     (shown,) = re.findall(block, text_of(f"docs/{EXAMPLES[name]}.md"), re.DOTALL)
-    assert shown == text_of(f"examples/{name}")
+    assert shown == text_of(f"docs/examples/{name}")
 
 
 def test_the_shown_claim_is_one_of_the_papers():
@@ -100,10 +101,20 @@ def test_the_page_on_networks_shows_what_its_python_prints(capsys):
     assert made[2:4] == [100, 100], "the rank, of as many"
 
 
-@pytest.mark.parametrize("name", [*pages.FILES, *pages.PARTS])
+def test_the_questions_are_answered_by_what_their_python_prints(capsys):
+    snippets = re.findall(
+        r"```python\n(.*?)```\n\n```\n(.*?)```", text_of("docs/faq.md"), re.DOTALL
+    )
+    assert len(snippets) == text_of("docs/faq.md").count("```python") >= 10
+    for code, printed in snippets:
+        exec(code, {"__name__": "faq"})
+        assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("name", [*build.FILES, *build.PARTS])
 def test_what_programs_write_is_as_they_write_it_now(name):
-    path, text = pages.written(name)
-    assert text_of(path) == text, f"run: PYTHONPATH=src:scripts python -m tests.pages '{name}'"
+    path, text = build.written(name)
+    assert text_of(path) == text, f"run: PYTHONPATH=src:scripts python -m docs.build '{name}'"
 
 
 def test_a_stale_page_of_columns_is_brought_up_to_date(tmp_path):
@@ -148,6 +159,6 @@ def locked_versions(name: str) -> dict[str, set[str]]:
 
 
 def test_every_bug_that_is_planted_replaces_a_text_that_its_file_has_once():
-    """`python -m tests.mutants` itself is run by hand."""
+    """`python -m tests.support.mutants` itself is run by hand."""
     for mutant in mutants.mutants():
         assert mutant.planted(ROOT)

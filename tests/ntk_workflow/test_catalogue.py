@@ -15,7 +15,7 @@ from ntk_workflow.config import read_yaml
 ROOT = Path(__file__).parents[2]
 CATALOGUE = read_yaml(ROOT / "datasets.yaml")
 SUBSETS = read_yaml(ROOT / "tests/data/catalogue.yaml")
-OWN = read_yaml(ROOT / "examples/own_catalogue.yaml")
+OWN = read_yaml(ROOT / "docs/examples/own_catalogue.yaml")
 SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
 
 

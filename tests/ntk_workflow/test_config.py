@@ -126,15 +126,15 @@ activation_study: {activations: [swish]}
   -> activation_study.activations[0]: unknown activation 'swish'; known:
 activation_files: [absent.py] -> activation_files: absent.py
 models: {mine: {file: absent.py}} -> models.mine: absent.py: no such Python file; give the path of
-models: {mine: {file: examples/own_network.py, function: bild}}
-  -> models.mine: examples/own_network.py: bild() is not there; write def bild(*, depth, width,
-models: {conv: {file: examples/own_network.py}}
+models: {mine: {file: docs/examples/own_network.py, function: bild}}
+  -> models.mine: docs/examples/own_network.py: bild() is not there; write def bild(*, depth, width,
+models: {conv: {file: docs/examples/own_network.py}}
   -> models.conv: a built-in network or a dataset has this name; choose another
 models: {mine: {function: build}} -> models.mine: 'file' is a required property
-{models: {m: {file: examples/own_network.py}}, training: {deep_fc: {models: [m], width: 6}}}
-  -> training.deep_fc.models[0]: m on patches: examples/own_network.py: build() fails at depth 32,
-{models: {m: {file: examples/own_network.py}}, architectures_study: {models: [m], widths: [6]}}
-  -> architectures_study.models[0]: m on digits: examples/own_network.py: build() fails at depth 1,
+{models: {m: {file: docs/examples/own_network.py}}, training: {deep_fc: {models: [m], width: 6}}}
+  -> training.deep_fc.models[0]: m on patches: docs/examples/own_network.py: build() fails
+{models: {m: {file: docs/examples/own_network.py}}, architectures_study: {models: [m], widths: [6]}}
+  -> architectures_study.models[0]: m on digits: docs/examples/own_network.py: build() fails
 architectures_study: {overrides: {vit: {widths: [10]}}}
   -> architectures_study.models[10]: vit has 4 heads, which share its width evenly, not 10; correct
 training: {resnet: {depths: [8, 1]}}

@@ -12,8 +12,8 @@ import torch
 
 from ntk_workflow import cli, devices
 from ntk_workflow.devices import VISIBLE
-from tests.fault_server import wait_until
-from tests.sources import write_prepared
+from tests.support.fault_server import wait_until
+from tests.support.sources import write_prepared
 
 NONE_HERE = r"^--device cuda: torch sees no GPU here \({}\); give the job a GPU, install a CUDA "
 

@@ -11,7 +11,7 @@ import pytest
 from ntk_conditioning.errors import UserError
 from ntk_workflow import downloads
 from ntk_workflow.downloads import Fetched, fetch
-from tests.fault_server import Plan, running
+from tests.support.fault_server import Plan, running
 
 CONTENT = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)

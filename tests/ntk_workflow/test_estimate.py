@@ -8,7 +8,7 @@ import pytest
 
 from ntk_workflow import estimate
 from ntk_workflow.estimate import Job, report
-from tests.clone import Clone
+from tests.support.clone import Clone
 
 KIND = "compute_spectrum"
 CI = ["--configfile", "config/ci.yaml"]

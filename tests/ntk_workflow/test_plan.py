@@ -179,7 +179,7 @@ def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
 
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
-    plan = plan_of(read_yaml(ROOT / "examples/own_network.yaml"))
+    plan = plan_of(read_yaml(ROOT / "docs/examples/own_network.yaml"))
     of_bundle = replace(plan, models={})
     files = plan.training_files("training", "mine")
     assert files == of_bundle.training_files("training", "mine")

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import aggregation, memory
 from ntk_conditioning import tables
 from ntk_conditioning.tables import TABLES
-from tests.peaks import peaks
 from tests.rows import plain, write
+from tests.support.peaks import peaks
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -15,7 +15,7 @@ from pathlib import Path
 import download_file
 import pytest
 
-from tests.fault_server import Plan, running, wait_until
+from tests.support.fault_server import Plan, running, wait_until
 
 CONTENT = random.Random(0).randbytes(2_000_000)
 SIZE = len(CONTENT)

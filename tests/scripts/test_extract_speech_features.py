@@ -11,7 +11,7 @@ import pytest
 from ntk_conditioning.data.speech.features import FeatureSettings, vectors
 from tests.ntk_conditioning.data.speech import corpora
 from tests.ntk_conditioning.data.speech.corpora import SAMPLE, SUBSET, UTTERANCES, make_tar
-from tests.peaks import peaks
+from tests.support.peaks import peaks
 
 FRAMES = 195 + 229 + 188  # of the utterances of make_tree
 

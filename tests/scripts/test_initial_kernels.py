@@ -20,7 +20,7 @@ from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import initial_network
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.sources import write_prepared
+from tests.support.sources import write_prepared
 from tests.trainings import to_words
 
 SEEDS = (1, 5)

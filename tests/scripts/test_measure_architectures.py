@@ -12,10 +12,10 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.networks import activations
 from ntk_workflow.trainings.networks import initial_network
-from tests.clone import ROOT
-from tests.sources import write_prepared
+from tests.support.clone import ROOT
+from tests.support.sources import write_prepared
 
-OWN = ["--own-network", "mine", str(ROOT / "examples/own_network.py"), "build"]
+OWN = ["--own-network", "mine", str(ROOT / "docs/examples/own_network.py"), "build"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import train_network
 from ntk_conditioning import tables
 from ntk_conditioning.training.predicted_times import parted, times
 from ntk_workflow.cli import limit_threads
-from tests.sources import write_prepared
+from tests.support.sources import write_prepared
 from tests.trainings import to_words
 
 

@@ -16,7 +16,7 @@ import yaml
 from ntk_conditioning import seeds
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_workflow import cli
-from tests.sources import idx_entry
+from tests.support.sources import idx_entry
 
 DATA, DATASHEET = Path("out/data.npz"), Path("out/data.json")
 

@@ -6,8 +6,6 @@ import re
 import pandas as pd
 import render_explorer
 
-from ntk_workflow.explorer import page
-
 
 def content(path):
     text = path.read_text(encoding="utf-8")
@@ -32,16 +30,3 @@ def test_two_samples_have_the_kernel_of_equation_11(tmp_path):
     wide = pairs[(pairs.activation == "relu") & (pairs.angle == 20)].set_index("depth")
     assert wide["gradient"].is_monotonic_increasing
     assert wide["embedding"].is_monotonic_decreasing
-
-
-def test_a_library_is_taken_from_a_page_only_if_it_is_the_same(tmp_path, monkeypatch):
-    """If the first fails with another vl-convert, `page.LIBRARIES` needs the new sha256."""
-    genuine, forged, again = (tmp_path / f"{name}.html" for name in ("genuine", "forged", "again"))
-    assert render_explorer.main(["--run=x", f"--output={genuine}"]) == 0
-    text = genuine.read_text(encoding="utf-8")
-    forged.write_text(text.replace("vega", "vegan"), encoding="utf-8")
-    monkeypatch.setattr(page, "library", lambda: "made anew")
-    assert render_explorer.main(["--run=x", f"--like={genuine}", f"--output={again}"]) == 0
-    assert again.read_text(encoding="utf-8") == text
-    assert render_explorer.main(["--run=x", f"--like={forged}", f"--output={again}"]) == 0
-    assert "<script>made anew</script>" in again.read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_workflow.checkpoints.cells import Checkpoints
-from tests.sources import write_prepared
+from tests.support.sources import write_prepared
 
 ROOT = Path(__file__).parents[2]
 STUDY = "--architecture deep --hidden m m --samples 4 --steps 3"

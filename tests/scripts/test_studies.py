@@ -97,7 +97,7 @@ def test_the_two_classes_may_be_named(data, tmp_path):
     assert written[0] == written[1] != written[2]
 
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/swish.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs/examples/swish.py"
 
 
 @pytest.mark.usefixtures("activation_registry")

@@ -36,8 +36,8 @@ from ntk_workflow.training_resources import training
 from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.loop import Interruption
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.fault_server import wait_until
-from tests.sources import write_prepared
+from tests.support.fault_server import wait_until
+from tests.support.sources import write_prepared
 from tests.trainings import finish, to_words, train_and_exit
 
 SCRIPT = Path(train_network.__file__)
@@ -46,7 +46,7 @@ SEEDS, RATES = (1, 5), (0.1, 0.3)
 IMAGE = (4, 3, 2)
 RESNET = {"model": "resnet_batch_norm", "depth": 8, "width": 2, "image": IMAGE}
 RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
-EXAMPLE = Path(__file__).parents[2] / "examples/own_network.py"
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/own_network.py"
 OWN = RESNET | {"model": "mine", "model_file": EXAMPLE, "depth": 2, "width": 4}
 write_samples = partial(write_prepared, n=30, labels=LABELS)
 

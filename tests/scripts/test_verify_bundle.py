@@ -34,7 +34,7 @@ from ntk_workflow.bundle.derivations import derivations, problems_of, quiet
 from ntk_workflow.bundle.joins import require_joins
 from ntk_workflow.bundle.recorded import recorded_plan
 from ntk_workflow.bundle.relations import require_relations
-from tests import disk, rows
+from tests import rows
 from tests.attack.forgeries import raw
 from tests.bundles import (
     FIGURES,
@@ -49,6 +49,7 @@ from tests.bundles import (
     write_bundle,
 )
 from tests.forgeries import forge_table
+from tests.support import disk
 
 ANGLES_FILE = f"data/{RESULTS}/tables/angles.parquet"
 

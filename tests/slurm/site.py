@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clone import Clone
 from tests.slurm import injections
 from tests.slurm.cluster import ACCOUNT, Cluster
+from tests.support.clone import Clone
 
 #: What changes in profiles/slurm/config.yaml: the lines that docs/clusters.md tells a newcomer to
 #: edit; then, the GPUs have no hardware behind them, and nobody waits for network files here.

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.clone import ROOT, Clone
 from tests.slurm import injections
 from tests.slurm.cluster import Cluster
 from tests.slurm.injections import cancel, end_time, hold, preempt, restart_node
 from tests.slurm.site import Site, Submission, bytes_of
+from tests.support.clone import ROOT, Clone
 
 pytestmark = pytest.mark.slow
 

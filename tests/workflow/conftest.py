@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.clone import Clone
+from tests.support.clone import Clone
 
 CI = ("--configfile", "config/ci.yaml")
 

@@ -22,8 +22,8 @@ from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError, archive, crate, rerender
 from ntk_workflow.bundle.recomputation import require_recomputed, row_tables
 from ntk_workflow.bundle.recorded import recorded_plan
-from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
+from tests.support.clone import Clone, job_counts
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.clone import Clone
+from tests.support.clone import Clone
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

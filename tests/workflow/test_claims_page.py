@@ -9,7 +9,7 @@ from selenium.webdriver.common.by import By
 from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import Claim, Entry, Paper
-from tests.browser import Browser, browser
+from tests.support.browser import Browser, browser
 
 FORMULA = {"printed": r"\|\nabla f\| = L + 1", "corrected": r"\|\nabla f\|^2 = \frac{L + 1}{1}"}
 PROPERTIES = {"kind": "theory", "table": "t", "quantity": "kappa", "comparison": "<"}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_console import LogHandler
-from tests.clone import ROOT
+from tests.support.clone import ROOT
 
 LONG = 1000 * "x"
 WORKFLOW = f"""

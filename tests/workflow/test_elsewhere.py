@@ -15,7 +15,7 @@ import pytest
 import verify_bundle
 import yaml
 
-from tests.clone import ROOT, Clone
+from tests.support.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
 STUDY = "results/ci/tables/activation_study.parquet"  # three jobs, one of which has checkpoints
@@ -197,7 +197,7 @@ configfile: "config/config.yaml"
 # declare https://github.com/someone/ntk-conditioning as a module
 module ntk_conditioning:
     snakefile:
-        github("someone/ntk-conditioning", path="workflow/Snakefile", tag="v1")
+        github("someone/ntk-conditioning", path="Snakefile", tag="v1")
     config:
         config
 

@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.browser import Browser, browser
+from tests.support.browser import Browser, browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

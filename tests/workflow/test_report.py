@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.browser import browser
+from tests.support.browser import browser
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.clone import job_counts
+from tests.support.clone import job_counts
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

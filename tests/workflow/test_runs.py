@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ntk_workflow.config import read_yaml
-from tests.clone import ROOT, Clone, job_counts
 from tests.ntk_conditioning.data.speech.corpora import SUBSET, make_tar, make_tree
-from tests.sources import idx_entry
+from tests.support.clone import ROOT, Clone, job_counts
+from tests.support.sources import idx_entry
 
 REAL_DATA = ROOT.parent / "shared" / "data"
 PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
@@ -219,19 +219,19 @@ def test_the_original_formats_go_through_the_same_rules(clone):
 @pytest.mark.slow
 def test_own_data_as_in_the_docs(clone):
     sizes = ("--config", "width=16", "depths=[0,1]", "seeds=[1]", "activations=[relu]")
-    clone.run("--configfile", "examples/own_data.yaml", *sizes, "--", "liu2023relu_fig2")
+    clone.run("--configfile", "docs/examples/own_data.yaml", *sizes, "--", "liu2023relu_fig2")
     table = clone.table("results/own_data/tables/conditioning.parquet")
     assert {*zip(table.dataset, table.d, strict=True)} == {("wine", 13)}
     figure = "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png"
     assert (clone.folder / figure).exists()
-    advice = clone.planned_outputs("--configfile", "examples/own_data.yaml", "--", "advice")
+    advice = clone.planned_outputs("--configfile", "docs/examples/own_data.yaml", "--", "advice")
     assert {f"results/own_data/advice/wine.{kind}" for kind in ("html", "parquet")} <= advice
 
 
 @pytest.mark.slow
 def test_own_activation_as_in_the_docs(clone):
     sizes = ("--config", *SMALL, "kernels=[infinite_ntk]", "datasets=[digits]", "--")
-    options = ("--configfile", "examples/own_activation.yaml", *sizes)
+    options = ("--configfile", "docs/examples/own_activation.yaml", *sizes)
     target = "results/own_activation/tables/conditioning.parquet"
     clone.run(*options, target)
     table = clone.table(target)
@@ -239,7 +239,7 @@ def test_own_activation_as_in_the_docs(clone):
     assert len(swish) == 2  # depths
     assert swish.kappa_mean.notna().all()
     # only its own row depends on the file
-    clone.edit("examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
+    clone.edit("docs/examples/swish.py", "return z * z.sigmoid()", "return 1.0 * z * z.sigmoid()")
     rows = {name for name in clone.planned_outputs(*options, target) if "/spectra/" in name}
     assert rows == {"results/own_activation/spectra/infinite_ntk/digits/swish.parquet"}
 
@@ -247,7 +247,7 @@ def test_own_activation_as_in_the_docs(clone):
 @pytest.mark.slow
 def test_own_network_as_in_the_docs(clone):
     sizes = "depths: [1, 2], epochs: 1, seeds: [1], samples: 60, learning_rates: [0.1]"
-    options = ("--configfile", "examples/own_network.yaml", "--config")
+    options = ("--configfile", "docs/examples/own_network.yaml", "--config")
     options += (f"training={{mine: {{{sizes}}}}}", "--")
     target = "results/own_network/tables/training/mine.parquet"
     clone.run(*options, target)
@@ -256,9 +256,9 @@ def test_own_network_as_in_the_docs(clone):
     assert table.test_accuracy.notna().all()
     assert (table.test_dot_product.isna() == (table.model == "mine")).all()
     # only its own jobs depend on the file, and not on its comments
-    clone.edit("examples/own_network.py", "# colours", "# of the image")
+    clone.edit("docs/examples/own_network.py", "# colours", "# of the image")
     assert clone.planned_outputs(*options, target) == set()
-    clone.edit("examples/own_network.py", "GroupNorm(4, width)", "GroupNorm(2, width)")
+    clone.edit("docs/examples/own_network.py", "GroupNorm(4, width)", "GroupNorm(2, width)")
     trained = {name for name in clone.planned_outputs(*options, target) if "/depth-" in name}
     network = "mine/digits/mine/relu/depth"
     tables = product(("training", "training_kernels"), (1, 2))

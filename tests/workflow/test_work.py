@@ -7,7 +7,7 @@ import estimate_costs
 import yaml
 
 from ntk_workflow.config import read_yaml
-from tests.clone import ROOT, Clone
+from tests.support.clone import ROOT, Clone
 from tests.workflow.conftest import CI
 
 TRAININGS = ("train_network", "train_and_measure_network")

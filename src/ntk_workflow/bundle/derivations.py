@@ -133,7 +133,7 @@ def _pages(plan: Plan) -> Iterator[Derivation]:
         yield Derivation("check_claims", inputs, outputs, run)
     inputs = {"--papers": papers, "--tables": plan.explored_tables(none)}
     output = {"--output": plan.path("explorer.html")}
-    yield Derivation("render_explorer", inputs, output, run, like="--like")
+    yield Derivation("render_explorer", inputs, output, run)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Comparing a claim with the tables of a run."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,8 +16,7 @@ from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import require_file
 from ntk_conditioning.spectra.unresolved import as_infinite
 from ntk_conditioning.tables import TableError
-from ntk_workflow.claims.expressions import ExpressionError, columns, evaluate
-from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, Claim, ClaimError, Join
+from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, EXTREME, Claim, ClaimError, Join, columns
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -28,10 +26,8 @@ OTHER_SIZE = "not tested at the paper's size"
 NOT_TESTED = "not tested in this run"
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.intp]
 #: How far a gap between value and target lies on the wrong side; the largest is worst for a claim.
-MISS: Mapping[str, Callable[[Array], Array]] = {
+MISS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("<", "<="), np.positive),
     **dict.fromkeys((">", ">="), np.negative),
     "==": np.abs,
@@ -75,45 +71,6 @@ class Finding:
     procedure: str | None = None
 
 
-@dataclass(frozen=True)
-class Cases:
-    """The cases of a claim: how far each lies from its target, and how sure that is.
-
-    ``rows`` (n,) are numbers of rows that say what each case is, in the columns ``names``.
-    ``gap`` (n,) is the value less the ``target`` (n,), for other networks of the same kind from
-    ``low`` to ``high`` (n,), which are infinite if there is one network. ``network`` (n,) is the
-    seed of a case that other networks may contradict, and missing for others.
-    """
-
-    rows: Numbers
-    names: Sequence[str]
-    target: Array
-    gap: Array
-    low: Array
-    high: Array
-    network: Array
-
-    def good(self, claim: Claim, gap: Array | None = None) -> Mask:
-        """Return whether gaps (n,), by default these, are as the claim says."""
-        miss = MISS[claim.comparison](self.gap if gap is None else gap)
-        return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
-
-    def against(self, claim: Claim) -> Mask:
-        """Return which cases (n,) contradict a claim: of means, the whole interval."""
-        nearest = {"<": self.low, "<=": self.low, ">": self.high, ">=": self.high}
-        zero = np.clip(0.0, self.low, self.high)
-        mean = claim.statistic == "mean"
-        return ~self.good(claim, nearest.get(claim.comparison, zero) if mean else self.gap)
-
-    def verdict(self, claim: Claim) -> str:
-        """Return `HOLDS`, `UNDECIDED` or `FAILS`."""
-        networks = np.unique(self.network[self.against(claim)])
-        if np.isnan(networks).any() or len(networks) > 1:
-            return FAILS
-        sure = self.good(claim, self.low) & self.good(claim, self.high)
-        return HOLDS if sure.all() else UNDECIDED
-
-
 def read_frame(path: Path, *, lists: bool = True) -> pd.DataFrame:
     """Return a table of a run, with its columns of lists or without.
 
@@ -153,53 +110,58 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     if rows.empty:
         return Finding(NOT_TESTED)
     if claim.paper_size:
-        of_the_papers = _evaluated(claim, rows, claim.paper_size).astype(bool)
-        if not of_the_papers.any():
+        of_paper_size = evaluate(claim, rows, claim.paper_size).astype(bool)
+        if not of_paper_size.any():
             finding = _compared(claim, rows)
             return replace(finding, verdict=OTHER_SIZE, at_this_size=finding.verdict)
-        rows = rows[of_the_papers]
+        rows = rows[of_paper_size]
     return _compared(claim, rows)
 
 
 def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
-    value, target = (_evaluated(claim, rows, each) for each in (claim.quantity, claim.target))
+    value, target = evaluate(claim, rows, claim.quantity), evaluate(claim, rows, claim.target)
     with np.errstate(invalid="ignore"):
         gap = np.where(value == target, 0.0, value - target)
     decided = ~np.isnan(gap)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    if not decided.all():
-        rows, gap, target = rows[decided], gap[decided], target[decided]
-    measured = _measured(rows, gap, target)
+    rows = rows[decided]
+    measured = _measured(rows, gap[decided], target[decided])
     cases = _cases(claim, measured)
-    verdict, condition, meeting = cases.verdict(claim), None, None
-    for each in claim.conditions if verdict != HOLDS else ():
-        meets = _evaluated(claim, rows, each.where).astype(bool)
-        if meets.any() and (inside := _cases(claim, measured.of(meets))).verdict(claim) == HOLDS:
-            condition, meeting = each.words, len(inside.gap)
-            others = measured.of(~meets)
-            exact = each.derived and not _cases(claim, others).good(claim).any()
-            if exact or 2 * meeting >= len(cases.gap):
+    verdict, condition, meeting = _verdict(claim, cases), None, None
+    for slice_ in claim.conditions if verdict != HOLDS else ():
+        meets = evaluate(claim, rows, slice_.where).astype(bool)
+        if not meets.any():
+            continue
+        inside = _cases(claim, measured[meets])
+        if _verdict(claim, inside) == HOLDS:
+            condition, meeting = slice_.words, len(inside)
+            others = _cases(claim, measured[~meets])
+            exact = slice_.derived and not _good(claim, others["gap"]).any()
+            if exact or 2 * meeting >= len(cases):
                 verdict = UNDER_A_CONDITION
             break
-    miss, against = MISS[claim.comparison](cases.gap), cases.against(claim)
-    worst = int(np.argmax(np.where(against | ~against.any(), miss, -np.inf)))
-    values = cases.gap + cases.target
-    low, high = cases.low[worst], cases.high[worst]
+    against = _against(claim, cases)
+    candidates = cases[against] if against.any() else cases
+    worst = candidates.loc[MISS[claim.comparison](candidates["gap"]).idxmax()]
+    values = (cases["gap"] + cases["target"]).to_numpy()
+    low, high = worst["low"], worst["high"]
     known = np.isfinite(low) or np.isfinite(high) or low == high
+    random = measured["drawn"].notna()
+    networks = _numbered(measured, NETWORK)[random]
     return Finding(
         verdict,
-        measured=float(values[worst]),
-        expected=float(cases.target[worst]),
-        worst=_named(rows, cases.rows[worst], cases.names),
-        interval_low=float(low + cases.target[worst]) if known else None,
-        interval_high=float(high + cases.target[worst]) if known else None,
+        measured=float(worst["gap"] + worst["target"]),
+        expected=float(worst["target"]),
+        worst=_case_name(claim, rows, int(worst["row"]), measured),
+        interval_low=float(low + worst["target"]) if known else None,
+        interval_high=float(high + worst["target"]) if known else None,
         median=float(np.median(values)),
         low=float(values.min()),
         high=float(values.max()),
-        networks=len(np.unique(measured.numbered(NETWORK)[~np.isnan(measured.seed)])),
-        cases=len(values),
-        holding=int(cases.good(claim).sum()),
+        networks=len(np.unique(networks)),
+        cases=len(cases),
+        holding=int(_good(claim, cases["gap"]).sum()),
         undecided=int((~decided).sum()),
         condition=condition,
         condition_cases=meeting,
@@ -207,93 +169,103 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What the n rows of a claim say: arrays (n,).
+def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> pd.DataFrame:
+    """Return what the rows of a claim say: a frame with their gaps and targets.
 
-    ``varying`` has the keys whose values differ, and of each numbers that tell its values apart.
+    ``drawn`` is the seed of a row of one network, and missing for others. The other columns are
+    the keys whose values differ, as numbers that tell the values apart.
     """
-
-    gap: Array
-    target: Array
-    seed: Array
-    varying: Mapping[str, Numbers]
-
-    def of(self, rows: Mask) -> "_Measured":
-        """Return the same of some of the rows."""
-        varying = {key: values[rows] for key, values in self.varying.items()}
-        return _Measured(self.gap[rows], self.target[rows], self.seed[rows], varying)
-
-    def numbered(self, keys: Iterable[str]) -> Numbers:
-        """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
-        numbers = np.zeros(len(self.gap), np.intp)
-        for values in (self.varying[key] for key in keys if key in self.varying):
-            numbers = _joint(numbers, values)
-        return numbers
-
-
-def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> _Measured:
-    varying = {}
-    for key in KEYS:
-        if key not in rows:
-            continue
-        column = rows[key]
-        values = column.to_numpy() if column.dtype != "category" else column.cat.codes.to_numpy()
-        if not np.array_equal(values[1:], values[:-1]):
-            varying[key], _ = pd.factorize(values, use_na_sentinel=False)
-    return _Measured(gap, target, _seeds(rows), varying)
-
-
-def _seeds(rows: pd.DataFrame) -> Array:
-    """Return the seeds (n,) of rows that are of one network each; missing of others."""
-    seeds = pd.Series(np.nan, rows.index)
+    measured = pd.DataFrame({"gap": gap, "target": target, "drawn": np.nan})
     if "seeds" in rows:  # means over so many
-        seeds = rows["seeds"].where(rows["seeds"] == 1)
+        measured["drawn"] = rows["seeds"].where(rows["seeds"] == 1).to_numpy(np.float64)
     elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
-        seeds = rows["seed"]
-    found: Array = seeds.to_numpy(np.float64, na_value=np.nan)
-    return found
+        measured["drawn"] = rows["seed"].to_numpy(np.float64, na_value=np.nan)
+    for key in KEYS:
+        if key in rows:
+            numbers, _ = pd.factorize(rows[key], use_na_sentinel=False)
+            if numbers.any():
+                measured[key] = numbers
+    return measured
 
 
-def _cases(claim: Claim, of: _Measured) -> Cases:
-    """Return the cases: a row each or, if the claim is about means, networks of a kind each."""
-    gap, target, seed = of.gap, of.target, of.seed
-    mean = claim.statistic == "mean"
-    inner = ("seed", "block") if mean else ("seed",)
-    kind = of.numbered([key for key in KEYS if key not in inner])
-    # of each network, the first of its rows
-    network = _joint(kind, of.varying["seed"]) if "seed" in of.varying else kind
-    _, of_network = np.unique(network, return_index=True)
-    networks = kind[of_network]
-    drawn = np.bincount(networks, ~np.isnan(seed[of_network]))  # of each kind; 0 if not random
-    names = [key for key in KEYS if key in of.varying and not (mean and key in inner)]
-    if mean:
+def _numbered(measured: pd.DataFrame, keys: Sequence[str]) -> NDArray[np.intp]:
+    """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
+    varying = [key for key in keys if key in measured]
+    if not varying:
+        return np.zeros(len(measured), np.intp)
+    numbers: NDArray[np.intp] = measured.groupby(varying).ngroup().to_numpy(np.intp)
+    return numbers
+
+
+def _inner(claim: Claim) -> tuple[str, ...]:
+    """Return the keys whose values are of one kind: networks, of means also their blocks."""
+    return ("seed", "block") if claim.statistic == "mean" else ("seed",)
+
+
+def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the cases: a row each or, if the claim is about means, networks of a kind each.
+
+    ``row`` is the number of a row that says what the case is. ``gap`` is the value less the
+    ``target``, for other networks of the same kind from ``low`` to ``high``, which are infinite if
+    there is one network. ``network`` is the seed of a case that other networks may contradict.
+    """
+    gap, drawn = measured["gap"].to_numpy(), measured["drawn"].to_numpy()
+    keys = [key for key in KEYS if key not in _inner(claim)]
+    kind, network = _numbered(measured, keys), _numbered(measured, [*keys, "seed"])
+    _, first_of_network = np.unique(network, return_index=True)
+    kind_of_network = kind[first_of_network]
+    # of each kind; 0 if it is not random
+    networks = np.bincount(kind_of_network, ~np.isnan(drawn[first_of_network]))
+    cases = pd.DataFrame({"row": np.arange(len(gap)), "target": measured["target"].to_numpy()})
+    if claim.statistic == "mean":
         _, first = np.unique(kind, return_index=True)
         # of each network, its blocks' mean; then of the networks of a kind
         means = np.bincount(network, gap) / np.bincount(network)
-        values = [means[networks == number] for number in range(len(first))]
-        gap = np.array([each.mean() for each in values])
-        low, high = np.transpose([_interval(each) for each in values])
-        low, high = np.where(drawn == 1, -np.inf, low), np.where(drawn == 1, np.inf, high)
-        return Cases(first, names, target[first], gap, low, high, np.full(len(gap), np.nan))
-    low, high = np.full((2, len(gap)), np.nan)
-    np.fmin.at(low, kind, gap)
-    np.fmax.at(high, kind, gap)
-    low, high = low[kind], high[kind]
-    others = drawn[kind] - 1
+        groups = [means[kind_of_network == number] for number in range(len(first))]
+        low, high = np.transpose([_interval(group) for group in groups])
+        return cases.iloc[first].assign(
+            gap=[group.mean() for group in groups],
+            low=np.where(networks == 1, -np.inf, low),
+            high=np.where(networks == 1, np.inf, high),
+            network=np.nan,
+        )
+    of_kind = pd.Series(gap).groupby(kind)
+    low, high = of_kind.transform("min").to_numpy(), of_kind.transform("max").to_numpy()
+    others = networks[kind] - 1
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
     fixed = (others < 0) | (claim.statistic == "bound")
-    low = np.select([fixed, others == 0], [gap, -np.inf], low - beyond)
-    high = np.select([fixed, others == 0], [gap, np.inf], high + beyond)
-    contradicted = np.where(fixed, np.nan, seed)
-    return Cases(np.arange(len(gap)), names, target, gap, low, high, contradicted)
+    return cases.assign(
+        gap=gap,
+        low=np.select([fixed, others == 0], [gap, -np.inf], low - beyond),
+        high=np.select([fixed, others == 0], [gap, np.inf], high + beyond),
+        network=np.where(fixed, np.nan, drawn),
+    )
 
 
-def _joint(a: Numbers, b: Numbers) -> Numbers:
-    """Return numbers (n,) from 0 on that tell pairs of two numbers (n,) apart, in their order."""
-    numbers: Numbers = np.unique(a * (1 + b.max(initial=0)) + b, return_inverse=True)[1]
-    return numbers
+def _good(claim: Claim, gaps: pd.Series) -> pd.Series:
+    """Return which gaps are as the claim says."""
+    miss = MISS[claim.comparison](gaps)
+    return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
+
+
+def _against(claim: Claim, cases: pd.DataFrame) -> pd.Series:
+    """Return which cases contradict a claim: of means, the whole interval."""
+    nearest = cases["gap"]
+    if claim.statistic == "mean":
+        ends = {"<": cases["low"], "<=": cases["low"], ">": cases["high"], ">=": cases["high"]}
+        zero = pd.Series(np.clip(0.0, cases["low"], cases["high"]), cases.index)
+        nearest = ends.get(claim.comparison, zero)
+    return ~_good(claim, nearest)
+
+
+def _verdict(claim: Claim, cases: pd.DataFrame) -> str:
+    """Return `HOLDS`, `UNDECIDED` or `FAILS`."""
+    networks = cases["network"][_against(claim, cases)].unique()
+    if np.isnan(networks).any() or len(networks) > 1:
+        return FAILS
+    sure = _good(claim, cases["low"]) & _good(claim, cases["high"])
+    return HOLDS if sure.all() else UNDECIDED
 
 
 def _interval(values: Array) -> Array:
@@ -310,67 +282,85 @@ def _draws(count: int) -> NDArray[np.intp]:
 
 def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the claim's rows with what is joined to them; none if a table is not in the run."""
-    needed = {claim.table, *(join.table for join in claim.joins if join.table)}
-    if not needed <= set(tables):
-        return pd.DataFrame()
     filled = {}
-    for name in needed:
+    for name in {claim.table, *(join.table for join in claim.joins if join.table)}:
+        if name not in tables:
+            return pd.DataFrame()
         table = tables[name]
+        if name == CLAIM_EXPERIMENTS:  # two papers may have the same equation number
+            table = table[table["paper"] == claim.paper]
         unresolved = table.columns.intersection(list(claim.unresolved))
-        filled[name] = table.assign(**{each: as_infinite(table[each]) for each in unresolved})
-    if CLAIM_EXPERIMENTS in filled:  # two papers may have the same equation number
-        experiments = filled[CLAIM_EXPERIMENTS]
-        filled[CLAIM_EXPERIMENTS] = experiments[experiments["paper"] == claim.paper]
-    joined = [part for part in claim.where if not columns(part) <= {*filled[claim.table]}]
-    rows = _selected(claim, filled[claim.table], [p for p in claim.where if p not in joined])
+        filled[name] = table.assign(**{key: as_infinite(table[key]) for key in unresolved})
+    rows = filled[claim.table]
+    of_joins = [part for part in claim.where if not columns(part) <= {*rows}]
+    rows = _selected(claim, rows, [part for part in claim.where if part not in of_joins])
     for join in claim.joins:
         if not rows.empty:
             rows = _joined(claim, rows, join, filled[join.table or claim.table])
-    return (rows if rows.empty else _selected(claim, rows, joined)).reset_index(drop=True)
+    return (rows if rows.empty else _selected(claim, rows, of_joins)).reset_index(drop=True)
 
 
 def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -> pd.DataFrame:
-    on, told = list(join.on), _names(claim)
+    on, prefix = list(join.on), f"{join.prefix}_"
     try:
         if join.previous:
-            ordered = rows.sort_values([*on, join.previous], kind="stable")
-            names = [name for name in rows if f"{join.prefix}_{name}" in told]
-            before = ordered.groupby(on, dropna=False)[[*dict.fromkeys([join.previous, *names])]]
-            other = before.shift(1).add_prefix(f"{join.prefix}_")
-            return ordered.join(other)[other[f"{join.prefix}_{join.previous}"].notna()]
-        names = [name for name in table if name in on or f"{join.prefix}_{name}" in told]
-        other = _selected(claim, table, join.where)[names].add_prefix(f"{join.prefix}_")
-        right = [f"{join.prefix}_{column}" for column in on]
+            rows = rows.sort_values([*on, join.previous], kind="stable")
+            before = (
+                rows.groupby(on, dropna=False, observed=True)[[*rows]].shift().add_prefix(prefix)
+            )
+            return rows.join(before)[before[f"{prefix}{join.previous}"].notna()]
+        other = _selected(claim, table, join.where).add_prefix(prefix)
+        right = [f"{prefix}{column}" for column in on]
         return rows.merge(other, left_on=on, right_on=right, how="inner", validate="m:1")
     except (KeyError, pd.errors.MergeError) as error:
-        raise ClaimError(f"{claim.name}: join {join.prefix!r}: {one_line(error)}") from None
-
-
-def _names(claim: Claim) -> set[str]:
-    """Return the words of a claim's expressions, the names of the columns that it asks for."""
-    texts = [*claim.where, claim.quantity, claim.target, claim.paper_size or ""]
-    texts += [condition.where for condition in claim.conditions]
-    texts += [name for join in claim.joins for name in (*join.on, join.previous or "")]
-    return {*re.findall(r"\w+", " ".join(texts))}
+        raise ClaimError(
+            f"{claim.paper}: claim {claim.name}: join {join.prefix!r}: {one_line(error)}"
+        ) from None
 
 
 def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
     for part in where:
-        table = table[_evaluated(claim, table, part).astype(bool)]
+        table = table[evaluate(claim, table, part).astype(bool)]
     return table
 
 
-def _evaluated(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
+def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
+    """Return what an expression of a claim gives for each row: booleans or numbers.
+
+    It is evaluated by `pandas.DataFrame.eval`, which is given ``.max('model')``, too: the largest
+    value in the rows with the same model.
+
+    Raises:
+        ClaimError: if it does not fit the rows, in one line.
+    """
+
+    def extreme(column: pd.Series, method: str, *keys: str) -> pd.Series:
+        groups = column.groupby([rows[key] for key in keys], dropna=False, observed=True)
+        return groups.transform(method)
+
+    text = EXTREME.sub(r"@extreme(\1, '\2', \3)", expression.strip())
+    named = rows[[name for name in columns(expression) if name in rows]]
     try:
-        return evaluate(expression, rows)
-    except ExpressionError as error:
-        raise ClaimError(f"{claim.name}: {error}") from None
+        with np.errstate(all="ignore"):
+            values = np.asarray(named.eval(text, engine="python", local_dict={"extreme": extreme}))
+        if values.dtype != bool:
+            numbers = pd.to_numeric(pd.Series(values.ravel()))
+            values = numbers.to_numpy(np.float64, na_value=np.nan)
+    except Exception as error:  # whatever pandas raises, of an expression of the user's own
+        short = expression if len(expression) <= 60 else f"{expression[:57]}..."
+        raise ClaimError(
+            f"{claim.paper}: claim {claim.name}: {short!r}: {one_line(error)}"
+        ) from None
+    return np.broadcast_to(values, (len(rows),)).copy()
 
 
-def _named(rows: pd.DataFrame, number: int, keys: Iterable[str]) -> str:
+def _case_name(claim: Claim, rows: pd.DataFrame, number: int, measured: pd.DataFrame) -> str:
     """Return a case in words: its values in the columns that tell the claim's cases apart."""
+    mean = claim.statistic == "mean"
     names = []
-    for key in keys:
+    for key in KEYS:
+        if key not in measured or (mean and key in _inner(claim)):
+            continue
         value = rows[key].iloc[number]
         if pd.isna(value) or value == "":
             continue

@@ -1,5 +1,6 @@
 """What a paper claims, as it is written down in papers/{paper}.yaml."""
 
+import ast
 import re
 import textwrap
 from collections import Counter
@@ -13,11 +14,12 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.claims.expressions import ExpressionError, columns, parse
 from ntk_workflow.config import LOADER, SCHEMAS, did_you_mean, read_yaml, schema_errors
 
 #: The table of numerical experiments, the only one that is made for the claims' sake.
 CLAIM_EXPERIMENTS = "claim_experiments"
+#: The largest or least value of a column in the rows that are equal in others: depth.max('model').
+EXTREME = re.compile(r"(\w+)\.(min|max)\(('[^)]+')\)")
 
 
 class ClaimError(UserError):
@@ -56,13 +58,13 @@ class Condition:
 class Claim:
     """One statement of a paper: in which rows of a table which quantity compares how with what.
 
-    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, see
-    `expressions.parse`; the parts of ``where`` select one after the other. ``unresolved`` names
-    columns in which a missing value means larger than any number, as that of a kappa does. The
-    ``statistic`` over networks is ``every``, ``mean`` where the statement is about means, or
-    ``bound`` where it is proven for each. ``paper_size`` selects the rows of networks as large, and
-    trained as long, as the paper's. The ``formula`` of a misprint is LaTeX, ``printed`` and
-    ``corrected``.
+    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, as
+    `pandas.DataFrame.eval` has them, with ``depth.max('model')`` beside; the parts of ``where``
+    select one after the other. ``unresolved`` names columns in which a missing value means larger
+    than any number, as that of a kappa does. The ``statistic`` over networks is ``every``, ``mean``
+    where the statement is about means, or ``bound`` where it is proven for each. ``paper_size``
+    selects the rows of networks as large, and trained as long, as the paper's. The ``formula`` of a
+    misprint is LaTeX, ``printed`` and ``corrected``.
     """
 
     paper: str
@@ -116,35 +118,62 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
     """Return the paper that a file's ``content`` describes; the schema has been checked.
 
     Raises:
-        ClaimError: if two claims have one name, an expression is not in the grammar, or statements
-            and claims do not fit: no claim and no reason, both, or a claim of no statement.
+        ClaimError: if two claims have one name, an expression has a mistake, or statements and
+            claims do not fit: no claim and no reason, both, or a claim of no statement.
     """
     claims = [_claim(name, values) for values in content["claims"]]
     counts = Counter(claim.name for claim in claims)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ClaimError(f"claims named twice: {', '.join(repeated)}; give each its own name")
     for claim in claims:
-        expressions = [("quantity", claim.quantity), ("target", claim.target)]
-        expressions += [("where", part) for part in claim.where]
-        expressions += [("joins.where", part) for join in claim.joins for part in join.where]
-        expressions += [("conditions.where", condition.where) for condition in claim.conditions]
-        expressions += [("paper_size", claim.paper_size)] if claim.paper_size else []
-        for key, text in expressions:
+        for key, text in _expressions(claim):
             try:
-                parse(str(text))  # a number is the schema's to refuse
-            except ExpressionError as error:
-                raise ClaimError(f"claim {claim.name}: {key}: {error}") from None
-    paper = Paper(
-        name, content["title"], content["citation"], claims, content.get("statements", {})
-    )
-    for statement, found in paper.coverage.items():
-        if bool(found) == bool(reason := paper.statements[statement]):
-            what = f"is tested by {found[0].name}, and not: {reason}" if reason else "has no claim"
-            raise ClaimError(f"statements: {statement} {what}")
-    placed = {claim.name for found in paper.coverage.values() for claim in found}
-    if paper.statements and (lost := [each for each in claims if each.name not in placed]):
-        raise ClaimError(f"claim {lost[0].name}: its place, {lost[0].place}, is no statement")
+                columns(text)
+            except SyntaxError as error:
+                raise ClaimError(f"claim {claim.name}: {key}: {text!r}: {error.msg}") from None
+    statements = content.get("statements", {})
+    paper = Paper(name, content["title"], content["citation"], claims, statements)
+    placed = set()
+    for statement, of_statement in paper.coverage.items():
+        reason = statements[statement]
+        if reason and of_statement:
+            tested = f"is tested by {of_statement[0].name}, and not: {reason}"
+            raise ClaimError(f"statements: {statement} {tested}")
+        if not reason and not of_statement:
+            raise ClaimError(f"statements: {statement} has no claim")
+        placed |= {claim.name for claim in of_statement}
+    for claim in claims if statements else ():
+        if claim.name not in placed:
+            raise ClaimError(f"claim {claim.name}: its place, {claim.place}, is no statement")
     return paper
+
+
+def columns(text: str) -> set[str]:
+    """Return the columns that an expression names.
+
+    Raises:
+        SyntaxError: if it is none.
+
+    >>> sorted(columns("log(kappa) > n and depth == depth.max('model')"))
+    ['depth', 'kappa', 'model', 'n']
+    """
+    nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions}
+    for _, _, alike in EXTREME.findall(text):
+        names |= {*re.findall(r"\w+", alike)}
+    return names
+
+
+def _expressions(claim: Claim) -> Iterator[tuple[str, str]]:
+    """Yield the expressions of a claim's rows, with their keys."""
+    yield "quantity", claim.quantity
+    yield "target", claim.target
+    yield from (("where", part) for part in claim.where)
+    yield from (("joins.where", part) for join in claim.joins for part in join.where)
+    yield from (("conditions.where", condition.where) for condition in claim.conditions)
+    if claim.paper_size:
+        yield "paper_size", claim.paper_size
 
 
 def load(path: Path) -> Paper:
@@ -180,10 +209,11 @@ def read(
     problems = []
     for name in names:
         path = Path(folder) / f"{name}.yaml"
+        if not path.exists():
+            known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
+            problems.append(f"config key papers: there is no {path}; there are: {known}")
+            continue
         try:
-            if not path.exists():
-                known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
-                raise ValueError(f"config key papers: there is no {path}; there are: {known}")
             papers[name] = load(path)
         except ValueError as error:
             problems.append(str(error))
@@ -211,20 +241,20 @@ def _declared(table: str) -> frozenset[str]:
 def _unknown_columns(claim: Claim) -> Iterator[str]:
     """Yield a line for each column that a claim names and that its rows will not have."""
     known = {*_declared(claim.table)}
-    asked: list[tuple[str, Sequence[str], Collection[str]]] = []
+    named: list[tuple[str, set[str], Collection[str]]] = []
     for join in claim.joins:
         joined = _declared(join.table or claim.table)
-        on = [*join.on, *([join.previous] if join.previous else [])]
-        asked += [("joins.where", join.where, joined), ("joins.on", on, joined & known)]
+        on = {*join.on, *([join.previous] if join.previous else [])}
+        named += [("joins.on", on, joined & known)]
+        named += [("joins.where", columns(part), joined) for part in join.where]
         known |= {f"{join.prefix}_{name}" for name in (known if join.previous else joined)}
-    conditions = [condition.where for condition in claim.conditions]
-    asked += [("where", claim.where, known)]
-    asked += [("quantity", [claim.quantity], known), ("target", [claim.target], known)]
-    asked += [("conditions.where", conditions, known)]
-    asked += [("paper_size", [claim.paper_size], known)] if claim.paper_size else []
-    for key, texts, of in asked:
-        for name in sorted({name for text in texts for name in columns(text)} - {*of}):
-            yield f"{key}: there is no column {name!r} in {claim.table}; {did_you_mean(name, of)}"
+    for key, text in _expressions(claim):
+        if key != "joins.where":
+            named += [(key, columns(text), known)]
+    for key, names, allowed in named:
+        for name in sorted(names - {*allowed}):
+            similar = did_you_mean(name, allowed)
+            yield f"{key}: there is no column {name!r} in {claim.table}; {similar}"
 
 
 @dataclass(frozen=True)

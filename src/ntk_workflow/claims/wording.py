@@ -32,7 +32,7 @@ def name(text: str) -> str:
 
 
 def in_words(expression: str, columns: Mapping[str, str] | None = None) -> str:
-    """Return an expression, see `expressions.parse`, in words; ``columns`` may have their own.
+    """Return an expression, as papers have them, in words; ``columns`` may have their own.
 
     >>> in_words("kappa / gram_kappa <= 1e-3 and activation in ['relu', 'tanh']")
     'κ / Gram κ ≤ 0.001 and activation is ReLU or tanh'

@@ -1,6 +1,6 @@
 """The explorer's charts in Vega-Lite: their data and what controls set come from the page.
 
-They are the same in every run, so they lie beside this module, where `tests.pages` has
+They are the same in every run, so they lie beside this module, where `docs.build` has
 written them: to build and validate them takes a second.
 """
 

@@ -1,9 +1,7 @@
 """The explorer's page: charts, their data and the library that draws them, in one file."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import vl_convert
@@ -28,15 +26,8 @@ NEEDED = {
 }
 
 
-#: sha256 of the library that draws charts, by the version of vl-convert that puts it together.
-LIBRARIES = {"1.9.0.post1": "3425bd951a44d478d0505c6b5d1e8d57656b6e9a4da7bfe88a718ce61d76e572"}
-
-
-def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -> str:
-    """Return the page; views whose tables the run does not have are left out.
-
-    The library is taken from a page ``like`` it if that has the same, by its sha256.
-    """
+def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
+    """Return the page; views whose tables the run does not have are left out."""
     frames = {
         "depth": data.depth(tables),
         "spectra": data.spectra(tables),
@@ -61,22 +52,12 @@ def page(run: str, tables: Tables, papers: Sequence[Paper], *, like: str = "") -
         title=f"Explorer of the run {run}",
         views=_views(specs),
         content=in_script(content),
-        library=_library_of(like) or library(),
+        library=_library(),
     )
 
 
-def _library_of(text: str) -> Markup | None:
-    """Return the library in a page, if it is the one that would be put together."""
-    expected = LIBRARIES.get(version("vl-convert-python"))
-    scripts = text.split("<script>")[1:] if expected else ()
-    for script in (part.partition("</script>")[0] for part in scripts):
-        if hashlib.sha256(script.encode()).hexdigest() == expected:
-            return Markup(script)
-    return None
-
-
 @cache  # it takes a second to put together
-def library() -> Markup:
+def _library() -> Markup:
     """Return the library that draws charts, for an element `script`."""
     text = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
     return Markup(text.replace("</script", r"<\/script"))
@@ -96,11 +77,6 @@ def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
 
 def _views(specs: dict[str, Any]) -> list[str]:
     """Return the views that have a chart, and those that need none."""
-    of = {
-        "depth": "depth_kappa",
-        "spectrum": "spectrum",
-        "training": "training_curves",
-        "map": "phase_map",
-        "theory": "pair",
-    }
-    return [*(view for view, chart in of.items() if chart in specs), "claims"]
+    charts_of = {"depth": "depth_kappa", "spectrum": "spectrum", "training": "training_curves"}
+    charts_of |= {"map": "phase_map", "theory": "pair"}
+    return [*(view for view, chart in charts_of.items() if chart in specs), "claims"]

@@ -25,7 +25,7 @@ from ntk_conditioning.data.speech.alignments import read_textgrid
 from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.errors import UserError
 from tests.ntk_conditioning.data.speech.corpora import INTERVALS, UTTERANCES, textgrid_bytes
-from tests.sources import cifar_batches, idx_bytes, tar_bytes
+from tests.support.sources import cifar_batches, idx_bytes, tar_bytes
 
 VARIANTS = 200
 X = np.random.default_rng(0).integers(0, 256, (6, 5, 4), dtype=np.uint8)

@@ -15,7 +15,7 @@ from ntk_conditioning.data.datasets import Source, describe, drawn_rows, read
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.data.subsets import SubsetError, draw_two_classes, seed_stream
 from ntk_conditioning.errors import UserError
-from tests.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
+from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
 IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127

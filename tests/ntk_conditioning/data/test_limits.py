@@ -27,7 +27,7 @@ from ntk_conditioning.data.readers.tables import (
 from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.files import sha256
 from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
-from tests.sources import svhn_bytes, tar_bytes
+from tests.support.sources import svhn_bytes, tar_bytes
 
 PART = gzip.compress(bytes(1 << 24))
 ZEROS = PART * 4  # 64 MB in 64 kB

@@ -20,7 +20,7 @@ from ntk_conditioning.data.readers.idx import read_idx
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import MissingFileError
-from tests.sources import idx_bytes
+from tests.support.sources import idx_bytes
 
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236
 PACKED = gzip.compress(idx_bytes(IMAGES), mtime=0)

@@ -8,7 +8,7 @@ import pytest
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, read_cifar10
 from ntk_conditioning.files import MissingFileError
-from tests.sources import cifar_batches, tar_bytes
+from tests.support.sources import cifar_batches, tar_bytes
 
 RECORD = 3073
 GOOD = cifar_batches(2, 1, 1, 3, 1, 2)

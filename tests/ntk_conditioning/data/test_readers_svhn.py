@@ -9,7 +9,7 @@ import scipy.io
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.svhn import read_svhn
 from ntk_conditioning.files import ChecksumError
-from tests.sources import svhn_bytes
+from tests.support.sources import svhn_bytes
 
 X = np.ones((32, 32, 3, 2), np.uint8)
 Y = np.array([[10], [1]], np.uint8)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ntk_conditioning.data.archives import FormatError
 from ntk_conditioning.data.tars import tar_members
 from ntk_conditioning.files import MissingFileError
-from tests.sources import tar_bytes
+from tests.support.sources import tar_bytes
 
 BLOCK = 512
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}

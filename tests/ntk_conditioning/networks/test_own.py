@@ -9,7 +9,7 @@ import torch
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations, own
 
-EXAMPLE = Path(__file__).parents[3] / "examples/own_network.py"
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/own_network.py"
 HEAD = """\
 import numpy as np
 import torch

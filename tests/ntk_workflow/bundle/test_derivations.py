@@ -48,7 +48,7 @@ def test_noise_in_tables(tmp_path: Path, slope: float, same: bool):
 
 @pytest.mark.usefixtures("activation_registry")
 def test_constants_beside_an_activation_of_the_users_own(tmp_path: Path):
-    own = {"activation_files": [str(ROOT / "examples/swish.py")]}
+    own = {"activation_files": [str(ROOT / "docs/examples/swish.py")]}
     plan = plan_of(own | {"activation_constants": ["relu", "swish"]})
     (of,) = (d for d in derivations(plan, with_rows=False) if "activations" in d.program)
     path = tmp_path / of.outputs["--output"]

@@ -1,6 +1,6 @@
-"""Where tests/claim_mutants.py perturbs formulas."""
+"""Where tests/support/claim_mutants.py perturbs formulas."""
 
-from tests import claim_mutants
+from tests.support import claim_mutants
 
 
 def test_every_formula_that_is_perturbed_stands_where_the_list_says():

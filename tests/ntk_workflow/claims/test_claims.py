@@ -257,9 +257,12 @@ def test_what_has_no_number_is_not_tested(values):
 
 
 MISTAKES = [
-    ({"quantity": "activation"}, r"a: 'activation': .*'relu'"),
-    ({"joins": [Join("x", ["dept"], where=RELU)]}, r"a: join 'x': .*dept"),
-    ({"joins": [Join("x", ["depth"], where=RELU)]}, r"a: join 'x': Merge keys are not unique"),
+    ({"quantity": "activation"}, r"p: claim a: 'activation': .*relu"),
+    ({"joins": [Join("x", ["dept"], where=RELU)]}, r"p: claim a: join 'x': .*dept"),
+    (
+        {"joins": [Join("x", ["depth"], where=RELU)]},
+        r"p: claim a: join 'x': Merge keys are not unique",
+    ),
 ]
 
 

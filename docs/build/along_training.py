@@ -7,7 +7,7 @@ import pandas as pd
 from ntk_conditioning.tables import collect
 from ntk_workflow.pages.rendering import markdown_table, shown
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "resources/along_training"
 GROUP = ["width", "relative_rate", "activation", "seed"]
 

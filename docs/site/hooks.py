@@ -1,4 +1,4 @@
-"""Hooks of mkdocs, see mkdocs.yml: which pages the site has, and where they come from.
+"""Hooks of mkdocs, see docs/mkdocs.yml: which pages the site has, and where they come from.
 
 The site is laid out as the repository is, so that links between its pages lead to the same files in
 both. What pages link to besides pages, a config or a module, gets a page of its own: `config.yaml`
@@ -14,7 +14,7 @@ import gallery
 import rooms
 from mkdocs.structure.files import File, InclusionLevel
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/ntk_conditioning"
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".cff": "yaml", ".json": "json"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")

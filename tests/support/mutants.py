@@ -1,4 +1,6 @@
-"""Plant small bugs, one at a time, and see that tests catch them: `python -m tests.mutants [NAME]`.
+"""Plant small bugs, one at a time, and see that tests catch them.
+
+    python -m tests.support.mutants [NAME]
 
 Each is planted in one temporary copy of the checkout, where the tests that should catch it must
 fail, and must pass without it.
@@ -15,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: Ten of the numerics, ten of the workflow, ten of bundle and data. Three lines each: name, file
 #: and tests, what is replaced by what, and what a user would see.
-TABLE = ROOT / "tests/mutants.txt"
+TABLE = ROOT / "tests/support/mutants.txt"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FORKS = r"""
 import importlib, json, os, re, sys
 sys.path[:0] = ["src", "scripts"]

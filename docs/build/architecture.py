@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -10,9 +11,7 @@ from pathlib import Path
 import grimp
 import networkx as nx
 
-from tests import snakemake_forks
-
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "ntk_conditioning": "The science: arrays and torch modules in, arrays and dataclasses out.",
     "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it imports the science.",
@@ -22,7 +21,7 @@ TEXT = """\
 
 `ntk_conditioning` is the science, `ntk_workflow` the library of the pipeline. The science does not
 import the pipeline, and a room imports only rooms below it: `make lint` checks both. An arrow that
-follows from others is left out. `PYTHONPATH=src:scripts python -m tests.pages` writes this page.
+follows from others is left out. `PYTHONPATH=src:scripts python -m docs.build` writes this page.
 """
 RULES = """
 ## Rules
@@ -62,10 +61,13 @@ def page() -> str:
 
 def rules() -> nx.DiGraph:
     """Return the graph of the rules of the demo, without targets, as Snakemake draws it."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     arguments = ("--snakefile", str(ROOT / "Snakefile"), "--rulegraph", "mermaid-js")
+    command = [sys.executable, "-m", "snakemake", *arguments]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:  # where nothing has been made
-        done = snakemake_forks.run(arguments, Path(scratch), os.environ | {"PATH": path})
+        done = subprocess.run(
+            command, cwd=scratch, env=os.environ | {"PATH": path}, capture_output=True, text=True
+        )
     names = dict(re.findall(r"^\s*(id\d+)\[(\w+)\]$", done.stdout, re.MULTILINE))
     arrows = re.findall(r"^\s*(id\d+) --> (id\d+)$", done.stdout, re.MULTILINE)
     assert "all" in names.values(), done.stderr

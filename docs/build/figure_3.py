@@ -18,7 +18,7 @@ from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import markdown_table, shown
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CURVES = ROOT / "resources/fig3"
 PUBLISHED = CURVES / "published"
 HEAD = ["dataset", "depth", "best rate", "in its own 2/λ_max", "final loss, range over seeds"]

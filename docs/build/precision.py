@@ -9,7 +9,7 @@ import yaml
 from ntk_conditioning.spectra.precision import Measurement, measure, problems
 from ntk_workflow.pages.rendering import markdown_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: An error that counts as none.
 RIGHT = 0.01
 WORDS = {

@@ -12,7 +12,7 @@ import pytest
 
 from tests import snakemake_forks
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PARTS = (
     *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config.yaml"),
     *("datasets.yaml", "config", "examples", "notebooks", "papers", "profiles", "pyproject.toml"),

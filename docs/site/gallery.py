@@ -10,7 +10,7 @@ from latex2mathml.converter import convert
 
 from ntk_workflow.figures.listing import CATEGORIES, target, title
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def page() -> str:

@@ -8,12 +8,12 @@ from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.networks import activations
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def in_markdown() -> str:
     """Return what is said of the samples, and what is to be done first, in Markdown."""
-    x, labels = advise_dataset.samples(ROOT / "examples/wine.csv", "cultivar")
+    x, labels = advise_dataset.samples(ROOT / "docs/examples/wine.csv", "cultivar")
     sigmas = [activations.get("relu")]
     sections = in_words(advise("wine", x, labels, activations=sigmas, depths=(1,)))[:2]
     lines = []

@@ -7,7 +7,7 @@ import pandas as pd
 from ntk_conditioning.files import sha256
 from ntk_workflow.pages.rendering import markdown_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CURVES = ROOT / "resources/cifar10_part"
 FITTED = 0.99
 

@@ -9,7 +9,7 @@ from ntk_conditioning.plotting import activation_label, dataset_label
 from ntk_conditioning.tables import collect
 from ntk_workflow.pages.rendering import markdown_table
 
-ROWS = Path(__file__).parents[1] / "resources/architectures/architectures"
+ROWS = Path(__file__).parents[2] / "resources/architectures/architectures"
 MODELS = {"resnet": "none", "resnet_batch_norm": "batch", "resnet_layer_norm": "layer"}
 ENDS = (2, 6)
 

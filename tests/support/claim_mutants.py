@@ -1,12 +1,12 @@
 """Perturb the formulas of the papers' claims, one at a time, and see that verdicts change.
 
-    PYTHONPATH=src:scripts python -m tests.claim_mutants [--tables results/demo/tables] [CLAIM ...]
+    PYTHONPATH=src:scripts python -m tests.support.claim_mutants [--tables FOLDER] [CLAIM ...]
 
 The experiments run at the demo's settings, and again with every formula that is perturbed; tables
-of a finished demo give the rest. Formulas are perturbed where tests/claim_formulas.yaml says that
-they stand: in a claim and as the number that is compared, then in the code until all claims have
-noticed one. Without names of claims all are listed in tests/claim_mutants.md, and their score is
-written into docs/claims.md.
+of a finished demo give the rest. Formulas are perturbed where claim_formulas.yaml says that they
+stand: in a claim and as the number that is compared, then in the code until all claims have noticed
+one. Without names of claims all are listed in claim_mutants.md, and their score is written into
+docs/claims.md.
 """
 
 import argparse
@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from docs.build.marked import with_part
 from ntk_conditioning.claim_experiments import Setting, papers
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.networks import activations
@@ -39,11 +40,10 @@ from ntk_conditioning.theory import bounds_vs_exact
 from ntk_workflow.claims import checking
 from ntk_workflow.claims.papers import Claim, ClaimError
 from ntk_workflow.config import read_yaml
-from tests.marked import with_part
 
-ROOT = Path(__file__).parents[1]
-FORMULAS = ROOT / "tests/claim_formulas.yaml"
-LIST, PAGE = ROOT / "tests/claim_mutants.md", ROOT / "docs/claims.md"
+ROOT = Path(__file__).parents[2]
+FORMULAS = ROOT / "tests/support/claim_formulas.yaml"
+LIST, PAGE = ROOT / "tests/support/claim_mutants.md", ROOT / "docs/claims.md"
 
 KINDS = ("theory", "erratum", "limit")
 BOUNDS = "bounds"
@@ -187,7 +187,7 @@ class Formula:
 
 @cache
 def known() -> Mapping[str, Any]:
-    """Return tests/claim_formulas.yaml."""
+    """Return tests/support/claim_formulas.yaml."""
     return read_yaml(FORMULAS)
 
 
@@ -201,7 +201,7 @@ def formulas() -> Iterator[Formula]:
 
 
 def problems() -> list[str]:
-    """Return what tests/claim_formulas.yaml says and neither the code nor the papers have."""
+    """Return what claim_formulas.yaml says and neither the code nor the papers have."""
     found = []
     for formula in formulas():
         try:
@@ -393,7 +393,7 @@ class Measured:
 def measured(claim: Claim, frames: Tables) -> Measured:
     finding, rows = checking.check(claim, frames), checking.rows_of(claim, frames)
     value, target = (
-        checking._evaluated(claim, rows, each) if len(rows) else np.empty(0)
+        checking.evaluate(claim, rows, each) if len(rows) else np.empty(0)
         for each in (claim.quantity, claim.target)
     )
     with np.errstate(invalid="ignore"):
@@ -616,7 +616,8 @@ HEADING = """\
 # Perturbed formulas
 
 The claims of the papers, and how many changes of their formulas change the verdict; made by
-`python -m tests.claim_mutants`. The last column has what an equation should notice and does not.
+`python -m tests.support.claim_mutants`. The last column has what an equation should notice and
+does not.
 """
 
 

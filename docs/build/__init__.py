@@ -1,0 +1,1 @@
+"""Programs that write documents: PYTHONPATH=src:scripts python -m docs.build."""

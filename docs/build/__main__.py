@@ -1,0 +1,49 @@
+"""Write what programs write of the documents: all, or what is named.
+
+PYTHONPATH=src:scripts python -m docs.build [NAME ...]
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docs.build import (
+    advice,
+    along_training,
+    architecture,
+    architectures,
+    charts,
+    deep_networks,
+    figure_3,
+    precision,
+)
+from docs.build.marked import with_part
+from ntk_conditioning.files import write_text
+
+ROOT = Path(__file__).parents[2]
+#: By name whole files, and parts of documents that stand between marks of that name.
+FILES: Mapping[str, tuple[str, Callable[[], str]]] = {
+    "architecture": ("docs/architecture.md", architecture.page),
+    "charts": ("src/ntk_workflow/explorer/charts.yaml", charts.described),
+}
+PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
+    "advice": ("docs/advice.md", advice.in_markdown),
+    "along training": ("docs/why_deeper_trains.md", along_training.in_markdown),
+    "architectures": ("docs/ntk_of_your_network.md", architectures.in_markdown),
+    "deep networks": ("docs/agarwal2021deep.md", deep_networks.in_markdown),
+    "figure 3": ("docs/why_deeper_trains.md", figure_3.in_markdown),
+    "figure 3 at the published size": ("docs/why_deeper_trains.md", figure_3.published),
+    "precision": ("docs/numerics.md", precision.in_markdown),
+}
+
+
+def written(name: str) -> tuple[Path, str]:
+    """Return a file, and its text as programs write it now."""
+    file, make = {**FILES, **PARTS}[name]
+    path, text = ROOT / file, make()
+    return path, text if name in FILES else with_part(path, name, f"{text}\n")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or [*FILES, *PARTS]:
+        write_text(*written(name))
