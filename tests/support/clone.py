@@ -15,8 +15,16 @@ from tests import snakemake_forks
 ROOT = Path(__file__).parents[2]
 PARTS = (
     *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config.yaml"),
-    *("datasets.yaml", "config", "examples", "notebooks", "papers", "profiles", "pyproject.toml"),
-    *("resources", "rules", "schemas", "scripts", "slurm", "src", "envs", "workflow"),
+    *(
+        "datasets.yaml",
+        "config",
+        "docs/examples",
+        "notebooks",
+        "papers",
+        "profiles",
+        "pyproject.toml",
+    ),
+    *("resources", "rules", "schemas", "scripts", "slurm", "src", "envs"),
 )
 
 
@@ -30,6 +38,7 @@ class Clone:
         ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
         for part in PARTS:
             source, target = ROOT / part, folder / part
+            target.parent.mkdir(exist_ok=True)
             if source.is_symlink():
                 target.symlink_to(source.readlink())
             elif source.is_dir():
