@@ -1,6 +1,5 @@
 """Bundles of a small run that Snakemake really did, in a folder of its own."""
 
-import contextlib
 import getpass
 import json
 import os
@@ -10,15 +9,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import aggregate_table
 import bundle_run
-import numpy as np
 import pytest
 import record_jobs
-import yaml
-from PIL import Image
 
-from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
 from ntk_workflow.bundle import archive, crate, jobs

@@ -4,6 +4,7 @@ import getpass
 import json
 import shutil
 import socket
+import subprocess
 import sys
 import zipfile
 from collections import Counter
@@ -14,10 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import verify_bundle
+import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables.registry import TABLES
-from ntk_workflow.bundle import BundleError, archive, crate, verification
+from ntk_workflow.bundle import BundleError, archive, crate, signatures, verification
 from tests.clone import Clone, job_counts
 from tests.crates import crate_issues
 from tests.workflow.conftest import CI
@@ -162,3 +164,39 @@ def test_a_changed_byte_a_cut_and_a_path_that_leaves_are_refused(
     archive.pack(changed, bad)
     assert verify_bundle.main([str(bad)]) == 2
     assert "bag is damaged" in capsys.readouterr().err
+
+
+def test_a_bundle_that_was_signed_by_somebody_else_is_refused(bundled, tmp_path, capsys):
+    path = Path(shutil.copy(bundled.folder / BUNDLE, tmp_path))
+    keys = {name: tmp_path / name for name in ("alice", "bob")}
+    for name, key in keys.items():
+        new = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)]
+        subprocess.run(new, check=True)
+        public = key.with_suffix(".pub").read_text()
+        (tmp_path / f"{name}.signers").write_text(f"{name}@example.org {public}")
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 2
+    assert "not signed" in capsys.readouterr().err
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-n", signatures.NAMESPACE, "-f", str(keys["alice"])]
+    subprocess.run([*sign, str(path)], check=True)
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 0
+    assert "signed by alice@example.org (SHA256:" in capsys.readouterr().err
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "bob.signers")]) == 2
+    assert "by none of the keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run": "other"}, "run is 'other', and its folder results/ci"),
+        ({"seeds": "many"}, "seeds"),
+        ({"catalogues": ["../../etc/passwd"]}, "the bundle no such file"),
+    ],
+)
+def test_a_recorded_config_that_no_run_has_is_refused(unpacked, tmp_path, change, message):
+    record = tmp_path / "results/ci/record/config.yaml"
+    record.parent.mkdir(parents=True)
+    config = yaml.safe_load((unpacked / "data/results/ci/record/config.yaml").read_text())
+    shutil.copytree(unpacked / "data/workflow", tmp_path / "workflow")
+    record.write_text(yaml.safe_dump(config | change))
+    with pytest.raises(BundleError, match=message):
+        verification.recorded_config(tmp_path, "ci")
