@@ -4,6 +4,7 @@ Nothing of a bundle is executed. To make it again, only its rows, its config and
 taken, and programs, notebooks and papers are this checkout's.
 """
 
+import ast
 import filecmp
 import json
 import math
@@ -28,7 +29,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.tables.registry import TABLES
 from ntk_workflow.bundle import BundleError, archive, crate
-from ntk_workflow.comparison import compare_tables, equal, read_record, read_table
+from ntk_workflow.comparison import MOST_BYTES, compare_tables, equal, read_record, read_table
 
 #: This checkout, whose schemas, notebooks and programs a bundle is verified with.
 ROOT = Path(__file__).resolve().parents[3]
@@ -196,14 +197,12 @@ def _difference(name: str, there: Path, here: Path, *, same_lock: bool) -> str |
         (x, keys), (y, _) = read_table(a), read_table(b)
         return _told(compare_tables(x, y, keys, tolerance=ROUNDING))
     if name in PAGES:
-        return _compared_texts(a.read_text(encoding="utf-8"), b.read_text(encoding="utf-8"))
+        if a.stat().st_size > MOST_BYTES:
+            return f"larger than {MOST_BYTES} bytes"
+        return _compared_texts(*(path.read_text("utf-8", "replace") for path in (a, b)))
     if a.suffix == ".ipynb":  # its outputs are the figure
-        cells = [
-            [(cell["cell_type"], cell["source"]) for cell in read_notebook(path)] for path in (a, b)
-        ]
-        return (
-            None if cells[0] == cells[1] else "its cells are not those of this checkout's notebook"
-        )
+        same = notebook_cells(a) == notebook_cells(b)
+        return None if same else "its cells are not those of this checkout's notebook"
     if not same_lock:
         return None
     if a.suffix == ".png":
@@ -214,11 +213,22 @@ def _difference(name: str, there: Path, here: Path, *, same_lock: bool) -> str |
     return "comes out different" if same else None
 
 
-def read_notebook(path: Path) -> list[dict[str, Any]]:
-    """Return the cells of a notebook; `BundleError` if it has none."""
+def notebook_cells(path: Path) -> list[str]:
+    """Return the sources of a notebook's cells; `BundleError` if it has none.
+
+    Code is compared but for its layout: papermill formats parameters with black where that is
+    installed. Nothing is executed.
+    """
     try:
-        return [*json.loads(path.read_text(encoding="utf-8"))["cells"]]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"larger than {MOST_BYTES} bytes")
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return [
+            ast.unparse(ast.parse(text)) if cell["cell_type"] == "code" else text
+            for cell in cells
+            for text in ["".join(cell["source"])]
+        ]
+    except (ValueError, LookupError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         raise BundleError(f"{path.name}: no notebook ({one_line(error)})") from None
 
 
