@@ -2,6 +2,8 @@
 
 import getpass
 import json
+import math
+import re
 import shutil
 import socket
 import subprocess
@@ -10,8 +12,6 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import verify_bundle
@@ -94,25 +94,24 @@ def test_the_rows_give_all_that_follows_from_them(bundled: Clone, unpacked: Path
     assert verification.differences(names, results, made_again, same_lock=True) == []
 
 
-def change_number(path: Path) -> None:
-    """Change one number of a table, a page or a picture by a hundredth or so."""
-    if path.suffix == ".parquet":
-        data = pq.read_table(path)
-        table = TABLES[data.schema.metadata[b"table"].decode()]
-        name = next(
-            n
-            for n in data.schema.names
-            if data.schema.field(n).type == pa.float64() and n not in table.keys
-            if data[n].null_count < len(data) and any(data[n].drop_null().is_valid().to_pylist())
-        )
-        column = pc.add(pc.multiply(data[name], 1.01), 0.01)
-        data = data.set_column(data.schema.get_field_index(name), data.schema.field(name), column)
-        tables.write(path, table, data)
-    else:
+def change_number(path: Path) -> bool:
+    """Change one number of a table by a hundredth, or one on a page; return whether it has any."""
+    if path.suffix != ".parquet":
         text = path.read_text(encoding="utf-8")
-        number = next(m for m in verification._NUMBER.finditer(text) if "." in m[0])
-        changed = f"{float(number[0]) + 1:g}"
-        path.write_text(text[: number.start()] + changed + text[number.end() :], encoding="utf-8")
+        number = next(re.finditer(r"\d+\.\d+", text))
+        changed = f"{text[: number.start()]}{float(number[0]) + 1:g}{text[number.end() :]}"
+        path.write_text(changed, encoding="utf-8")
+        return True
+    data = pq.read_table(path)
+    table = TABLES[data.schema.metadata[b"table"].decode()]
+    rows = data.to_pylist()
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and math.isfinite(value) and name not in table.keys:
+                row[name] = value * 1.01 + 1e-6
+                tables.write(path, table, tables.from_rows(table, rows))
+                return True
+    return False
 
 
 def test_one_number_that_is_changed_in_any_derived_table_or_page_is_refused(
@@ -122,12 +121,13 @@ def test_one_number_that_is_changed_in_any_derived_table_or_page_is_refused(
     taken = {f"tables/{name}.parquet" for name in verification.WITHOUT_ROWS}
     names = verification.derived_files(results) - taken
     changed = [n for n in sorted(names) if n.startswith("tables/") or n in verification.PAGES]
-    assert len(changed) > 20
     forged = tmp_path / "ci"
-    for name in changed:
+    for name in [*changed]:
         (forged / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(results / name, forged / name)
-        change_number(forged / name)
+        if not change_number(forged / name):  # a table without rows
+            changed.remove(name)
+    assert len(changed) > 20
     lines = verification.differences({*changed}, forged, made_again, same_lock=True)
     assert [line.split(":")[0] for line in lines] == changed
 

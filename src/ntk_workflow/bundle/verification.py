@@ -39,7 +39,7 @@ WITHOUT_ROWS = ("claim_experiments", "precision", "activations", "phase_laws")
 DERIVED = ("tables", "figures", "notebooks", "pages", "record")
 PAGES = ("claims.md", "claims.html", "explorer.html")
 #: Relative change of a number that the order of a sum may make, and of one on a page.
-ROUNDING, ON_PAGES = 1e-9, 1e-3
+ROUNDING, ON_PAGES = 1e-9, 1e-6
 #: That of a computed number on another processor; columns and tables that are not compared there:
 #: noise over noise, bounds of rounding, trainings and random networks, which are chaotic.
 OTHER_PROCESSOR = 1e-5
