@@ -6,23 +6,20 @@
 # make advice DATA=my.csv      what to normalise, how deep and how wide, for your data; LABELS=column
 # make compare A=... B=...     compare two runs: folders of results, or bundles
 # make bundle                  pack a run into one verifiable file; SIGN=~/.ssh/id_ed25519 also signs it
-# make verify BUNDLE=run.zip   verify a bundle; RENDER=1 also redraws its figures, RECOMPUTE=20 also runs 20
-#                              of its jobs again, SIGNERS=file says who may have signed it
+# make verify BUNDLE=run.zip   verify a bundle; RERUN=1 also makes tables and figures again from its rows,
+#                              RECOMPUTE=20 also 20 files of rows, SIGNERS=file says who may have signed it
 # make test                    the test suite, without Slurm and the browser
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
-# make attack BUNDLE=run.zip   hostile inputs, forgeries of a bundle, by default the demo's, and kills: an
-#                              hour; writes docs/security.md
 # make lint                    formatting, types, order of imports, workflow lint
 # make docs                    the documentation as a site that works offline: site/index.html
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
 # make bench                   benchmarks against other packages; writes benchmarks/
 # make slurm-up, slurm-down    start and stop a real one-node Slurm on this machine
-# make slurm-soak              disturb runs on such a Slurm for an hour; writes benchmarks/
 # make lock                    resolve the requirements in envs/ into their locks; needs uv
 #
-# Each makes .venv first if it is missing, docs its own .venv-docs, and verify and compare a small
-# .venv-verify where there is no .venv. Python 3.11 or newer and make are all that is needed.
+# Each makes .venv first if it is missing, docs its own .venv-docs. Python 3.11 or newer and make are
+# all that is needed.
 # Options: PYTHON=python3.12  CORES=2  CONFIG="config/paper.yaml mine.yaml"  VERBOSE=1
 
 PYTHON ?= python3
@@ -42,15 +39,13 @@ DOCS := .venv-docs
 # What runs is installed, and on top of it tests and gates.
 READY := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
-# Verification without figures needs no torch: .venv, if it is there, or else an environment of its own.
-READER := $(if $(RENDER)$(RECOMPUTE)$(wildcard $(READY)),$(VENV),.venv-verify)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 $(foreach file,$(CONFIG),$(if $(wildcard $(file)),,$(error no config file $(file); a name with spaces: snakemake --configfile)))
 
-.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser attack lint docs bench estimate \
-  compare bundle verify document-tables slurm-up slurm-down slurm-soak lock clean
+.PHONY: help demo first-look paper-figures report advice test test-slurm test-browser lint docs bench estimate \
+  compare bundle verify document-tables slurm-up slurm-down lock clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -73,11 +68,6 @@ $(READY): envs/torch.txt envs/run.lock pyproject.toml
 
 $(DEVELOP): envs/develop.lock $(READY)
 	$(PIP) --require-hashes -r envs/develop.lock
-	@touch $@
-
-.venv-verify/.installed: envs/verify.lock
-	$(new-environment)
-	$(PIP) --require-hashes -r envs/verify.lock
 	@touch $@
 
 # Snakemake names neither file nor line of a config that is not YAML.
@@ -124,10 +114,6 @@ test-slurm: $(DEVELOP)
 test-browser: $(DEVELOP)
 	python -m pytest -m browser tests/workflow $(PYTEST_ARGS)
 
-# Of the bundle of the demo; BUNDLE=run.zip is that of another run.
-attack: $(DEVELOP)
-	PYTHONPATH=src:scripts python -m tests.attack $(if $(BUNDLE),--bundle "$(BUNDLE)")
-
 lint: $(DEVELOP)
 	ruff check .
 	ruff format --check .
@@ -165,9 +151,9 @@ advice: $(READY)
 	@echo "Advice: results/advice/$(ADVISED).html"
 
 # compare_runs.py exits with 1 if the runs differ, which is no failure here.
-compare: $(READER)/.installed
+compare: $(READY)
 	@test -n "$(A)" -a -n "$(B)" || { echo "which runs? make compare A=results/demo B=results/laptop"; exit 2; }
-	@PYTHONPATH=src $(READER)/bin/python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
+	@PYTHONPATH=src python scripts/compare_runs.py "$(A)" "$(B)" || test $$? = 1
 
 bundle: $(READY)
 	@$(CHECKED)
@@ -176,9 +162,9 @@ bundle: $(READY)
 	  ssh-keygen -Y sign -n ntk-conditioning -f "$(patsubst ~/%,$(HOME)/%,$(SIGN))" "results/$(RUN)/bundle/$(RUN).zip")
 	$(call where,Bundle,bundle/$(RUN).zip)
 
-verify: $(READER)/.installed
+verify: $(READY)
 	@test -n "$(BUNDLE)" || { echo "which bundle? make verify BUNDLE=results/demo/bundle/demo.zip"; exit 2; }
-	PYTHONPATH=src $(READER)/bin/python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RENDER),--render) \
+	PYTHONPATH=src python scripts/verify_bundle.py "$(BUNDLE)" $(if $(RERUN),--rerun) \
 	  $(if $(RECOMPUTE),--recompute $(RECOMPUTE)) \
 	  $(if $(SIGNERS),--signers "$(SIGNERS)")
 
@@ -188,18 +174,15 @@ document-tables: $(READY)
 slurm-up slurm-down: slurm-%: $(DEVELOP)
 	python -m tests.slurm.cluster $*
 
-slurm-soak: $(DEVELOP)
-	python -m benchmarks.slurm_soak
-
 # Needs uv; resolves for every platform and Python version at once. The smaller sets have the
 # versions of the largest.
-lock: lock-develop lock-run lock-verify lock-docs
+lock: lock-develop lock-run lock-docs
 
-lock-run lock-verify: lock-develop
-lock-run lock-verify: private CONSTRAINT = --constraint envs/develop.lock
+lock-run: lock-develop
+lock-run: private CONSTRAINT = --constraint envs/develop.lock
 lock-%: envs/%.in
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header $(CONSTRAINT) \
 	  --output-file envs/$*.lock $<
 
 clean:
-	rm -rf $(VENV) $(DOCS) .venv-verify site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ rule record_jobs:
     input:
         files=plan.results,
         rows=plan.all_rows,
+        datasheets=plan.datasheets(),
     output:
         "results/{run}/record/jobs.json",
     log:
@@ -22,7 +23,7 @@ rule record_jobs:
         code=plan.code("scripts/record_jobs.py"),
     shell:
         f"{python} {home}scripts/record_jobs.py"
-        " --files {input.files:q} {input.rows:q} {params.root:q}"
+        " --files {input.files:q} {input.rows:q} {input.datasheets:q} {params.root:q}"
         " --output {output:q} 2> {log:q}"
 
 

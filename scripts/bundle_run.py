@@ -11,8 +11,7 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
-from ntk_workflow.bundle import archive, bag, crate, jobs
-from ntk_workflow.bundle.description import bag_info
+from ntk_workflow.bundle import archive, crate, jobs
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance.digests import LEFT_OUT
@@ -29,8 +28,7 @@ def main(argv: Argv = None) -> None:
     def name(path: Path) -> str:
         return path.as_posix().removeprefix(args.root)
 
-    folders = tuple(f"results/{args.run}/{name}/" for name in crate.ROWS)
-    rows = [Path(args.root + name) for name in known["files"] if name.startswith(folders)]
+    rows = [Path(args.root + name) for name in known["files"] if is_row(name, args.run)]
     catalogues = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in args.catalogues]
     entries = {name: entry for catalogue in catalogues for name, entry in catalogue.items()}
     period, record = jobs.period(known["jobs"]), f"results/{args.run}/record/"
@@ -63,7 +61,7 @@ def main(argv: Argv = None) -> None:
         write_text(folder / "README.md", readme)
         warn_of_places(folder)
         crate.write(folder, run)
-        bag.make(folder, bag_info(run))
+        archive.make_bag(folder, crate.bag_info(run))
         with atomic(args.output) as temporary:
             archive.pack(folder, temporary)
     size = args.output.stat().st_size / 1e6
@@ -95,6 +93,12 @@ def inside(path: Path, source: Path) -> Path:
         return path.relative_to(source)
     outside = path.is_absolute() or ".." in path.parts
     return Path("elsewhere", path.name) if outside else path
+
+
+def is_row(name: str, run: str) -> bool:
+    """Return whether a file has rows, or a datasheet, of which the run's tables are made."""
+    parts = Path(name).parts
+    return parts[:2] == ("results", run) and parts[2] != "tables" and name.endswith(".parquet")
 
 
 def copy(source: Path, target: Path) -> None:

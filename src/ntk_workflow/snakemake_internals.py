@@ -82,10 +82,6 @@ class Records:
             code=_code(known.params or [], known.shellcmd or ""),
             start=known.starttime,
             end=known.endtime,
-            checksums={
-                name: digest.removeprefix("sha256:")
-                for name, digest in (known.input_checksums or {}).items()
-            },
         )
 
 

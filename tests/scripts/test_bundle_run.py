@@ -1,6 +1,5 @@
 """Bundles of a small run that Snakemake really did, in a folder of its own."""
 
-import contextlib
 import getpass
 import json
 import os
@@ -10,17 +9,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import aggregate_table
 import bundle_run
-import numpy as np
 import pytest
 import record_jobs
-import yaml
-from PIL import Image
 
-from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, bag, checks, description, jobs, rerender
+from ntk_workflow.bundle import archive, crate, jobs
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
 
@@ -86,10 +80,8 @@ def bundle(*options, files=(), workflow="datasets.yaml", own=(), dataset="drawn"
     assert bundle_run.main([*arguments, f"--output={BUNDLE}"]) == 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = archive.unpack(Path(BUNDLE), Path(scratch))
-        bag.require_whole(folder)
-        checks.require_provenance(folder / "data", JOBS)
-        checks.require_tables(folder / "data/results")
-        description.require_described(folder / "data")
+        archive.require_bag(folder)
+        crate.require_crate(folder / "data")
     with zipfile.ZipFile(BUNDLE) as opened:
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 
@@ -206,72 +198,5 @@ def test_results_without_records_and_a_file_that_names_a_folder(here: Path, caps
     assert "startTime" not in entities["#run"]
 
 
-def test_a_file_that_is_missing_or_another_one(here: Path, refusal):
-    arguments = ["--output=jobs.json", "--files"]
-    assert "none does not exist" in refusal(record_jobs, [*arguments, "none"])
-    Path("own.csv").write_text("other data\n")
-    line = refusal(record_jobs, [*arguments, TABLE])
-    assert "own.csv is not the file that a job has read" in line
-    Path("own.csv").write_text("1,2\n")
-    assert not Path("jobs.json").exists()
-
-
-def test_an_output_that_was_changed_after_its_job(here: Path, refusal, monkeypatch):
-    """Its log has the sha256 of what a job wrote."""
-    monkeypatch.setenv("NTK_JOB", "1")
-    log = Path("logs/tiny/make_tables.log")
-    argv = ["--table=angles", "--rows", ROW, "--output", TABLE]
-    before = Path(TABLE).read_bytes(), log.read_text()
-    with log.open("w") as stream, contextlib.redirect_stderr(stream):
-        assert aggregate_table.main(argv) == 0
-    assert f" wrote {TABLE} sha256 {sha256(Path(TABLE))}\n" in log.read_text()
-    record()
-    tables.write(TABLE, "angles", tables.read(TABLE, "angles")[:-1])
-    line = refusal(record_jobs, ["--output=jobs.json", "--files", TABLE])
-    assert f"{TABLE} is not the file that a job has written" in line
-    Path(TABLE).write_bytes(before[0])
-    log.write_text(before[1])
-
-
-REASON = "cannot be drawn: a reason"
-#: By how many levels which pixels change when a figure is drawn again, its width, and the verdict.
-PICTURES = [
-    (0, 0, 400, ": the same (largest difference 0 "),
-    (rerender.LEVELS, 400, 400, ": the same (largest difference 8 "),
-    (rerender.LEVELS + 1, 1, 400, ": the same (largest difference 9 "),
-    (90, 2, 400, ": comes out different in 0.00% of its pixels"),
-    (0, 0, 401, ": comes out in another size"),
-    (0, 0, 0, f": {REASON}"),
-]
-
-
-def test_figures_that_come_out_different(here: Path, caplog, monkeypatch):
-    known = yaml.safe_load((ROOT / "notebooks/figures.yaml").read_text(encoding="utf-8"))
-    pictures = dict(zip(known, PICTURES, strict=False)) | {"liu2023relu/fig99_none": (0, 0, 400)}
-
-    def save(folder, figure, levels, pixels, width):
-        target = folder / f"results/tiny/figures/{figure}.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        values = np.full((400, width, 3), 100, dtype=np.uint8)
-        values[0, :pixels] += np.uint8(levels)
-        Image.fromarray(values).save(target)
-        return str(target)
-
-    def draw(figure, _spec, _config, scratch, _results):
-        if pictures[figure][2]:
-            save(scratch, figure, *pictures[figure][:3])
-        return None if pictures[figure][2] else REASON
-
-    monkeypatch.setattr(rerender, "draw", draw)
-    archived = [save(Path(), figure, 0, 0, 400) for figure in pictures]
-    record(*archived)
-    caplog.set_level("INFO")
-    with pytest.raises(BundleError) as refusal:
-        rerender.require_same_figures(Path(), "tiny")
-    messages = f"{caplog.text}{refusal.value}"
-    for figure, (*_, verdict) in zip(pictures, PICTURES, strict=False):
-        assert f"{figure}{verdict}" in messages
-    assert "liu2023relu/fig99_none: this checkout has no such figure" in messages
-    # no job is known to have drawn it
-    assert "drawn with this checkout's notebook, which is not the run's" in messages
-    assert len(str(refusal.value).split("; ")) == 4
+def test_a_file_that_is_missing(here: Path, refusal):
+    assert "none does not exist" in refusal(record_jobs, ["--output=jobs.json", "--files", "none"])

@@ -1,27 +1,25 @@
-"""The bundle of the smallest full run: what makes it, what it says, and its bytes."""
+"""The bundle of the smallest full run: what makes it, what it says, and how it is verified."""
 
 import getpass
 import json
-import random
+import math
+import re
 import shutil
 import socket
+import subprocess
 import sys
 import zipfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import verify_bundle
+import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.bundle import BundleError, archive, crate, rerender
-from ntk_workflow.bundle.recomputation import require_recomputed, row_tables
-from ntk_workflow.bundle.recorded import recorded_plan
+from ntk_workflow.bundle import BundleError, archive, crate, signatures, verification
 from tests.crates import crate_issues
 from tests.support.clone import Clone, job_counts
 from tests.workflow.conftest import CI
@@ -43,39 +41,30 @@ def bundled(finished: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 @pytest.fixture(scope="module")
 def unpacked(bundled: Clone, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("unpacked")
-    with zipfile.ZipFile(bundled.folder / BUNDLE) as opened:
-        opened.extractall(folder)
-    return folder / "ci" / "data"
+    return archive.unpack(bundled.folder / BUNDLE, tmp_path_factory.mktemp("unpacked"))
 
 
-def test_a_bundle_alone_makes_everything(clone: Clone, finished: Clone):
-    planned = clone.plan("bundle", *CI)
-    log, *_ = finished.files(".snakemake/log/*")  # the first: later tests look at the run
-    everything = job_counts(log.read_text())
-    assert planned - everything == Counter(record_jobs=1, bundle_run=1, bundle=1)
-    assert everything - planned == Counter(render_page=4)  # of the report, which is not in it
+@pytest.fixture(scope="module")
+def made_again(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results that the bundle's rows give."""
+    bundle = verification.verify(unpacked)
+    return verification.make_again(bundle, tmp_path_factory.mktemp("again"))
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
 def test_a_bundle_is_a_workflow_run_crate_of_every_job(bundled, unpacked, tmp_path):
-    assert crate_issues(unpacked, tmp_path) == []
-    broken = shutil.copytree(unpacked, tmp_path / "broken") / crate.NAME
+    payload = unpacked / "data"
+    assert crate_issues(payload, tmp_path) == []
+    broken = shutil.copytree(payload, tmp_path / "broken") / crate.NAME
     metadata = json.loads(broken.read_text())
     del next(each for each in metadata["@graph"] if each["@id"] == "#run")["instrument"]
     broken.write_text(json.dumps(metadata))
     assert any("instrument" in message for message in crate_issues(broken.parent, tmp_path))
-    jobs = json.loads((unpacked / "results/ci/record/jobs.json").read_text())["jobs"]
-    recorded = {name for job in jobs for name in job["outputs"]}
-    made = {str(path.relative_to(bundled.folder)) for path in bundled.files("results/ci/**/*")}
-    left_out = ("checkpoints/", "bundle/", "pages/", "record/jobs.json")
-    missing = {name for name in made - recorded if not name[11:].startswith(left_out)}
-    assert missing == {"results/ci/features/librispeech_sample.parquet"}  # an index nobody reads
+    jobs = json.loads((payload / "results/ci/record/jobs.json").read_text())["jobs"]
     for job in jobs:
         assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
     train = next(job for job in jobs if job["rule"] == "train_network")
     assert (train["device"], train["dtype"]) == ("cpu", "float32")
-    assert train["place"] == "deep_fc/digits"  # experiment and dataset
 
 
 def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
@@ -83,7 +72,7 @@ def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
     for path in archive.files_by_name(unpacked).values():
         content = path.read_bytes()
         assert not [word for word in private if f"{word}/".encode() in content], path
-    text = (unpacked / "results/ci/record/jobs.json").read_text()
+    text = (unpacked / "data/results/ci/record/jobs.json").read_text()
     assert f'"{getpass.getuser()}"' not in text
     assert f'"{socket.gethostname()}"' not in text
 
@@ -95,47 +84,119 @@ def test_bundling_again_follows_what_is_in_it(bundled: Clone, tmp_path: Path):
     assert copy.plan("bundle", *CI) == Counter()
     copy.edit("README.md", "# ntk-conditioning", "# NTK conditioning")
     assert copy.plan("bundle", *CI) == Counter(bundle_run=1, bundle=1)
-    copy.run("bundle", "--cores", "2", *CI, "--config", "bundle={include_rows: true}")
-    with zipfile.ZipFile(copy.folder / BUNDLE) as opened:
-        rows = [name for name in opened.namelist() if "/results/ci/spectra/" in name]
-    assert len(rows) == len(bundled.files("results/ci/spectra/**/*.parquet"))
-    assert verify_bundle.main([str(copy.folder / BUNDLE)]) == 0
 
 
-def test_a_figure_is_drawn_again_from_the_tables_alone(unpacked: Path, tmp_path: Path):
-    figure, results = "liu2023relu/fig2_conditioning_vs_depth", tmp_path / "data/results/ci"
-    shutil.copytree(unpacked, tmp_path / "data")
-    for path in archive.files_by_name(results / "figures").values():
-        if path.stem != Path(figure).name:
-            path.unlink()
-    assert rerender.require_same_figures(tmp_path / "data", "ci") == 1
-    rows = tables.read(results / "tables/conditioning.parquet", "conditioning").to_pylist()
-    drawn = (row for row in rows if row["kernel"] == "empirical_ntk" and row["kappa_mean"])
-    next(drawn)["kappa_mean"] *= 1.01
-    table = tables.from_rows("conditioning", rows)
-    tables.write(results / "tables/conditioning.parquet", "conditioning", table)
-    with pytest.raises(BundleError, match=f"{figure}: comes out different"):
-        rerender.require_same_figures(tmp_path / "data", "ci")
+def test_the_rows_give_all_that_follows_from_them(bundled: Clone, unpacked: Path, made_again: Path):
+    assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
+    results = unpacked / "data/results/ci"
+    names = verification.derived_files(results)
+    assert names == verification.derived_files(made_again)
+    assert verification.differences(names, results, made_again, same_lock=True) == []
 
 
-def test_raw_numbers_are_compared_with_those_of_jobs_that_run_again(bundled, unpacked, tmp_path):
-    plan = recorded_plan(unpacked, "ci")
-    mirror = str(bundled.folder / "data")
-    said = require_recomputed(unpacked, plan, 3, mirror=mirror, rng=random.Random(2))
-    assert "files of rows made again by their jobs: 3 the same to the last bit" in said
-    forged = shutil.copytree(unpacked, tmp_path / "forged")
-    for path in {table for _, table in row_tables(plan)}:  # whichever are drawn
-        data = pq.read_table(forged / path)
-        kinds = {name: data.schema.field(name).type for name in data.schema.names}
-        table = TABLES[data.schema.metadata[b"table"].decode()]
-        name = next(n for n in kinds if kinds[n] == pa.float64() and n not in table.keys)
-        column = pc.add(data[name], 0.125)
-        data = data.set_column(data.schema.get_field_index(name), data.schema.field(name), column)
-        tables.write(forged / path, table, data)
-    with pytest.raises(BundleError, match="when its job was run again"):
-        require_recomputed(forged, plan, 3, mirror=mirror, rng=random.Random(2))
-    own = replace(plan, config={**plan.config, "activation_files": ["mine.py"]})
-    with pytest.raises(
-        BundleError, match=r"^its run needs mine\.py, and verification runs no Pyth"
+def change_number(path: Path) -> bool:
+    """Change one number of a table by a hundredth, or one on a page; return whether it has any."""
+    if path.suffix != ".parquet":
+        text = path.read_text(encoding="utf-8")
+        number = next(re.finditer(r"\d+\.\d+", text))
+        changed = f"{text[: number.start()]}{float(number[0]) + 1:g}{text[number.end() :]}"
+        path.write_text(changed, encoding="utf-8")
+        return True
+    data = pq.read_table(path)
+    table = TABLES[data.schema.metadata[b"table"].decode()]
+    rows = data.to_pylist()
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and math.isfinite(value) and name not in table.keys:
+                row[name] = value * 1.01 + 1e-6
+                tables.write(path, table, tables.from_rows(table, rows))
+                return True
+    return False
+
+
+def test_one_number_that_is_changed_in_any_derived_table_or_page_is_refused(
+    unpacked: Path, made_again: Path, tmp_path: Path
+):
+    results = unpacked / "data/results/ci"
+    taken = {f"tables/{name}.parquet" for name in verification.WITHOUT_ROWS}
+    names = verification.derived_files(results) - taken
+    changed = [n for n in sorted(names) if n.startswith("tables/") or n in verification.PAGES]
+    forged = tmp_path / "ci"
+    for name in [*changed]:
+        (forged / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(results / name, forged / name)
+        if not change_number(forged / name):  # a table without rows
+            changed.remove(name)
+    assert len(changed) > 20
+    lines = verification.differences({*changed}, forged, made_again, same_lock=True)
+    assert [line.split(":")[0] for line in lines] == changed
+
+
+def test_rows_are_computed_again_from_the_data(bundled: Clone, unpacked: Path, tmp_path: Path):
+    bundle, mirror = verification.verify(unpacked), str(bundled.folder / "data")
+    said = verification.recompute(bundle, 3, mirror=mirror, scratch=tmp_path)
+    assert said.startswith("3 of ")
+    assert "with a probability of" in said
+    own = verification.Bundle(**{**vars(bundle), "own": ("mine.py",)})
+    with pytest.raises(BundleError, match=r"needs mine\.py, and verification runs no Python"):
+        verification.recompute(own, 1, mirror=mirror, scratch=tmp_path / "own")
+
+
+def test_a_changed_byte_a_cut_and_a_path_that_leaves_are_refused(
+    bundled: Clone, unpacked: Path, tmp_path: Path, capsys
+):
+    whole = (bundled.folder / BUNDLE).read_bytes()
+    bad = tmp_path / "bad.zip"
+    place = whole.index(b"# ntk-conditioning")
+    for content, message in (
+        (whole[: len(whole) // 2], "damaged, cut off or no zip archive"),
+        (whole[:place] + b"@" + whole[place + 1 :], "damaged, cut off or no zip archive (Bad CRC"),
     ):
-        require_recomputed(unpacked, own, 3, mirror=mirror, rng=random.Random(2))
+        bad.write_bytes(content)
+        assert verify_bundle.main([str(bad)]) == 2
+        assert message in capsys.readouterr().err.splitlines()[-1]
+    with zipfile.ZipFile(bad, "w") as opened:
+        opened.writestr("../outside", "x")
+    assert verify_bundle.main([str(bad)]) == 2
+    assert "leaves the archive's folder; nothing was unpacked" in capsys.readouterr().err
+    changed = shutil.copytree(unpacked, tmp_path / "changed" / "ci")
+    (changed / "data/README.md").write_text("another\n")
+    archive.pack(changed, bad)
+    assert verify_bundle.main([str(bad)]) == 2
+    assert "bag is damaged" in capsys.readouterr().err
+
+
+def test_a_bundle_that_was_signed_by_somebody_else_is_refused(bundled, tmp_path, capsys):
+    path = Path(shutil.copy(bundled.folder / BUNDLE, tmp_path))
+    keys = {name: tmp_path / name for name in ("alice", "bob")}
+    for name, key in keys.items():
+        new = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)]
+        subprocess.run(new, check=True)
+        public = key.with_suffix(".pub").read_text()
+        (tmp_path / f"{name}.signers").write_text(f"{name}@example.org {public}")
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 2
+    assert "not signed" in capsys.readouterr().err
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-n", signatures.NAMESPACE, "-f", str(keys["alice"])]
+    subprocess.run([*sign, str(path)], check=True)
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 0
+    assert "signed by alice@example.org (SHA256:" in capsys.readouterr().err
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "bob.signers")]) == 2
+    assert "by none of the keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run": "other"}, "run is 'other', and its folder results/ci"),
+        ({"seeds": "many"}, "seeds"),
+        ({"catalogues": ["../../etc/passwd"]}, "the bundle no such file"),
+    ],
+)
+def test_a_recorded_config_that_no_run_has_is_refused(unpacked, tmp_path, change, message):
+    record = tmp_path / "results/ci/record/config.yaml"
+    record.parent.mkdir(parents=True)
+    config = yaml.safe_load((unpacked / "data/results/ci/record/config.yaml").read_text())
+    shutil.copytree(unpacked / "data/workflow", tmp_path / "workflow")
+    record.write_text(yaml.safe_dump(config | change))
+    with pytest.raises(BundleError, match=message):
+        verification.recorded_config(tmp_path, "ci")

@@ -4,19 +4,8 @@ The archive has one folder, the bag, whose payload ``data/`` is the crate. All t
 open and are read without this package. The same run gives the same bytes.
 """
 
-from collections.abc import Mapping
-
 from ntk_conditioning.errors import UserError
 
 
 class BundleError(UserError):
-    """The parts of a bundle, or of what is to be bundled, contradict each other."""
-
-
-def in_words(key: Mapping[str, object]) -> str:
-    """Return by what a row is told from others, for a message.
-
-    >>> in_words({"dataset": "digits", "depth": 2, "seed": None})
-    'dataset digits, depth 2'
-    """
-    return ", ".join(f"{name} {value}" for name, value in key.items() if value is not None)
+    """A bundle is damaged, or contradicts what its rows give."""

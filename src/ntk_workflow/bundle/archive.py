@@ -1,35 +1,75 @@
-"""The zip archive of a bundle: equal content is packed to equal bytes, and unpacked with distrust.
+"""The file of a bundle: a BagIt bag, zipped so that equal content gives equal bytes.
 
 Members are stored, not deflated: nearly all of them are compressed by themselves, the bytes do not
 depend on the version of zlib, and an archive that is larger inside than outside cannot be one.
 """
 
-import filecmp
-import itertools
+import logging
 import shutil
 import stat
-import struct
-import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+import bagit
+
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import FullDiskError, require_file, room_for
+from ntk_conditioning.files import require_file, room_for
 from ntk_workflow.bundle import BundleError
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
-MOST = 20_000  #: members of a bundle, of whose rows there is one for each job
-_END = struct.Struct("<4s4H2LH")  # of the archive
-_ENTRY = 512  # bytes of a member in the archive's list, at most
+MOST = 100_000  #: members of a bundle
+LARGEST_TAG = 4096  #: bytes of bag-info.txt: bagit takes minutes for a line of megabytes
+PAYLOAD = "data"
+TAG_MANIFEST = "tagmanifest-sha256.txt"
+_TAGS = {"bagit.txt", "bag-info.txt", "manifest-sha256.txt", TAG_MANIFEST}
+#: Nothing else is read: a bag may name any of Python's codecs.
+_DECLARATION = b"BagIt-Version: 0.97\nTag-File-Character-Encoding: UTF-8\n"
 _UNIX = 3
 _CHUNK = 1 << 20
-_DAMAGED = (zipfile.BadZipFile, EOFError, ValueError, OSError, RuntimeError, struct.error)
+
+logging.getLogger("bagit").setLevel(logging.CRITICAL)  # our errors have one line
 
 
 def files_by_name(folder: Path) -> dict[str, Path]:
     """Return all files in a folder and below by their names in it, with slashes and sorted."""
     files = (path for path in folder.rglob("*") if not path.is_dir())
     return dict(sorted((path.relative_to(folder).as_posix(), path) for path in files))
+
+
+def make_bag(folder: Path, info: Mapping[str, str]) -> None:
+    """Turn a folder into a bag in place; ``info`` must hold a Bagging-Date, or it is today's."""
+    bagit.make_bag(str(folder), dict(info), checksums=["sha256"])
+    # these lines stand in the order in which the file system gives them
+    manifest = folder / TAG_MANIFEST
+    lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
+    manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])), encoding="utf-8")
+
+
+def require_bag(folder: Path) -> None:
+    """Raise `BundleError` unless the files of a bag are those of its manifests, to the byte."""
+    present = set(files_by_name(folder))
+    if absent := sorted(_TAGS - present):
+        raise BundleError(f"{absent[0]}: missing from the bag")
+    if (folder / "bag-info.txt").stat().st_size > LARGEST_TAG:
+        raise BundleError(f"bag-info.txt: larger than {LARGEST_TAG} bytes")
+    if (folder / "bagit.txt").read_bytes() != _DECLARATION:
+        raise BundleError("bagit.txt: declares another version or encoding than bundles have")
+    try:
+        bag = bagit.Bag(str(folder))
+        listed = {*bag.entries, TAG_MANIFEST}
+        if missing := sorted(listed - present):
+            raise BundleError(f"{missing[0]}: missing from the bag, though a manifest lists it")
+        if extra := sorted(present - listed):
+            raise BundleError(f"{extra[0]}: an extra file that no manifest of the bag lists")
+        bag.validate()
+    except bagit.BagError as error:
+        first = (getattr(error, "details", None) or [error])[0]
+        if isinstance(first, bagit.ChecksumMismatch):
+            raise BundleError(f"{first.path}: damaged, its sha256 is not its manifest's") from None
+        raise BundleError(f"the bag is damaged: {one_line(first)}") from None
+    except (ValueError, OSError) as error:
+        raise BundleError(f"the bag is damaged: {one_line(error)}") from None
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -55,11 +95,10 @@ def unpack(path: Path, target: Path) -> Path:
     Raises:
         MissingFileError: if there is no such file.
         BundleError: if it is no archive, is damaged, or has a member that `pack` does not write: a
-            link, a folder, one whose name climbs out or stands there twice, a compressed one.
+            link, a folder, one whose name leaves the archive's folder, a compressed one.
     """
     require_file(path)
     try:
-        _require_few(path)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _require_harmless(path, members)
@@ -68,63 +107,39 @@ def unpack(path: Path, target: Path) -> Path:
                 with room_for(destination):
                     destination.parent.mkdir(parents=True, exist_ok=True)
                     with archive.open(member) as source, destination.open("xb") as sink:
-                        shutil.copyfileobj(source, sink, _CHUNK)  # compares the checksum at its end
-    except (BundleError, FullDiskError):
-        raise
-    except _DAMAGED as error:
+                        shutil.copyfileobj(source, sink, _CHUNK)
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+        FileExistsError,
+    ) as error:
         reason = f"damaged, cut off or no zip archive ({one_line(error)})"
         raise BundleError(f"{path}: {reason}") from None
-    folder = target / members[0].filename.split("/")[0]
-    with tempfile.TemporaryDirectory(dir=target) as scratch:  # for what no checksum covers
-        again = Path(scratch) / "again.zip"
-        pack(folder, again)
-        if not filecmp.cmp(path, again, shallow=False):
-            reason = "damaged, or packed by another program: its bytes are not as written"
-            raise BundleError(f"{path}: {reason}")
-    return folder
-
-
-def _require_few(path: Path) -> None:
-    """Raise `BundleError` for very many members, before their list is read; `pack` ends with it."""
-    with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - _END.size))
-        end = stream.read()
-    if len(end) < _END.size or not end.startswith(b"PK\x05\x06"):
-        raise zipfile.BadZipFile("it does not end as one")
-    count, size = _END.unpack(end)[4:6]
-    if count > MOST or size > MOST * _ENTRY:
-        more = "more than 65534" if count == 65535 else str(max(count, size // _ENTRY))
-        raise BundleError(f"{path}: {more} files in it, and a bundle has at most {MOST}")
+    return target / members[0].filename.split("/")[0]
 
 
 def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    if not members:
-        raise BundleError(f"{path}: the archive is empty")
-    seen: set[str] = set()
+    if not 0 < len(members) <= MOST:
+        raise BundleError(f"{path}: {len(members)} files in it, and a bundle has 1 to {MOST}")
     for member in members:
-        if problem := _problem(member, seen):
+        if problem := _problem(member):
             raise BundleError(f"{path}: member {member.filename!r} {problem}; nothing was unpacked")
-        seen.add(member.filename.casefold())
-    for name, other in itertools.pairwise(sorted(seen)):
-        if other.startswith(f"{name}/"):
-            raise BundleError(f"{path}: member {name!r} is a file and a folder at once")
     if sum(member.file_size for member in members) > path.stat().st_size:
         raise BundleError(f"{path}: its members are larger than the archive: a zip bomb")
     if len({member.filename.split("/")[0] for member in members}) > 1:
         raise BundleError(f"{path}: extra files beside the one folder of a bundle")
 
 
-def _problem(member: zipfile.ZipInfo, seen: set[str]) -> str | None:
-    name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
-    parts, sizes = PurePosixPath(name).parts, (member.compress_size, member.file_size)
+def _problem(member: zipfile.ZipInfo) -> str | None:
+    name, parts = member.filename, PurePosixPath(member.filename).parts
     if name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
-        return "climbs out of the archive's folder"
-    if kind == stat.S_IFLNK:
-        return "is a link"
-    if kind != stat.S_IFREG or name.endswith("/"):
+        return "leaves the archive's folder"
+    if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or name.endswith("/"):
         return "is not a plain file"
-    if member.compress_type != zipfile.ZIP_STORED or sizes[0] != sizes[1]:
-        return f"is compressed, {sizes[0]} bytes for {sizes[1]}: a zip bomb?"
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        return "is compressed, as no bundle's are: a zip bomb?"
     if name != "/".join(parts) or len(parts) < 2 or not name.isprintable():
         return "has a name that no bundle has"
-    return "stands in the archive twice" if name.casefold() in seen else None
+    return None

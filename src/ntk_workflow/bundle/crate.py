@@ -8,15 +8,19 @@ file of their own.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
+from rocrate.utils import is_url
 
+from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import TABLES
+from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.provenance.versions import PROJECT, libraries
 
@@ -44,23 +48,10 @@ _TYPES = {
     ".ipynb": "application/x-ipynb+json",
     ".parquet": "application/vnd.apache.parquet",
 }
-#: Folders of a run with very many files, which are described as a whole.
-ROWS = {
-    "spectra": "rows: spectra of kernels",
-    "angles": "rows: smallest angles",
-    "activation_study": "rows: spectra of the activation study",
-    "bounds": "rows: kernels beside their bounds",
-    "phase": "rows: kernels of samples on the sphere",
-    "finite_width": "rows: kernels of random networks",
-    "repairs": "rows: preconditioned samples and kernels",
-    "architectures": "rows: kernels of networks of many architectures",
-    "orthogonality": "rows: angles between neurons' gradients",
-    "linearity": "rows: Hessians and quadratic terms",
-    "training": "training curves",
-    "training_kernels": "kernels where trainings begin",
-    "predictions": "trainings as the kernel predicts them",
-    "kernels_along_training": "kernels along trainings",
-}
+#: What a run's folders hold that have a file for each job and are described as a whole.
+ROWS = "rows, one file for each job"
+#: Folders and files of a run that are described one by one.
+_RESULTS = ("tables", "figures", "notebooks", "record")
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,7 @@ class Run:
     """What a crate tells of a run: who made it, when, with which results and from which data.
 
     ``citation`` is the content of CITATION.cff, ``data`` are catalogue entries by name; ``period``
-    is when the first job began and the last one ended; ``version`` is this project's.
+    is when the first job began and the last one ended.
     """
 
     name: str
@@ -77,8 +68,40 @@ class Run:
     period: tuple[str, str] | None
     results: Sequence[str]
     data: Mapping[str, Mapping[str, Any]]
-    version: str = PROJECT
-    snakemake: str = field(default_factory=lambda: libraries()["snakemake"])
+
+
+def bag_info(run: Run) -> dict[str, str]:
+    """Return what the bag of a run says of itself."""
+    info = {"Bagging-Date": run.published[:10], "External-Identifier": run.name}
+    return {**info, "Bag-Software-Agent": f"ntk-conditioning {PROJECT}"}
+
+
+def require_crate(folder: Path) -> None:
+    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
+
+    The files of a folder that is described as a whole are described with it.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        raise BundleError(f"{NAME}: missing, this is no RO-Crate")
+    try:
+        read = ROCrate(json.loads(path.read_text(encoding="utf-8")))
+        profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        raise BundleError(f"{NAME}: no readable RO-Crate ({one_line(error)})") from None
+    if missing := sorted(PROFILES.keys() - profiles):
+        raise BundleError(f"{NAME}: does not conform to {missing[0]}")
+    described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
+    files = files_by_name(folder)
+    for name, entity in sorted(described.items()):
+        if name not in files and not any(file.startswith(name) for file in files):
+            raise BundleError(f"{name}: missing, though the RO-Crate describes it")
+        if name in files and entity.get("sha256") != sha256(files[name]):
+            raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")
+    folders = tuple(name for name in described if name.endswith("/"))
+    for name in files:
+        if name not in described and not name.startswith(folders) and name != NAME:
+            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
 
 
 def write(folder: Path, run: Run) -> None:
@@ -93,11 +116,11 @@ def metadata(folder: Path, run: Run) -> dict[str, Any]:
     crate.metadata.extra_contexts.append(TERMS)
     _describe(crate, run)
     entities: dict[str, Entity] = {}
-    results, engine = f"results/{run.name}", run.snakemake
-    for name, meaning in ROWS.items():
-        if (folder / results / name).is_dir():
-            path = f"{results}/{name}/"
-            facts = {"name": path, "description": meaning}
+    results, engine = f"results/{run.name}", libraries()["snakemake"]
+    for place in sorted((folder / results).iterdir()):
+        if place.is_dir() and place.name not in _RESULTS:
+            path = f"{results}/{place.name}/"
+            facts = {"name": path, "description": ROWS}
             entities[path] = crate.add_dataset(dest_path=path, properties=facts)
     folders = tuple(entities)
     meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
@@ -147,9 +170,9 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow, config = entities[WORKFLOW], entities[f"{record}/config.yaml"]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
-    workflow["version"] = run.version
+    workflow["version"] = PROJECT
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"version": run.snakemake, "url": "https://snakemake.readthedocs.io"}
+    engine = {"version": libraries()["snakemake"], "url": "https://snakemake.readthedocs.io"}
     _add(crate, "#snakemake", "SoftwareApplication", name="Snakemake", **engine)
     parameter = {
         "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError
 from ntk_workflow.provenance.digests import path_digest
 
 _DEVICE = re.compile(r"^\d\d:\d\d:\d\d device (?P<device>cpu|cuda)\b(?P<rest>.*)$", re.MULTILINE)
 _DTYPE = re.compile(r", (float32|float64|bfloat16|float16),")
-_WROTE = re.compile(r"^\d\d:\d\d:\d\d wrote (?P<path>.+) sha256 (?P<sha256>\w{64})$", re.MULTILINE)
 _HOST = re.compile(r"^\d\d:\d\d:\d\d host (?P<host>.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a workflow engine noted about the job that wrote a file; times are seconds since 1970.
-
-    ``checksums`` are the sha256 (hex) of inputs when the job had read them, as far as known.
-    """
+    """What Snakemake noted about the job that wrote a file; times are seconds since 1970."""
 
     rule: str
     inputs: tuple[str, ...]
@@ -35,7 +30,6 @@ class Record:
     code: str | None = None
     start: float | None = None
     end: float | None = None
-    checksums: Mapping[str, str] = field(default_factory=dict)
 
 
 def provenance(
@@ -49,8 +43,6 @@ def provenance(
 
     Raises:
         MissingFileError: if one of ``outputs`` is not there.
-        BundleError: if an input is no longer what the job had read, or an output not what it had
-            written, as far as its log says.
     """
     files = _Files(root)
     for path in outputs:
@@ -88,11 +80,9 @@ def _described(job: Mapping[str, Record], files: _Files) -> dict[str, Any]:
     facts: dict[str, Any] = {"rule": record.rule, "place": _place(record.rule, log)}
     if record.code:
         facts["code"] = record.code
-    facts["inputs"] = sorted(files.add(path, record.checksums.get(path)) for path in record.inputs)
-    text = _text(record.log)
-    wrote = {match["path"]: match["sha256"] for match in _WROTE.finditer(text)}
-    facts["outputs"] = sorted(files.add(path, wrote.get(path), verb="written") for path in job)
-    facts |= _stated(text)
+    facts["inputs"] = sorted(files.add(path) for path in record.inputs)
+    facts["outputs"] = sorted(files.add(path) for path in job)
+    facts |= _stated(_text(record.log))
     starts = [each.start for each in job.values() if each.start is not None]
     ends = [each.end for each in job.values() if each.end is not None]
     if starts and ends:
@@ -133,10 +123,8 @@ class _Files:
         self.known: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
 
-    def add(
-        self, path: str, expected: str | None = None, *, required: bool = False, verb: str = "read"
-    ) -> str:
-        """Note a file and return its name here; ``expected`` is the sha256 that it once had.
+    def add(self, path: str, *, required: bool = False) -> str:
+        """Note a file and return its name here.
 
         A file outside the working folder is known by its name and content alone.
         """
@@ -148,13 +136,7 @@ class _Files:
                 name = f"elsewhere/{str(next(iter(facts.values())))[:12]}/{Path(path).name}"
                 self.known[name] = facts
             self._names[path] = name
-        name = self._names[path]
-        if expected and not self.known[name]:
-            self.known[name] = {"sha256": expected}  # it was temporary
-        if expected and self.known[name].get("sha256", expected) != expected:
-            advice = "let snakemake run again, then bundle"
-            raise BundleError(f"{path} is not the file that a job has {verb}; {advice}")
-        return name
+        return self._names[path]
 
 
 def _facts(path: Path, *, required: bool) -> dict[str, Any]:
