@@ -65,6 +65,8 @@ def read_table(path: Path) -> tuple[pd.DataFrame, list[str]]:
         raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
     keys = (table.schema.metadata or {}).get(b"keys", b"").decode().split(",")
     frame = table.to_pandas()
+    # pandas cannot merge columns of texts without a row
+    frame = frame.astype({name: object for name in frame if frame[name].dtype == "str"})
     if not {*keys} <= {*frame.columns}:
         raise RunError(f"table {path.stem} does not name its keys; make it again")
     if frame.duplicated(keys).any():
