@@ -24,6 +24,7 @@ SHOWN = 20  #: rows that are listed of those that differ in the same way; of ver
 PROJECT = "ntk-conditioning"
 MOST_BYTES = 50_000_000  #: of a record; a table may have so many in memory, or MOST_RATIO packed
 MOST_RATIO = 1000
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PARTS = ("config", "code", "versions", "data")
 
 
@@ -43,10 +44,10 @@ def read_record(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             content = json.loads(text)
-        elif any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+        elif any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
             raise ValueError("it has aliases")
         else:
-            content = yaml.safe_load(text)
+            content = yaml.load(text, LOADER)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise RunError(f"{name} cannot be read: {one_line(error)}") from None
     if not isinstance(content, dict):
@@ -54,17 +55,24 @@ def read_record(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_table(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table that is not trusted, and its keys; `RunError` if it cannot be read."""
+def table_facts(path: Path) -> dict[bytes, bytes]:
+    """Return what a table that is not trusted says of itself; `RunError` if it is no table."""
     try:
         facts = pq.read_metadata(path)
-        if 8 * facts.num_rows * facts.num_columns > MOST_BYTES + MOST_RATIO * path.stat().st_size:
-            raise RunError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
-        table = pq.read_table(path, partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
-    keys = (table.schema.metadata or {}).get(b"keys", b"").decode().split(",")
-    frame = table.to_pandas()
+    if 8 * facts.num_rows * facts.num_columns > MOST_BYTES + MOST_RATIO * path.stat().st_size:
+        raise RunError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
+    return dict(facts.metadata or {})
+
+
+def read_table(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table that is not trusted, and its keys; `RunError` if it cannot be read."""
+    keys = table_facts(path).get(b"keys", b"").decode().split(",")
+    try:
+        frame = pq.read_table(path, partitioning=None).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
     if not {*keys} <= {*frame.columns}:
         raise RunError(f"table {path.stem} does not name its keys; make it again")
     if frame.duplicated(keys).any():
@@ -102,6 +110,8 @@ def compare_tables(
     """
     if not {*keys} <= {*b.columns}:
         raise RunError(f"two versions of a table: only one has the keys {', '.join(keys)}")
+    if a.empty or b.empty:  # pandas cannot merge columns of texts without a row
+        a, b = a.astype(object), b.astype(object)
     sides = [
         frame.rename(columns={name: f"{name} {side}" for name in frame if name not in keys})
         for side, frame in (("A", a), ("B", b))

@@ -21,7 +21,6 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-import pyarrow.parquet as pq
 import yaml
 from PIL import Image
 
@@ -29,7 +28,15 @@ from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError, archive, crate
-from ntk_workflow.comparison import MOST_BYTES, compare_tables, equal, read_record, read_table
+from ntk_workflow.comparison import (
+    LOADER,
+    MOST_BYTES,
+    compare_tables,
+    equal,
+    read_record,
+    read_table,
+    table_facts,
+)
 
 #: This checkout, whose schemas, notebooks and programs a bundle is verified with.
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,7 +104,7 @@ def recorded_config(payload: Path, run: str) -> dict[str, Any]:
     name = f"results/{run}/record/config.yaml"
     # a published config leaves out where files are
     config = {"data_dir": "data", "mirror": None, **read_record(payload / name)}
-    schema = yaml.safe_load((ROOT / "schemas/config.schema.yaml").read_text(encoding="utf-8"))
+    schema = yaml.load((ROOT / "schemas/config.schema.yaml").read_text(encoding="utf-8"), LOADER)
     validator = jsonschema.validators.validator_for(schema)(schema)
     if error := jsonschema.exceptions.best_match(validator.iter_errors(config)):
         raise BundleError(f"{name}: {'.'.join(map(str, error.path))}: {one_line(error)[:200]}")
@@ -123,8 +130,7 @@ def inside(path: str) -> str:
 
 def _require_declared(path: Path, name: str) -> None:
     try:
-        read_table(path)  # which checks its size first
-        declared = (pq.read_metadata(path).metadata or {}).get(b"table", b"").decode()
+        declared = table_facts(path).get(b"table", b"").decode()
         if declared not in TABLES:
             raise BundleError("no table that this version of the package declares")
         tables.read(path, TABLES[declared])

@@ -8,7 +8,7 @@ import bagit
 import pytest
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import archive, crate, jobs
+from ntk_workflow.bundle import BundleError, archive, crate, jobs
 
 ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
 TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
@@ -50,6 +50,13 @@ def test_a_bundle_is_a_bag_for_other_tools(payload: Path, tmp_path: Path):
     assert opened.info["Bagging-Date"] == "2026-01-02"
     lines = (tmp_path / "copy/tiny" / archive.TAG_MANIFEST).read_text().splitlines()
     assert lines == sorted(lines, key=lambda line: line.split()[1])
+
+
+def test_a_changed_byte_is_found(payload: Path):
+    archive.make_bag(payload, {"Bagging-Date": "2026-01-02"})
+    (payload / "data/README.md").write_text("README.mD")
+    with pytest.raises(BundleError, match=r"^data/README\.md: damaged"):
+        archive.require_bag(payload)
 
 
 def test_the_crate_refers_to_data_and_to_rows_as_a_folder(payload: Path):
