@@ -66,7 +66,7 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
     for changes, message in (
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
-        ([{"where": 5}], "claims[0].where: 5 is not a text or a list"),
+        ([{"where": 5}], "claims[0].where: 5 is not of type 'string', or 5 is not"),
         ([{"quantity": "valeu"}], "liu2023relu: claim a: 'valeu': name 'valeu' is not defined"),
         ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
