@@ -15,7 +15,8 @@ import record_jobs
 
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables.angles import ANGLES
-from ntk_workflow.bundle import archive, crate, jobs
+from ntk_workflow.bundle import archive, crate
+from ntk_workflow.provenance import jobs
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
 
