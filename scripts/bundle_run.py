@@ -11,9 +11,10 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
-from ntk_workflow.bundle import archive, crate, jobs
+from ntk_workflow.bundle import archive, crate
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.pages.rendering import render
+from ntk_workflow.provenance import jobs
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.places import published
 

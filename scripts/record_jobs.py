@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.bundle import jobs
 from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.provenance import jobs
 from ntk_workflow.snakemake_internals import Records
 
 log = logger(__file__)

@@ -14,8 +14,8 @@ from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
 from snakemake.utils import update_config
 
-from ntk_workflow.bundle.jobs import Record
 from ntk_workflow.config import Config, read_yaml, typed
+from ntk_workflow.provenance.jobs import Record
 
 _DIGEST = re.compile(r"'([0-9a-f]{16})'")
 

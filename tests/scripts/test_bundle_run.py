@@ -14,7 +14,8 @@ import pytest
 import record_jobs
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import archive, crate, jobs
+from ntk_workflow.bundle import archive, crate
+from ntk_workflow.provenance import jobs
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
 

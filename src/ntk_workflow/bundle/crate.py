@@ -81,13 +81,10 @@ def require_crate(folder: Path) -> None:
 
     The files of a folder that is described as a whole are described with it.
     """
-    path = folder / NAME
-    if not path.is_file():
-        raise BundleError(f"{NAME}: missing, this is no RO-Crate")
     try:
-        read = ROCrate(json.loads(path.read_text(encoding="utf-8")))
+        read = ROCrate(json.loads((folder / NAME).read_text(encoding="utf-8")))
         profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
-    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise BundleError(f"{NAME}: no readable RO-Crate ({one_line(error)})") from None
     if missing := sorted(PROFILES.keys() - profiles):
         raise BundleError(f"{NAME}: does not conform to {missing[0]}")
@@ -106,12 +103,6 @@ def require_crate(folder: Path) -> None:
 
 def write(folder: Path, run: Run) -> None:
     """Write the metadata of a crate into its root ``folder``, describing all files in it."""
-    text = json.dumps(metadata(folder, run), indent=1, sort_keys=True, ensure_ascii=False)
-    (folder / NAME).write_text(text + "\n", encoding="utf-8")
-
-
-def metadata(folder: Path, run: Run) -> dict[str, Any]:
-    """Return the metadata of a crate of all files in ``folder``, but for itself."""
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
     _describe(crate, run)
@@ -125,7 +116,7 @@ def metadata(folder: Path, run: Run) -> dict[str, Any]:
     folders = tuple(entities)
     meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
     for name, file in files_by_name(folder).items():
-        if name.startswith(folders) or name == NAME:
+        if name.startswith(folders):
             continue
         facts = {"name": meanings.get(name, name), "sha256": sha256(file)}
         facts["contentSize"] = str(file.stat().st_size)
@@ -136,8 +127,9 @@ def metadata(folder: Path, run: Run) -> dict[str, Any]:
         else:
             entities[name] = crate.add_file(dest_path=name, properties=facts)
     _add_run(crate, run, entities)
-    made: dict[str, Any] = crate.metadata.generate()
-    return made
+    made = crate.metadata.generate()
+    text = json.dumps(made, indent=1, sort_keys=True, ensure_ascii=False)
+    (folder / NAME).write_text(text + "\n", encoding="utf-8")
 
 
 def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
@@ -154,11 +146,10 @@ def _describe(crate: ROCrate, run: Run) -> None:
     licence, work = run.citation["license"], "CreativeWork"
     address = f"https://spdx.org/licenses/{licence}"
     crate.license = _add(crate, address, work, name=licence, identifier=licence)
-    authors = []
-    for author in run.citation["authors"]:
-        slug = "-".join(author["name"].lower().split())
-        authors.append(_add(crate, f"#{slug}", "Organization", name=author["name"]))
-    crate.root_dataset["author"] = authors if authors[1:] else authors[0]
+    crate.root_dataset["author"] = [
+        _add(crate, f"#author-{number}", "Organization", name=author["name"])
+        for number, author in enumerate(run.citation["authors"], 1)
+    ]
     crate.root_dataset["conformsTo"] = [
         _add(crate, address, work, name=name, version=version)
         for address, (name, version) in PROFILES.items()
@@ -195,8 +186,7 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     if run.period:
         action |= {"startTime": run.period[0], "endTime": run.period[1]}
     crate.root_dataset["mentions"] = _add(crate, "#run", "CreateAction", **action)
-    if "README.md" in entities:
-        entities["README.md"]["about"] = crate.root_dataset
+    entities["README.md"]["about"] = crate.root_dataset
 
 
 def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:

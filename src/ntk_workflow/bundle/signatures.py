@@ -46,7 +46,7 @@ def signer(bundle: Path, signers: Path) -> str:
     with bundle.open("rb") as stream:
         done = _ssh_keygen("verify", *lists, "-I", name, "-n", NAMESPACE, stdin=stream.fileno())
     if done.returncode:
-        reason = _last_line(done.stdout + done.stderr)
+        reason = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         raise BundleError(f"{bundle}: {signature} is no signature of it by {name} ({reason})")
     key = re.search(r"SHA256:\S+", done.stdout)
     return f"{name} ({key[0]})" if key else name
@@ -60,7 +60,3 @@ def _ssh_keygen(
         return subprocess.run(command, stdin=stdin, capture_output=True, text=True)
     except FileNotFoundError:
         raise BundleError("ssh-keygen is not installed; it is a part of OpenSSH") from None
-
-
-def _last_line(text: str) -> str:
-    return text.strip().splitlines()[-1] if text.strip() else ""

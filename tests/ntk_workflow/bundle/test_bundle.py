@@ -8,7 +8,8 @@ import bagit
 import pytest
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, crate, jobs
+from ntk_workflow.bundle import BundleError, archive, crate
+from ntk_workflow.provenance import jobs
 
 ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
 TRAIN = {"name": "mnist/train.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
