@@ -34,13 +34,7 @@ REL = 1e-12
 OUTPUTS = ["sum", "mean_of_kernels", "full", 1]
 
 
-@pytest.fixture(autouse=True)
-def double():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def assert_is_product_of_jacobians(

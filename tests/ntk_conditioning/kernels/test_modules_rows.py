@@ -24,14 +24,7 @@ from ntk_conditioning.kernels.subjects import (
 )
 from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, jacobian
 
-
-@pytest.fixture(autouse=True)
-def double():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def in_order(order):
