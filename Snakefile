@@ -21,7 +21,6 @@ include: "rules/data.smk"
 include: "rules/spectra.smk"
 include: "rules/angles.smk"
 include: "rules/training.smk"
-include: "rules/studies.smk"
 include: "rules/advice.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
@@ -30,14 +29,19 @@ include: "rules/record.smk"
 include: "rules/bundle.smk"
 
 
+for study in plan.studies(run):  # those of the config that are not switched off
+
+    include: f"rules/studies/{study}.smk"
+
+
 rule all:
     """Every figure and table of the run, its claims and its record."""
     default_target: True
     input:
-        [plan.figure_files(figure) for figure in plan.drawn_figures],
-        [plan.path("tables", f"{table}.parquet") for table in plan.tables],
-        plan.pages,
-        plan.all_rows,
+        [figures.files(run, figure) for figure in figures.drawn(run)],
+        [run.path("tables", f"{table}.parquet") for table in run.tables],
+        figures.pages(run),
+        lambda w: rows.all_rows(run),
 
 
 # A workflow that uses this one as a module has a report and targets of its own.
@@ -48,7 +52,7 @@ if not is_module:
     rule suggest_target:
         """Name the targets that are like one that does not exist."""
         input:
-            plan.suggestion,
+            lambda w: figures.suggest(run, w.target),
         output:
             "{target}",
         wildcard_constraints:

@@ -4,6 +4,10 @@
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html
 
 
+# On activations of the user's own advice is given too.
+own = [name for name in config["activations"] if plan.own_activation_files(run, [name])]
+
+
 rule advise_dataset:
     """Advise on one dataset: a page in sentences, with a figure, and its table."""
     input:
@@ -21,8 +25,8 @@ rule advise_dataset:
     resources:
         **resources_of("advise_dataset"),
     params:
-        activations=plan.advised_activations,
-        code=plan.code("scripts/advise_dataset.py"),
+        activations=lambda w: plan.activation_options(run, own) if own else [],
+        code=code("scripts/advise_dataset.py"),
     shell:
         f"{python} {home}scripts/advise_dataset.py"
         " --data {input.data:q} --dataset {wildcards.dataset}"
@@ -33,4 +37,4 @@ rule advise_dataset:
 rule advice:
     """Advise on every dataset of the config: results/{run}/advice/{dataset}.html."""
     input:
-        [plan.path("advice", f"{dataset}.html") for dataset in plan.config["datasets"]],
+        [run.path("advice", f"{dataset}.html") for dataset in config["datasets"]],

@@ -8,8 +8,8 @@
 rule compute_min_angle:
     """Find the smallest gradient angle of finite networks over all pairs of a dataset."""
     input:
-        data=ancient(plan.prepared("npz")),
-        datasheets=plan.prepared("json"),
+        data=ancient(draws("npz")),
+        datasheets=draws("json"),
     output:
         "results/{run}/angles/empirical_ntk/{dataset}/{activation}.parquet",
     log:
@@ -22,12 +22,12 @@ rule compute_min_angle:
         **resources_of("compute_min_angle"),
         device="cpu",
     params:
-        settings=plan.grid("depths", "seeds", "width", "exclude_duplicates"),
-        activation=plan.activation,
-        checkpoints=plan.placed(
+        settings=grid("depths", "seeds", "width", "exclude_duplicates"),
+        activation=activation,
+        checkpoints=placed(
             "results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}"
         ),
-        code=plan.code("scripts/compute_min_angle.py"),
+        code=code("scripts/compute_min_angle.py"),
     shell:
         f"{python} {home}scripts/compute_min_angle.py"
         " --data {input.data:q} --dataset {wildcards.dataset}"
@@ -39,8 +39,8 @@ rule compute_min_angle:
 rule compute_infinite_min_angle:
     """Find the smallest gradient angle at infinite width, where a seed only draws the samples."""
     input:
-        data=ancient(plan.prepared("npz")),
-        datasheets=plan.prepared("json"),
+        data=ancient(draws("npz")),
+        datasheets=draws("json"),
     output:
         "results/{run}/angles/infinite_ntk/{dataset}/{activation}.parquet",
     log:
@@ -52,13 +52,13 @@ rule compute_infinite_min_angle:
     resources:
         **resources_of("compute_infinite_min_angle"),
     params:
-        settings=plan.grid("depths", "exclude_duplicates"),
-        seeds=lambda w: plan.drawing_seeds(w.dataset),
-        activation=plan.activation,
-        checkpoints=plan.placed(
+        settings=grid("depths", "exclude_duplicates"),
+        seeds=lambda w: datasets.drawing_seeds(run, w.dataset),
+        activation=activation,
+        checkpoints=placed(
             "results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}"
         ),
-        code=plan.code("scripts/compute_infinite_min_angle.py"),
+        code=code("scripts/compute_infinite_min_angle.py"),
     shell:
         f"{python} {home}scripts/compute_infinite_min_angle.py"
         " --data {input.data:q}"

@@ -4,13 +4,15 @@
 #        results/{run}/bundle/{run}.zip, an RO-Crate in a BagIt bag. scripts/verify_bundle.py
 #        checks it. Neither is part of `all`.
 
+from ntk_workflow.checks import used_datasets
+
 
 rule record_jobs:
     """Write down who made the run's files: code, inputs, outputs, device and times of every job."""
     input:
-        files=plan.results,
-        rows=plan.all_rows,
-        datasheets=plan.datasheets(),
+        files=record.results(run),
+        rows=lambda w: rows.all_rows(run),
+        datasheets=lambda w: datasets.datasheets(run),
     output:
         "results/{run}/record/jobs.json",
     log:
@@ -19,8 +21,8 @@ rule record_jobs:
     conda:
         "../envs/environment.yaml"
     params:
-        root=plan.root,
-        code=plan.code("scripts/record_jobs.py"),
+        root=f"--root={placed('')}",
+        code=code("scripts/record_jobs.py"),
     shell:
         f"{python} {home}scripts/record_jobs.py"
         " --files {input.files:q} {input.rows:q} {input.datasheets:q} {params.root:q}"
@@ -30,7 +32,7 @@ rule record_jobs:
 rule bundle_run:
     """Put the run into one file: results, config, provenance, and the workflow that made it."""
     input:
-        files=plan.results,
+        files=record.results(run),
         jobs="results/{run}/record/jobs.json",
     output:
         "results/{run}/bundle/{run}.zip",
@@ -40,16 +42,16 @@ rule bundle_run:
     conda:
         "../envs/environment.yaml"
     params:
-        root=plan.root,
-        folder=plan.home or ".",
-        workflow=plan.source_files,
-        own=plan.own_files(plan.config["catalogues"]),
+        root=f"--root={placed('')}",
+        folder=run.home or ".",
+        workflow=record.source_files(run),
+        own=record.outside(run, config["catalogues"]),
         # the source is not an input: to touch it must do nothing, to change it must count
-        source=plan.source_content,
-        catalogues=plan.catalogues,
-        datasets=plan.used_datasets,
-        rows="--include-rows" if plan.config["bundle"]["include_rows"] else "",
-        code=plan.code("scripts/bundle_run.py"),
+        source=lambda w: record.source_content(run),
+        catalogues=lambda w, output: config["catalogues"],
+        datasets=used_datasets(config),
+        rows="--include-rows" if config["bundle"]["include_rows"] else "",
+        code=code("scripts/bundle_run.py"),
     shell:
         f"{python} {home}scripts/bundle_run.py"
         " --run {wildcards.run} --files {input.files:q} {params.root:q}"
@@ -62,4 +64,4 @@ rule bundle_run:
 rule bundle:
     """Put the run into one file that anyone can verify: results/{run}/bundle/{run}.zip."""
     input:
-        plan.path("bundle", f"{plan.config['run']}.zip"),
+        run.path("bundle", f"{config['run']}.zip"),

@@ -5,34 +5,14 @@
 #        page results/{run}/claims.md and .html, and results/{run}/findings.rst for the report;
 #        results/{run}/explorer.html
 
-
-rule run_claim_experiments:
-    """Run the numerical experiments that decide theorems, lemmas and misprints."""
-    output:
-        "results/{run}/tables/claim_experiments.parquet",
-    log:
-        "logs/{run}/run_claim_experiments.log",
-    benchmark:
-        "logs/{run}/run_claim_experiments.tsv"
-    conda:
-        "../envs/environment.yaml"
-    resources:
-        **resources_of("run_claim_experiments", study="claim_experiments"),
-    params:
-        papers=plan.papers_with_experiments,
-        settings=plan.study("claim_experiments"),
-        code=plan.code("scripts/run_claim_experiments.py"),
-    shell:
-        f"{python} {home}scripts/run_claim_experiments.py"
-        " --papers {params.papers} {params.settings:q}"
-        " --threads {threads} --output {output:q} 2> {log:q}"
+from ntk_workflow.claims.papers import tables as claimed_tables
 
 
 rule check_claims:
     """Give a verdict on every claim, with the numbers."""
     input:
-        papers=plan.paper_files,
-        tables=plan.claimed_tables,
+        papers=lambda w: figures.paper_files(run),
+        tables=lambda w: figures.table_files(run, claimed_tables(run.papers)),
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",
@@ -47,7 +27,7 @@ rule check_claims:
     conda:
         "../envs/environment.yaml"
     params:
-        code=plan.code("scripts/check_claims.py"),
+        code=code("scripts/check_claims.py"),
     shell:
         f"{python} {home}scripts/check_claims.py"
         " --papers {input.papers:q}"
@@ -59,8 +39,8 @@ rule check_claims:
 rule render_explorer:
     """Write the explorer: charts of the run that answer to controls, in one file that works offline."""
     input:
-        papers=plan.paper_files if plan.papers else [],
-        tables=plan.explored_tables,
+        papers=lambda w: figures.paper_files(run) if run.papers else [],
+        tables=lambda w: figures.table_files(run, figures.EXPLORED),
     output:
         report(
             "results/{run}/explorer.html",
@@ -72,7 +52,7 @@ rule render_explorer:
     conda:
         "../envs/environment.yaml"
     params:
-        code=plan.code("scripts/render_explorer.py"),
+        code=code("scripts/render_explorer.py"),
     shell:
         f"{python} {home}scripts/render_explorer.py"
         " --run {wildcards.run}"
@@ -82,4 +62,4 @@ rule render_explorer:
 rule claims:
     """Give a verdict on every claim of the papers: results/{run}/claims.html."""
     input:
-        plan.path("claims.html"),
+        run.path("claims.html"),

@@ -1,8 +1,8 @@
-# The plan of the run, which all rules share, and how they call programs.
+# What all rules share: the config, the run that it describes, and how programs are called.
 #
 # Needs: config.yaml with its overlays, the catalogues, notebooks/figures.yaml, papers/, schemas/.
-# Makes: `plan`, whose methods say what each job needs: src/ntk_workflow/plan;
-#        `python` and `home`, with which commands begin.
+# Makes: `config`, with defaults; `run`, about which the functions of src/ntk_workflow/plan tell what
+#        jobs need; `python` and `home`, with which commands begin; helpers for inputs and parameters.
 
 import os
 import shlex
@@ -44,8 +44,9 @@ for name, module in [*sys.modules.items()]:
 from ntk_workflow import jobs, snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
-from ntk_workflow.plan import Plan
-from ntk_workflow.plan.run import refuse
+from ntk_workflow.plan import datasets, figures, record, rows, trainings
+from ntk_workflow.plan import run as plan
+from ntk_workflow.plan.rows import options
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -67,28 +68,74 @@ configfile: f"{folder}config.yaml"
 
 # A module's config is another workflow's, not to be changed.
 try:
-    config = snakemake_internals.read_config(workflow, config, folder)
-    plan = Plan.from_config(
-        config,
+    run = plan.load(
+        snakemake_internals.read_config(workflow, config, folder),
         source=checkout,
         home=folder,
         placed=snakemake_internals.placed(workflow),
         checked=snakemake_internals.runs_one_job(workflow),
     )
 except ValueError as error:
-    refuse(f"The configuration has mistakes:\n{error}")
+    plan.refuse(f"The configuration has mistakes:\n{error}")
+config = run.config
 
-if plan.known and (keys := plan.changed_keys()):
+if run.known and (keys := record.changed_keys(run)):
     logger.warning(
-        f"results/{plan.config['run']} is of another config ({', '.join(keys)}), and will change;"
+        f"results/{config['run']} is of another config ({', '.join(keys)}), and will change;"
         " to keep it: --config run=NAME"
     )
+
+
+def grid(*keys):
+    """Keys of the main grid as options, as they hold for the job's dataset."""
+    return lambda w: options(
+        {key: datasets.setting(run, key, w.dataset) for key in keys}, *keys
+    )
+
+
+def draws(extension):
+    """The samples of a row (npz), or their datasheets (json): one file, or one for each seed."""
+    return lambda w: [
+        run.path("datasets", w.dataset, f"{draw}.{extension}")
+        for draw in datasets.draws(run, w.dataset)
+    ]
+
+
+def checked(study, *files):
+    """Files of a study's job. Mistakes in its section end Snakemake here, and stop it alone."""
+
+    def inputs(w):
+        plan.require(run, study)
+        return expand(files, **dict(w))
+
+    return inputs
+
+
+def activation(w):
+    """A job's activation as options, with the files that register those of the user's own."""
+    return plan.activation_options(run, [w.activation])
+
+
+def code(*programs, activations=(), models=()):
+    """The digest of a job's programs, of all they import, and of the user's files in use.
+
+    These are of the job's own activation and model, or of those given.
+    """
+
+    def digest(w):
+        used = [*activations, *([w.activation] if "activation" in w.keys() else [])]
+        names = [*models, *([w.model] if "model" in w.keys() else [])]
+        own = [config["models"][name]["file"] for name in names if name in run.models]
+        own += plan.own_activation_files(run, used)
+        return rows.code(run, [program.format(**dict(w)) for program in programs], own)
+
+    return digest
 
 
 def resources_of(rule, **study):
     """Return the memory, minutes and seconds of a rule's jobs, from what they compute."""
     gpu = snakemake_internals.gives_gpu(workflow, rule)
-    return jobs.resources_of(plan, rule, gpu=gpu, **study)
+    return jobs.resources_of(run, rule, gpu=gpu, **study)
 
 
 def as_command(text: str) -> str:
@@ -100,10 +147,11 @@ def as_command(text: str) -> str:
 # is in each command, as a `shell.prefix` would be in those of a workflow that uses the module, too.
 home = as_command(folder)
 python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 NTK_JOB=1 python"
+placed = run.placed  # where a file of the run is for a program
 
 
 wildcard_constraints:
-    run=plan.config["run"],
+    run=config["run"],
     dataset="[a-z0-9_]+",
     draw=r"all|test|seed-\d+",
     activation="[a-z0-9_.-]+",

@@ -10,6 +10,10 @@
 # `samples` is a number, every seed has a subset of its own, so that the spread over seeds contains
 # the choice of samples.
 
+import re
+
+downloads = datasets.downloads(run)
+
 
 # The file itself is not an output: Snakemake would delete it before the job and after a failure,
 # also when another run has just brought it or is reading it, and would let only one run at a time
@@ -22,16 +26,17 @@ rule download_file:
     log:
         "logs/{run}/download_file/{file}.log",
     wildcard_constraints:
-        file="|".join(map(re.escape, plan.downloads)) or "none",
+        file="|".join(map(re.escape, downloads)) or "none",
     localrule: True
     conda:
         "../envs/environment.yaml"
     params:
-        target=lambda w: f"{plan.config['data_dir']}/{w.file}",
-        urls=plan.download("urls"),
-        sha256=plan.download("sha256"),
-        bytes=plan.download("bytes"),
-        mirror=plan.mirror,
+        target=lambda w: f"{config['data_dir']}/{w.file}",
+        urls=lambda w: downloads[w.file]["urls"],
+        sha256=lambda w: downloads[w.file]["sha256"],
+        bytes=lambda w: downloads[w.file].get("bytes", 0),
+        # of what depends on the output Snakemake compares nothing: another mirror reruns nothing
+        mirror=lambda w, output: f"--mirror={config['mirror'] or ''}",
     shell:
         f"{python} {home}scripts/download_file.py"
         " --name {wildcards.file:q} --output {params.target:q}"
@@ -42,7 +47,7 @@ rule download_file:
 rule extract_speech_features:
     """Draw frames, spread over all speakers, and compute their filterbank features."""
     input:
-        plan.original_files,
+        lambda w: datasets.original_files(run, w.dataset),
     output:
         features="results/{run}/features/{dataset}.npz",
         index="results/{run}/features/{dataset}.parquet",
@@ -54,13 +59,13 @@ rule extract_speech_features:
         "../envs/environment.yaml"
     threads: 4  # the archive is unpacked by one
     params:
-        subset=lambda w: plan.catalogue[w.dataset]["options"]["subset"],
-        source=lambda w: plan.local_files(w)["train_x"],
-        frames=lambda w: plan.speech_of(w.dataset)["frames"],
-        settings=plan.speech,
-        seed=plan.config["seeds"][0],
-        content=plan.own_content,
-        code=plan.code("scripts/extract_speech_features.py"),
+        subset=lambda w: run.catalogue[w.dataset]["options"]["subset"],
+        source=lambda w: datasets.local_files(run, w.dataset)["train_x"],
+        frames=lambda w: datasets.speech_of(run, w.dataset)["frames"],
+        settings=lambda w: datasets.speech_options(run, w.dataset),
+        seed=config["seeds"][0],
+        content=lambda w: datasets.own_content(run, w.dataset),
+        code=code("scripts/extract_speech_features.py"),
     shell:
         f"{python} {home}scripts/extract_speech_features.py"
         " --source {params.source:q}"
@@ -72,7 +77,7 @@ rule extract_speech_features:
 rule prepare_dataset:
     """Read and check one dataset, and draw its samples."""
     input:
-        plan.prepared_from,
+        lambda w: datasets.prepared_from(run, w.dataset, w.draw),
     output:
         data="results/{run}/datasets/{dataset}/{draw}.npz",
         datasheet="results/{run}/datasets/{dataset}/{draw}.json",
@@ -85,12 +90,12 @@ rule prepare_dataset:
     resources:
         **resources_of("prepare_dataset"),
     params:
-        entry=plan.entry,
-        catalogues=plan.catalogues,
-        parts=plan.parts,
-        draw=plan.draw,
-        content=plan.own_content,
-        code=plan.code("scripts/prepare_dataset.py"),
+        entry=lambda w: datasets.entry(run, w.dataset),
+        catalogues=lambda w, output: config["catalogues"],
+        parts=lambda w: datasets.parts(run, w.dataset, w.draw),
+        draw=lambda w: datasets.draw_options(run, w.dataset, w.draw),
+        content=lambda w: datasets.own_content(run, w.dataset),
+        code=code("scripts/prepare_dataset.py"),
     shell:
         f"{python} {home}scripts/prepare_dataset.py"
         " --catalogues {params.catalogues:q}"
@@ -114,7 +119,7 @@ rule describe_dataset:
     resources:
         **resources_of("describe_dataset"),
     params:
-        code=plan.code("scripts/describe_dataset.py"),
+        code=code("scripts/describe_dataset.py"),
     shell:
         f"{python} {home}scripts/describe_dataset.py"
         " --data {input.data:q} --datasheet {input.datasheet:q}"

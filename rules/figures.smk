@@ -9,7 +9,7 @@
 rule render_figure:
     """Run one figure's notebook."""
     input:
-        plan.figure_tables,
+        lambda w: figures.inputs(run, w.figure),
     output:
         pdf="results/{run}/figures/{figure}.pdf",
         png=report(
@@ -29,11 +29,11 @@ rule render_figure:
     resources:
         runtime=lambda w, attempt: 20 * attempt,  # minutes; figures take seconds
     params:
-        parameters=plan.figure_parameters,
+        parameters=lambda w: figures.notebook_parameters(run, w.figure),
         # not passed on: the report reads it
-        caption=plan.caption,
-        failed=plan.placed("logs/{run}/render_figure/{figure}.failed.ipynb"),
-        code=plan.code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
+        caption=lambda w: f"{run.home}notebooks/{w.figure}.rst",
+        failed=placed("logs/{run}/render_figure/{figure}.failed.ipynb"),
+        code=code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
     shell:
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"
         "{wildcards.figure}.ipynb"
@@ -42,34 +42,39 @@ rule render_figure:
         " --minutes {resources.runtime} 2> {log:q}"
 
 
-for figure in plan.figures:
+for figure in run.figures:
 
     rule:
         """Draw this figure, from what it needs alone."""
         name:
             listing.target(figure)
         input:
-            plan.figure_files(figure),
+            figures.files(run, figure),
+
+
+collected = {listing.target(figure): figure for figure in figures.drawn(run)}
+captions = {name: f"notebooks/{figure}.rst" for name, figure in collected.items()}
 
 
 rule collect_paper_figures:
     """Collect the figures of the run for a paper, with captions in LaTeX and in Markdown."""
     input:
-        [plan.figure_files(figure)[0] for figure in plan.collected.values()],
+        pdfs=[figures.files(run, figure)[0] for figure in collected.values()],
     output:
-        [plan.path("paper", f"{name}.pdf") for name in plan.collected],
-        latex=plan.path("paper", "captions.tex"),
-        markdown=plan.path("paper", "captions.md"),
+        [run.path("paper", f"{name}.pdf") for name in collected],
+        latex=run.path("paper", "captions.tex"),
+        markdown=run.path("paper", "captions.md"),
     log:
-        f"logs/{plan.config['run']}/collect_paper_figures.log",
+        f"logs/{config['run']}/collect_paper_figures.log",
     localrule: True
     conda:
         "../envs/environment.yaml"
     params:
-        figures=plan.paper_figures,
-        captions=plan.captions,
-        words=plan.caption_content,
-        code=plan.code("scripts/collect_paper_figures.py"),
+        figures=lambda w, input: [*map("=".join, zip(collected, input.pdfs))],
+        captions=[f"{name}={run.home}{path}" for name, path in captions.items()],
+        # captions are no inputs, so that to touch them does nothing
+        words=[datasets.content(f"{checkout}/{path}") for path in captions.values()],
+        code=code("scripts/collect_paper_figures.py"),
     shell:
         f"{python} {home}scripts/collect_paper_figures.py"
         " --figures {params.figures:q}"

@@ -3,6 +3,8 @@
 # Needs: config, programs, environment; small tables.
 # Makes: results/{run}/record/config.yaml and versions.json; results/{run}/pages/{page}.html
 
+from ntk_workflow.provenance.versions import libraries
+
 
 rule record_run:
     """Write down the run's config and the versions of the software."""
@@ -14,11 +16,11 @@ rule record_run:
     conda:
         "../envs/environment.yaml"
     params:
-        config=plan.given_config,
-        workflow=plan.all_code,
+        config=record.given_config(run),
+        workflow=lambda w: record.all_code(run),
         # not passed on: the job has its own look, but it is to look again when they change
-        libraries=plan.libraries,
-        code=plan.code("scripts/record_run.py"),
+        libraries=[f"{name} {version}" for name, version in libraries().items()],
+        code=code("scripts/record_run.py"),
     shell:
         f"{python} {home}scripts/record_run.py"
         " --config {params.config:q}"
@@ -29,7 +31,7 @@ rule record_run:
 rule render_page:
     """Write a page of the report: a small table, or config and versions."""
     input:
-        plan.page_sources,
+        lambda w: figures.page_sources(run, w.page),
     output:
         report(
             "results/{run}/pages/{page}.html",
@@ -45,7 +47,7 @@ rule render_page:
     conda:
         "../envs/environment.yaml"
     params:
-        code=plan.code("scripts/render_page.py"),
+        code=code("scripts/render_page.py"),
     shell:
         f"{python} {home}scripts/render_page.py"
         " --sources {input:q} --output {output:q} 2> {log:q}"

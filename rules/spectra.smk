@@ -2,7 +2,6 @@
 #
 # Needs: results/{run}/datasets/{dataset}/: the draws of its samples and their datasheets.
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}.parquet
-#        results/{run}/activation_study/{dataset}.parquet
 #
 # A cell, one depth and seed, is kept in results/{run}/checkpoints as soon as it is done, where a
 # later job finds it again if nothing that it depends on has changed: a row that was killed, or has
@@ -13,8 +12,8 @@
 rule compute_spectrum:
     """Condition a kernel of networks of finite width on random blocks of one dataset."""
     input:
-        data=ancient(plan.prepared("npz")),
-        datasheets=plan.prepared("json"),
+        data=ancient(draws("npz")),
+        datasheets=draws("json"),
     output:
         "results/{run}/spectra/{kernel}/{dataset}/{activation}.parquet",
     log:
@@ -29,13 +28,13 @@ rule compute_spectrum:
         **resources_of("compute_spectrum"),
         device="cpu",
     params:
-        settings=plan.grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
-        solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        activation=plan.activation,
-        checkpoints=plan.placed(
+        settings=grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
+        solver=grid("eigenvalues", "full_spectrum_below"),
+        activation=activation,
+        checkpoints=placed(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
-        code=plan.code("scripts/compute_spectrum.py"),
+        code=code("scripts/compute_spectrum.py"),
     shell:
         f"{python} {home}scripts/compute_spectrum.py"
         " --kernel {wildcards.kernel} --data {input.data:q}"
@@ -48,8 +47,8 @@ rule compute_spectrum:
 rule compute_infinite_spectrum:
     """Condition a kernel of infinite width on the same blocks."""
     input:
-        data=ancient(plan.prepared("npz")),
-        datasheets=plan.prepared("json"),
+        data=ancient(draws("npz")),
+        datasheets=draws("json"),
     output:
         "results/{run}/spectra/{kernel}/{dataset}/{activation}.parquet",
     log:
@@ -64,13 +63,13 @@ rule compute_infinite_spectrum:
         **resources_of("compute_infinite_spectrum"),
     params:
         kernel="{kernel}",
-        settings=plan.grid("depths", "seeds", "kernel_size", "blocks"),
-        solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        activations=plan.activation,
-        checkpoints=plan.placed(
+        settings=grid("depths", "seeds", "kernel_size", "blocks"),
+        solver=grid("eigenvalues", "full_spectrum_below"),
+        activations=activation,
+        checkpoints=placed(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
-        code=plan.code("scripts/compute_infinite_spectrum.py"),
+        code=code("scripts/compute_infinite_spectrum.py"),
     shell:
         f"{python} {home}scripts/compute_infinite_spectrum.py"
         " --kernel {params.kernel}"
@@ -78,27 +77,3 @@ rule compute_infinite_spectrum:
         " {params.activations:q} {params.settings:q} {params.solver:q} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --code {params.code}"
         " --output {output:q} 2> {log:q}"
-
-
-use rule compute_infinite_spectrum as compute_activation_study with:
-    """Condition infinite-width kernels of many activations in one job, as each takes a second."""
-    input:
-        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
-        datasheets="results/{run}/datasets/{dataset}/all.json",
-    output:
-        "results/{run}/activation_study/{dataset}.parquet",
-    log:
-        "logs/{run}/compute_activation_study/{dataset}.log",
-    benchmark:
-        "logs/{run}/compute_activation_study/{dataset}.tsv"
-    resources:
-        **resources_of("compute_activation_study", study="activation"),
-    params:
-        kernel="infinite_ntk",
-        settings=plan.study(
-            "activation_study", "depths", "seeds", "kernel_size", "blocks"
-        ),
-        solver=plan.grid("eigenvalues", "full_spectrum_below"),
-        activations=plan.study_activations("activation_study"),
-        checkpoints=plan.placed("results/{run}/checkpoints/activation_study/{dataset}"),
-        code=plan.code("scripts/compute_infinite_spectrum.py", study="activation_study"),

@@ -7,17 +7,17 @@
 rule aggregate_table:
     """Collect a table from its rows."""
     input:
-        plan.rows(),
+        lambda w: rows.rows(run, w.table),
     output:
         "results/{run}/tables/{table}.parquet",
     log:
         "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="spectra|angles|datasets|bounds|phase|finite_width|repairs|architectures|orthogonality|linearity",
+        table="|".join(["datasets", *sorted({*rows.OF_ROWS} - {"activation_study"})]),
     conda:
         "../envs/environment.yaml"
     params:
-        code=plan.code("scripts/aggregate_table.py"),
+        code=code("scripts/aggregate_table.py"),
     shell:
         f"{python} {home}scripts/aggregate_table.py"
         " --table {wildcards.table} --rows {input:q}"
@@ -27,7 +27,7 @@ rule aggregate_table:
 use rule aggregate_table as aggregate_training with:
     """Collect the trainings of one experiment, or the NTK where they begin."""
     input:
-        plan.trainings,
+        lambda w: trainings.training_files(run, w.table, w.experiment),
     output:
         "results/{run}/tables/{table}/{experiment}.parquet",
     log:
@@ -39,7 +39,7 @@ use rule aggregate_table as aggregate_training with:
 use rule aggregate_table as aggregate_experiments with:
     """Put the tables of all experiments together."""
     input:
-        plan.experiment_tables,
+        lambda w: trainings.experiment_tables(run, w.table),
     output:
         "results/{run}/tables/{table}.parquet",
     log:
@@ -60,8 +60,10 @@ rule select_learning_rates:
     conda:
         "../envs/environment.yaml"
     params:
-        criterion=plan.criterion,
-        code=plan.code("scripts/select_learning_rates.py"),
+        criterion=lambda w: options(
+            run.experiments[w.experiment], "criterion", "loss_level"
+        ),
+        code=code("scripts/select_learning_rates.py"),
     shell:
         f"{python} {home}scripts/select_learning_rates.py"
         " --training {input.training:q}"
@@ -71,7 +73,7 @@ rule select_learning_rates:
 rule aggregate_conditioning:
     """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
     input:
-        plan.rows("spectra"),
+        lambda w: rows.rows(run, "spectra"),
     output:
         "results/{run}/tables/conditioning.parquet",
     log:
@@ -79,53 +81,7 @@ rule aggregate_conditioning:
     conda:
         "../envs/environment.yaml"
     params:
-        code=plan.code("scripts/aggregate_conditioning.py"),
+        code=code("scripts/aggregate_conditioning.py"),
     shell:
         f"{python} {home}scripts/aggregate_conditioning.py"
-        " --rows {input:q} --output {output:q} 2> {log:q}"
-
-
-use rule aggregate_conditioning as aggregate_activation_study with:
-    """Summarise kappa of the activation study over blocks and seeds."""
-    input:
-        plan.rows("activation_study"),
-    output:
-        "results/{run}/tables/activation_study.parquet",
-    log:
-        "logs/{run}/aggregate_activation_study.log",
-
-
-rule fit_width_slopes:
-    """Fit power laws of orthogonality and linearity in the width."""
-    input:
-        orthogonality="results/{run}/tables/orthogonality.parquet",
-        linearity="results/{run}/tables/linearity.parquet",
-    output:
-        "results/{run}/tables/width_slopes.parquet",
-    log:
-        "logs/{run}/fit_width_slopes.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        code=plan.code("scripts/fit_width_slopes.py"),
-    shell:
-        f"{python} {home}scripts/fit_width_slopes.py"
-        " --orthogonality {input.orthogonality:q}"
-        " --linearity {input.linearity:q} --output {output:q} 2> {log:q}"
-
-
-rule fit_finite_width:
-    """Fit power laws in depth over width to the spread of kappa over networks."""
-    input:
-        "results/{run}/tables/finite_width.parquet",
-    output:
-        "results/{run}/tables/finite_width_laws.parquet",
-    log:
-        "logs/{run}/fit_finite_width.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        code=plan.code("scripts/fit_finite_width.py"),
-    shell:
-        f"{python} {home}scripts/fit_finite_width.py"
         " --rows {input:q} --output {output:q} 2> {log:q}"

@@ -13,6 +13,8 @@
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 
+from ntk_workflow.settings import to_options
+
 network = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}{per_seed}"
 
 
@@ -20,8 +22,8 @@ rule train_network:
     """Train a network: all its learning rates and seeds, or those of one seed."""
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
-        test=ancient(plan.test_samples),
-        datasheets=plan.training_datasheets,
+        test=ancient(lambda w: trainings.samples_for_tests(run, w.dataset)),
+        datasheets=lambda w: trainings.datasheets(run, w.dataset),
     output:
         curves=f"results/{{run}}/training/{network}.parquet",
         initial_kernels=f"results/{{run}}/training_kernels/{network}.parquet",
@@ -30,7 +32,7 @@ rule train_network:
     benchmark:
         f"logs/{{run}}/train_network/{network}.tsv"
     wildcard_constraints:
-        experiment=plan.experiments_along(measured=False),
+        experiment=trainings.experiments(run, along=False),
     conda:
         "../envs/environment.yaml"
     resources:
@@ -41,10 +43,10 @@ rule train_network:
         kernels=lambda w, output: (
             ["--kernels-output", *output[2:]] if output[2:] else []
         ),
-        network=plan.network_options,
-        settings=plan.network_setting_options,
-        checkpoints=plan.training_checkpoints,
-        code=plan.code("scripts/train_network.py"),
+        network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
+        settings=lambda w: to_options(trainings.job_settings(run, w)),
+        checkpoints=placed(f"results/{{run}}/checkpoints/training/{network}"),
+        code=code("scripts/train_network.py"),
     shell:
         f"{python} {home}scripts/train_network.py"
         " --data {input.data:q} {params.test:q}"
@@ -67,7 +69,7 @@ use rule train_network as train_and_measure_network with:
     benchmark:
         f"logs/{{run}}/train_and_measure_network/{network}.tsv"
     wildcard_constraints:
-        experiment=plan.experiments_along(measured=True),
+        experiment=trainings.experiments(run, along=True),
 
 
 rule predict_training:
@@ -75,7 +77,7 @@ rule predict_training:
     input:
         data=ancient("results/{run}/datasets/{dataset}/all.npz"),
         datasheet="results/{run}/datasets/{dataset}/all.json",
-        training=plan.predicted_trainings,
+        training=lambda w: trainings.predicted(run, w),
     output:
         "results/{run}/predictions/{experiment}/{dataset}/{model}/{activation}.parquet",
     log:
@@ -87,9 +89,11 @@ rule predict_training:
     resources:
         **resources_of("predict_training"),
     params:
-        settings=plan.prediction_options,
-        network=plan.network_options,
-        code=plan.code("scripts/predict_training.py"),
+        settings=lambda w: to_options(
+            trainings.prediction_settings(run, w.experiment, w.dataset, w.model)
+        ),
+        network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
+        code=code("scripts/predict_training.py"),
     shell:
         f"{python} {home}scripts/predict_training.py"
         " --data {input.data:q} --training {input.training:q}"

@@ -9,7 +9,8 @@ from typing import Any
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import Sizes
 from ntk_workflow import catalogue, training_resources
-from ntk_workflow.plan import Plan
+from ntk_workflow.plan import datasets, trainings
+from ntk_workflow.plan.run import Run
 from ntk_workflow.resources import PROGRAM, TORCH_START, Samples, Size
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -18,22 +19,22 @@ UNKNOWN = (50_000, 1000)
 
 
 def resources_of(
-    plan: Plan, rule: str, *, study: str = "", gpu: bool = False
+    run: Run, rule: str, *, study: str = "", gpu: bool = False
 ) -> dict[str, Callable[..., int]]:
     """Return the resources of a rule: MB, minutes, and seconds of a core, or of the ``gpu``.
 
     The formula is the function of the rule's name in `resources`, or in the module of a study.
     """
     module = import_module(f"ntk_workflow.studies.{study}" if study else "ntk_workflow.resources")
-    trainings = {"train_network": train_network, "predict_training": predict_training}
+    of_trainings = {"train_network": train_network, "predict_training": predict_training}
 
     @cache
     def size(**wildcards: str) -> Size:
         w, dataset = SimpleNamespace(**wildcards), wildcards.get("dataset", "")
-        samples = samples_of(plan, dataset)
-        if rule in trainings:
-            return trainings[rule](plan, w, samples)
-        config = {**plan.config, **plan.config["overrides"].get(dataset, {})}
+        samples = samples_of(run, dataset)
+        if rule in of_trainings:
+            return of_trainings[rule](run, w, samples)
+        config = {**run.config, **run.config["overrides"].get(dataset, {})}
         needed: Size = getattr(module, rule)(w, config, samples)
         return needed
 
@@ -47,11 +48,11 @@ def resources_of(
     }
 
 
-def samples_of(plan: Plan, dataset: str) -> Samples:
+def samples_of(run: Run, dataset: str) -> Samples:
     """Return what is known of a dataset before its files are read."""
-    if dataset not in plan.catalogue:
+    if dataset not in run.catalogue:
         return Samples(*UNKNOWN)
-    entry, (n, d) = plan.catalogue[dataset], plan.shape(dataset)
+    entry, (n, d) = run.catalogue[dataset], datasets.shape(run, dataset)
     return Samples(
         n or UNKNOWN[0],
         d or UNKNOWN[1],
@@ -61,32 +62,35 @@ def samples_of(plan: Plan, dataset: str) -> Samples:
     )
 
 
-def train_network(plan: Plan, w: Any, samples: Samples) -> Size:
+def train_network(run: Run, w: Any, samples: Samples) -> Size:
     """Return the size of a network's training, and of the kernels with which it begins."""
-    model, depth, settings = w.model, int(w.depth), plan.network_settings(w)
-    sizes = network_sizes(plan, w, settings, depth, samples)
+    model, depth, settings = w.model, int(w.depth), trainings.job_settings(run, w)
+    sizes = network_sizes(run, w, settings, depth, samples)
     size = training_resources.training(model, settings, depth, samples, sizes=sizes)
     if settings.has_initial_kernel(model):
         size += training_resources.initial_kernel(model, settings, samples, sizes)
     return size
 
 
-def predict_training(plan: Plan, w: Any, samples: Samples) -> Size:
+def predict_training(run: Run, w: Any, samples: Samples) -> Size:
     """Return the size of the predictions of all depths."""
-    settings, size = plan.training_settings(w), Size(TORCH_START, PROGRAM)
-    for depth in plan.training_depths(w):
-        sizes = network_sizes(plan, w, settings, depth, samples)
+    settings, size = (
+        trainings.settings(run, w.experiment, w.dataset, w.model),
+        Size(TORCH_START, PROGRAM),
+    )
+    for depth in trainings.depths(run, w.experiment, w.dataset):
+        sizes = network_sizes(run, w, settings, depth, samples)
         size += training_resources.prediction(w.model, settings, depth, samples, sizes)
     return size
 
 
 def network_sizes(
-    plan: Plan, w: Any, settings: TrainingSettings, depth: int, samples: Samples
+    run: Run, w: Any, settings: TrainingSettings, depth: int, samples: Samples
 ) -> Sizes:
     """Return the sizes of a network, which may be the user's own."""
-    if w.model not in plan.models:
+    if w.model not in run.models:
         return training_resources.sizes_of(w.model, settings, depth, samples)
-    if plan.shape(w.dataset)[1] is None:  # it could not be tried
+    if datasets.shape(run, w.dataset)[1] is None:  # it could not be tried
         return training_resources.sizes_of("fc", settings, depth, samples)
     from ntk_conditioning.networks import own  # torch takes seconds
 
@@ -94,4 +98,4 @@ def network_sizes(
     shape: dict[str, Any] = {"d": samples.d, "depth": depth, "width": settings.width}
     shape |= {"outputs": outputs, "image": settings.image}
     activation = activations.get(w.activation)
-    return own.measure_sizes(plan.models[w.model], **shape, activation=activation)
+    return own.measure_sizes(run.models[w.model], **shape, activation=activation)

@@ -1,89 +1,59 @@
-"""The rows of a run, one file for each job that computes, and the settings of its studies."""
+"""The rows of a run, one file for each job that computes, and the options of their programs."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import GRADIENT_KERNELS
-from ntk_workflow.catalogue import known_image
 from ntk_workflow.checks import GRID
-from ntk_workflow.plan.phase import PhaseRows
-from ntk_workflow.plan.run import STUDY_OF, options
+from ntk_workflow.figures.parameters import TRAINED_TABLES
+from ntk_workflow.plan.datasets import datasheets
+from ntk_workflow.plan.run import STUDY_OF, Run, require, study_module
+from ntk_workflow.plan.trainings import training_files
+from ntk_workflow.provenance import digests
+from ntk_workflow.settings import words
 
-#: What rows of a table are named by: keys of its study. Angles are of kernels that have gradients.
-AXES = {name: table.axes for name, table in tables.TABLES.items() if table.axes is not None}
-#: Keys of studies that their programs are not given as settings.
-_NAMES = ("datasets", "classes", "architectures", "activations")
+#: The tables whose rows are files of their own.
+OF_ROWS = [name for name, table in tables.TABLES.items() if table.axes is not None]
 
 
-class Rows(PhaseRows):
-    """What the rules of rows need."""
+def rows(run: Run, table: str) -> list[str]:
+    """Return the rows of a table: a file for each value of its axes, the keys of its study."""
+    if table == "datasets":
+        return datasheets(run)
+    study = STUDY_OF.get(table, GRID)
+    require(run, study)
+    section, keys = run.section(study), tables.get(table).axes or ()
+    axes = {key: section[key] for key in keys}
+    if table == "angles":  # between gradients
+        axes["kernels"] = [name for name in GRADIENT_KERNELS if name in axes["kernels"]]
+    names = product(*axes.values()) if axes else study_module(study).rows(section)
+    return [run.path(table, *name) + ".parquet" for name in names]
 
-    def rows(self, table: str = "") -> Callable[[Any], list[str]]:
-        """Return an input: the rows of a table, by default of the one that a job makes."""
-        return lambda w: self.row_files(table or w.table)
 
-    def row_files(self, table: str) -> list[str]:
-        """Return the rows of a table."""
-        if table == "datasets":
-            return self.datasheets()
-        if table == "phase":
-            return self.phase_files()
-        study = STUDY_OF.get(table, GRID)
-        self.require(study)
-        axes = {key: self.section(study)[key] for key in AXES[table]}
-        if table == "angles":
-            axes["kernels"] = [name for name in GRADIENT_KERNELS if name in axes["kernels"]]
-        return [self.path(table, *row) + ".parquet" for row in product(*axes.values())]
+def all_rows(run: Run) -> list[str]:
+    """Return all rows and trainings of the run, of which its tables are made."""
+    files = [path for table in OF_ROWS if table in run.tables for path in rows(run, table)]
+    for name, table in product(run.experiments, TRAINED_TABLES):
+        files += training_files(run, table, name)
+    return files
 
-    def grid(self, *keys: str) -> Callable[[Any], list[str]]:
-        """Return a parameter: keys of the main grid as options, as they hold for a dataset."""
-        return lambda w: options({key: self.setting(key, w.dataset) for key in keys})
 
-    def study(self, name: str, *keys: str) -> Callable[[Any], list[str]]:
-        """Return a parameter: keys of a study as options, by default all but names."""
+def options(section: Mapping[str, Any], *keys: str) -> list[str]:
+    """Return values of the config as command-line options, in an order that no config changes."""
+    return [word for key in sorted(keys) for word in words(key, section[key])]
 
-        def settings(w: Any) -> list[str]:
-            self.require(name)
-            section = self.section(name)
-            return options({k: section[k] for k in keys or section if k in keys or k not in _NAMES})
 
-        return settings
+def network_options(run: Run, architecture: str, study: Mapping[str, Any]) -> list[str]:
+    """Return a network of which a study varies the widths, and the study's classes, as options."""
+    network = run.config["architectures"][architecture]
+    dense = ["--dense"] if network.get("dense") else []
+    classes = ["--classes", *map(str, study["classes"])] if study["classes"] else []
+    return ["--hidden", *map(str, network["hidden"]), *dense, *classes]
 
-    def study_activations(self, study: str) -> Callable[[Any], list[str]]:
-        """Return a parameter: a study's activations, and the files that register one's own."""
 
-        def words(w: Any) -> list[str]:
-            self.require(study)
-            return self.activation_options(*self.activations(study))
-
-        return words
-
-    def architectures(self, w: Any) -> list[str]:
-        """Return a parameter: the networks of the study of architectures, and a sample's image."""
-        self.require("architectures_study")
-        section, image = self.config["architectures_study"], known_image(self.catalogue[w.dataset])
-        words = ["--image", *map(str, image)] if image else []
-        for name in section["models"]:
-            of = {**section, **section["overrides"].get(name, {})}
-            for width in of["widths"]:
-                words += ["--network", name, *map(str, [width, *of["depths"]])]
-            if name in self.models:
-                entry = self.config["models"][name]
-                words += ["--own-network", name, entry["file"], entry["function"]]
-        return words
-
-    def network(self, study: str) -> Callable[[Any], list[str]]:
-        """Return a parameter: a study's network as options."""
-
-        def words(w: Any) -> list[str]:
-            architecture = self.config["architectures"][w.architecture]
-            classes = self.config[study]["classes"]
-            return [
-                *("--hidden", *map(str, architecture["hidden"])),
-                *(["--dense"] if architecture.get("dense") else []),
-                *(["--classes", *map(str, classes)] if classes else []),
-            ]
-
-        return words
+def code(run: Run, programs: Iterable[str], own: Iterable[str] = ()) -> str:
+    """Return the digest of programs of the workflow, what they import, and files of the user's."""
+    paths = (run.home + program for program in programs)
+    return digests.source_digest(*paths, *own, source=run.source / "src")

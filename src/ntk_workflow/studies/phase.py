@@ -9,6 +9,14 @@ from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, START, Config, Sa
 STUDY = "phase_study"
 
 
+def rows(study: Config) -> list[tuple[str, str]]:
+    """Return what the rows are named by: random samples of a map and larger ones, and datasets."""
+    parts = {"map": study["activations"], "data": study["datasets"]}
+    if study["large"]:
+        parts["large"] = study["large"].get("activations", study["activations"])
+    return [(part, name) for part, names in parts.items() for name in names]
+
+
 def checks(known: Known) -> Iterator[str]:
     """Yield a line for every mistake of the study."""
     study = known.config[STUDY]

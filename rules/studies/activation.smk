@@ -1,0 +1,43 @@
+# Activations: the grid of many activations at infinite width.
+#
+# Makes: results/{run}/activation_study/{dataset}.parquet, whose cells are kept as in spectra.smk;
+#        results/{run}/tables/activation_study.parquet
+
+activation_study = config["activation_study"]
+
+
+use rule compute_infinite_spectrum as compute_activation_study with:
+    """Condition infinite-width kernels of many activations in one job, as each takes a second."""
+    input:
+        data=ancient("results/{run}/datasets/{dataset}/all.npz"),
+        datasheets=checked(
+            "activation_study", "results/{run}/datasets/{dataset}/all.json"
+        ),
+    output:
+        "results/{run}/activation_study/{dataset}.parquet",
+    log:
+        "logs/{run}/compute_activation_study/{dataset}.log",
+    benchmark:
+        "logs/{run}/compute_activation_study/{dataset}.tsv"
+    resources:
+        **resources_of("compute_activation_study", study="activation"),
+    params:
+        kernel="infinite_ntk",
+        settings=options(activation_study, "depths", "seeds", "kernel_size", "blocks"),
+        solver=grid("eigenvalues", "full_spectrum_below"),
+        activations=plan.activation_options(run, activation_study["activations"]),
+        checkpoints=placed("results/{run}/checkpoints/activation_study/{dataset}"),
+        code=code(
+            "scripts/compute_infinite_spectrum.py",
+            activations=activation_study["activations"],
+        ),
+
+
+use rule aggregate_conditioning as aggregate_activation_study with:
+    """Summarise kappa of the activation study over blocks and seeds."""
+    input:
+        lambda w: rows.rows(run, "activation_study"),
+    output:
+        "results/{run}/tables/activation_study.parquet",
+    log:
+        "logs/{run}/aggregate_activation_study.log",

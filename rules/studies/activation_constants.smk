@@ -1,0 +1,26 @@
+# Constants of activations: Hermite coefficients, non-linearity, fixed points.
+#
+# Makes: results/{run}/tables/activations.parquet
+
+activation_constants = config["activation_constants"]
+
+
+rule measure_activations:
+    """Measure Hermite coefficients, non-linearity and fixed points of activations."""
+    input:
+        checked("activation_constants"),
+    output:
+        "results/{run}/tables/activations.parquet",
+    log:
+        "logs/{run}/measure_activations.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        activations=plan.activation_options(run, activation_constants),
+        code=code(
+            "scripts/measure_activations.py",
+            activations=activation_constants,
+        ),
+    shell:
+        f"{python} {home}scripts/measure_activations.py"
+        " {params.activations:q} --output {output:q} 2> {log:q}"

@@ -1,0 +1,30 @@
+# Precision: kappa in float32 and float64 against references in many digits.
+#
+# Makes: results/{run}/tables/precision.parquet
+
+precision_study = config["precision_study"]
+
+
+rule measure_precision:
+    """Compare kappa from float32 and float64 with references in many digits."""
+    input:
+        checked("precision_study"),
+    output:
+        "results/{run}/tables/precision.parquet",
+    log:
+        "logs/{run}/measure_precision.log",
+    benchmark:
+        "logs/{run}/measure_precision.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    resources:
+        **resources_of("measure_precision", study="precision"),
+    params:
+        settings=options(
+            precision_study, "depths", "dim", "points", "samples", "seeds", "width"
+        ),
+        code=code("scripts/measure_precision.py"),
+    shell:
+        f"{python} {home}scripts/measure_precision.py"
+        " {params.settings:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"

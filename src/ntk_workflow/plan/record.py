@@ -1,0 +1,79 @@
+"""What is recorded and bundled of a run: its config, its results, and the workflow's source."""
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+from ntk_workflow.config import canonical, read_yaml
+from ntk_workflow.figures.parameters import TRAINING_TABLES, has_table
+from ntk_workflow.named_values import to_words
+from ntk_workflow.plan import figures
+from ntk_workflow.plan.rows import code
+from ntk_workflow.plan.run import Run
+from ntk_workflow.provenance import digests, places
+
+#: Keys that only say where files are: not recorded, and no result depends on them.
+PLACES = ("data_dir", "mirror")
+
+#: The workflow's source, as it is bundled. Links stay outside: a bag has none.
+SOURCE = (
+    *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config", "config.yaml"),
+    *("datasets.yaml", "envs", "notebooks", "papers", "profiles", "pyproject.toml", "resources"),
+    *("rules", "schemas", "scripts", "src"),
+)
+
+
+def given_config(run: Run) -> list[str]:
+    """Return the config without what only says where files are, as KEY=VALUE."""
+    return to_words({key: run.given[key] for key in sorted(set(run.given) - set(PLACES))})
+
+
+def changed_keys(run: Run) -> list[str]:
+    """Return the keys that differ in the record of a run of this name, if there is one."""
+    record = Path(run.placed(run.path("record/config.yaml")))
+    recorded = canonical(read_yaml(record)) if record.exists() else {}
+    here = {key: places.published(run.given[key], Path.cwd()) for key in run.given}
+    return [key for key in here if key in recorded and here[key] != recorded[key]]
+
+
+def all_code(run: Run) -> str:
+    """Return the digest of all that computes: programs, notebooks, the user's own files."""
+    programs = sorted(f"scripts/{path.name}" for path in run.source.glob("scripts/*.py"))
+    notebooks = [f"notebooks/{figure}.ipynb" for figure in run.figures]
+    return code(run, programs + notebooks, own_programs(run))
+
+
+def results(run: Run) -> list[str]:
+    """Return the results that are bundled; figures come with the notebooks that drew them."""
+    files = [f"tables/{table}.parquet" for table in run.tables]
+    for table, (name, experiment) in product(TRAINING_TABLES, run.experiments.items()):
+        files += [f"tables/{table}/{name}.parquet"] if has_table(table, experiment) else []
+    drawn = figures.drawn(run)
+    files += [f"notebooks/{figure}.ipynb" for figure in drawn]
+    files += ["claims.md", "claims.html"] if run.papers else []
+    files += ["explorer.html", "record/config.yaml", "record/versions.json"]
+    pictures = [file for figure in drawn for file in figures.files(run, figure)]
+    return [*map(run.path, files), *pictures]
+
+
+def own_programs(run: Run) -> list[str]:
+    """Return the Python files of the user's activations and networks, each once."""
+    networks = [own["file"] for own in run.config["models"].values()]
+    return list(dict.fromkeys([*run.config["activation_files"], *networks]))
+
+
+def outside(run: Run, files: Sequence[str]) -> list[str]:
+    """Return those of the user's files that are not part of the source."""
+    source = {run.source / name for name in SOURCE}
+    paths = {file: Path(file).absolute() for file in files}
+    return [file for file in files if not {paths[file], *paths[file].parents} & source]
+
+
+def source_files(run: Run) -> list[str]:
+    """Return the files and folders of the workflow's source, with the user's programs."""
+    return [*(f"{run.home}{name}" for name in SOURCE), *outside(run, own_programs(run))]
+
+
+def source_content(run: Run) -> str:
+    """Return a digest of the bundled source: to touch it does nothing, to change it counts."""
+    return digests.folder_digest([*source_files(run), *outside(run, run.config["catalogues"])])
