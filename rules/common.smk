@@ -35,11 +35,6 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 here = workflow.current_basedir
 checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
 sys.path.insert(0, f"{checkout}/src")
-# A plugin of Snakemake may have imported them from where they are installed, in another version.
-for name, module in [*sys.modules.items()]:
-    ours = name.startswith(("ntk_conditioning", "ntk_workflow"))
-    if ours and not (module.__file__ or "").startswith(f"{checkout}/src"):
-        del sys.modules[name]
 
 from ntk_workflow import jobs, snakemake_internals
 from ntk_workflow.figures import listing
@@ -116,17 +111,17 @@ def activation(w):
     return plan.activation_options(run, [w.activation])
 
 
-def code(*programs, activations=(), models=()):
+def code(*programs, study={}):
     """The digest of a job's programs, of all they import, and of the user's files in use.
 
-    These are of the job's own activation and model, or of those given.
+    These are of the job's own activation and model, or of those of a study.
     """
 
     def digest(w):
-        used = [*activations, *([w.activation] if "activation" in w.keys() else [])]
-        names = [*models, *([w.model] if "model" in w.keys() else [])]
-        own = [config["models"][name]["file"] for name in names if name in run.models]
-        own += plan.own_activation_files(run, used)
+        used = study.get("activations") or [w.get("activation", "relu")]
+        own = plan.own_activation_files(run, used)
+        for name in study.get("models") or [w.get("model", "")]:
+            own += [config["models"][name]["file"]] if name in run.models else []
         return rows.code(run, [program.format(**dict(w)) for program in programs], own)
 
     return digest

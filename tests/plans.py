@@ -1,4 +1,4 @@
-"""Plans of runs for tests: the demo's config with an overlay on top."""
+"""Runs for tests: the demo's config with an overlay on top."""
 
 import copy
 from pathlib import Path
@@ -8,25 +8,25 @@ from snakemake.utils import update_config
 
 from ntk_workflow.checks import GRID, mistakes
 from ntk_workflow.config import read_yaml
-from ntk_workflow.plan import Plan
+from ntk_workflow.plan.run import Run, load
 
 ROOT = Path(__file__).parents[1]
 BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
 
 
-def plan_of(overlay: dict) -> Plan:
-    """Return the plan of a config with an overlay."""
+def run_of(overlay: dict) -> Run:
+    """Return the run of a config with an overlay."""
     config = copy.deepcopy(BASE)
     update_config(config, overlay)
-    return Plan.from_config(config, source=ROOT)
+    return load(config, source=ROOT)
 
 
-def mistakes_of(plan: Plan) -> dict[str, list[str]]:
+def mistakes_of(run: Run) -> dict[str, list[str]]:
     """Return the mistakes of each study that has some."""
-    assert plan.known
-    studies = [GRID, *(key for key in plan.config if "study" in key or "constants" in key)]
-    studies += [f"training.{name}" for name in plan.config["training"] or {}]
-    return {study: lines for study in studies if (lines := mistakes(study, plan.known))}
+    assert run.known
+    studies = [GRID, *(key for key in run.config if "study" in key or "constants" in key)]
+    studies += [f"training.{name}" for name in run.config["training"] or {}]
+    return {study: lines for study in studies if (lines := mistakes(study, run.known))}
 
 
 class Wildcards(SimpleNamespace):

@@ -27,10 +27,7 @@ use rule compute_infinite_spectrum as compute_activation_study with:
         solver=grid("eigenvalues", "full_spectrum_below"),
         activations=plan.activation_options(run, activation_study["activations"]),
         checkpoints=placed("results/{run}/checkpoints/activation_study/{dataset}"),
-        code=code(
-            "scripts/compute_infinite_spectrum.py",
-            activations=activation_study["activations"],
-        ),
+        code=code("scripts/compute_infinite_spectrum.py", study=activation_study),
 
 
 use rule aggregate_conditioning as aggregate_activation_study with:

@@ -19,7 +19,7 @@ rule measure_activations:
         activations=plan.activation_options(run, activation_constants),
         code=code(
             "scripts/measure_activations.py",
-            activations=activation_constants,
+            study={"activations": activation_constants},
         ),
     shell:
         f"{python} {home}scripts/measure_activations.py"

@@ -8,12 +8,14 @@ architectures_study = config["architectures_study"]
 
 def networks(w):
     """The networks of the study as options, with their widths and depths, and a sample's image."""
-    words = ["--image", *image] if (image := plan.image(run, w.dataset)) else []
+    words = (
+        ["--image", *map(str, image)] if (image := plan.image(run, w.dataset)) else []
+    )
     for name in architectures_study["models"]:
         own = architectures_study["overrides"].get(name, {})
         depths = own.get("depths", architectures_study["depths"])
         for width in own.get("widths", architectures_study["widths"]):
-            words += ["--network", name, width, *depths]
+            words += ["--network", name, *map(str, [width, *depths])]
         if name in run.models:
             words += ["--own-network", name, *config["models"][name].values()]
     return words
@@ -43,10 +45,7 @@ rule measure_architectures:
             architectures_study, "infinite_width", "samples", "sample_seed", "seeds"
         ),
         checkpoints=placed("results/{run}/checkpoints/architectures/{dataset}"),
-        code=code(
-            "scripts/measure_architectures.py",
-            activations=architectures_study["activations"],
-        ),
+        code=code("scripts/measure_architectures.py", study=architectures_study),
     shell:
         f"{python} {home}scripts/measure_architectures.py"
         " --data {input.data:q}"

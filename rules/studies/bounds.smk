@@ -23,7 +23,7 @@ rule compute_bounds:
     params:
         activations=plan.activation_options(run, bounds_study["activations"]),
         settings=options(bounds_study, "depths", "samples", "seed"),
-        code=code("scripts/compute_bounds.py", activations=bounds_study["activations"]),
+        code=code("scripts/compute_bounds.py", study=bounds_study),
     shell:
         f"{python} {home}scripts/compute_bounds.py"
         " --data {input.data:q} --dataset {wildcards.dataset}"

@@ -27,13 +27,16 @@ rule measure_finite_width:
     params:
         activations=plan.activation_options(run, finite_width_study["activations"]),
         settings=options(
-            finite_width_study, "depths", "networks", "samples", "seeds", "widths"
+            finite_width_study,
+            "depths",
+            "networks",
+            "sample_seed",
+            "samples",
+            "seeds",
+            "widths",
         ),
         checkpoints=placed("results/{run}/checkpoints/finite_width/{dataset}"),
-        code=code(
-            "scripts/measure_finite_width.py",
-            activations=finite_width_study["activations"],
-        ),
+        code=code("scripts/measure_finite_width.py", study=finite_width_study),
     shell:
         f"{python} {home}scripts/measure_finite_width.py"
         " --data {input.data:q}"

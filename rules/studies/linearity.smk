@@ -28,29 +28,19 @@ rule measure_linearity:
     params:
         network=lambda w: rows.network_options(run, w.architecture, linearity_study),
         activations=plan.activation_options(run, linearity_study["activations"]),
-        settings=options(
-            linearity_study,
-            "directions",
-            "expansions",
-            "radii",
-            "sample_seed",
-            "samples",
-            "seeds",
-            "step_size",
-            "steps",
-            "widths",
-        ),
+        samples=options(linearity_study, "samples", "sample_seed", "expansions"),
+        search=options(linearity_study, "radii", "directions"),
+        training=options(linearity_study, "seeds", "widths", "steps", "step_size"),
         checkpoints=placed(
             "results/{run}/checkpoints/linearity/{dataset}/{architecture}"
         ),
-        code=code(
-            "scripts/measure_linearity.py", activations=linearity_study["activations"]
-        ),
+        code=code("scripts/measure_linearity.py", study=linearity_study),
     shell:
         f"{python} {home}scripts/measure_linearity.py"
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
-        " {params.activations:q} {params.network:q} {params.settings:q}"
+        " {params.activations:q} {params.network:q}"
+        " {params.samples:q} {params.search:q} {params.training:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --code {params.code} --output {output:q} 2> {log:q}"
 

@@ -27,27 +27,17 @@ rule measure_orthogonality:
     params:
         network=lambda w: rows.network_options(run, w.architecture, orthogonality_study),
         activations=plan.activation_options(run, orthogonality_study["activations"]),
-        settings=options(
-            orthogonality_study,
-            "label_scales",
-            "sample_seed",
-            "samples",
-            "seeds",
-            "step_size",
-            "steps",
-            "widths",
-        ),
+        samples=options(orthogonality_study, "samples", "sample_seed", "label_scales"),
+        training=options(orthogonality_study, "seeds", "widths", "steps", "step_size"),
         checkpoints=placed(
             "results/{run}/checkpoints/orthogonality/{dataset}/{architecture}"
         ),
-        code=code(
-            "scripts/measure_orthogonality.py",
-            activations=orthogonality_study["activations"],
-        ),
+        code=code("scripts/measure_orthogonality.py", study=orthogonality_study),
     shell:
         f"{python} {home}scripts/measure_orthogonality.py"
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
-        " {params.activations:q} {params.network:q} {params.settings:q}"
+        " {params.activations:q} {params.network:q}"
+        " {params.samples:q} {params.training:q}"
         " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --code {params.code} --output {output:q} 2> {log:q}"

@@ -65,9 +65,7 @@ rule measure_phase_of_data:
         activations=plan.activation_options(run, phase_study["activations"]),
         settings=options(phase_study, "depths", "seeds"),
         samples=max(phase_study["samples"]),
-        code=code(
-            "scripts/measure_phase_of_data.py", activations=phase_study["activations"]
-        ),
+        code=code("scripts/measure_phase_of_data.py", study=phase_study),
     shell:
         f"{python} {home}scripts/measure_phase_of_data.py"
         " --data {input.data:q}"
@@ -96,7 +94,7 @@ rule evaluate_laws:
         ratios=[min(ratios), max(ratios)],
         closest=1 - max(0.9, *phase_study["shapes"]["equicorrelated"]),
         points=phase_study["laws"],
-        code=code("scripts/evaluate_laws.py", activations=phase_study["activations"]),
+        code=code("scripts/evaluate_laws.py", study=phase_study),
     shell:
         f"{python} {home}scripts/evaluate_laws.py"
         " {params.activations:q} --depths {params.depths} --samples {params.samples}"

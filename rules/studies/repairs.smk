@@ -23,9 +23,7 @@ rule measure_repairs:
     params:
         activations=plan.activation_options(run, repairs_study["activations"]),
         settings=options(repairs_study, "depths", "directions", "samples", "seeds"),
-        code=code(
-            "scripts/measure_repairs.py", activations=repairs_study["activations"]
-        ),
+        code=code("scripts/measure_repairs.py", study=repairs_study),
     shell:
         f"{python} {home}scripts/measure_repairs.py"
         " --data {input.data:q} --dataset {wildcards.dataset}"

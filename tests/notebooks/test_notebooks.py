@@ -25,8 +25,9 @@ from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, 
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.figures import captions
 from ntk_workflow.named_values import from_words, named_values, to_words
+from ntk_workflow.plan import figures
 from ntk_workflow.plan.run import STUDY_OF
-from tests.plans import Wildcards, plan_of
+from tests.plans import run_of
 from tests.rows import plain, write
 from tests.workflow.conftest import finished  # noqa: F401  the fixture
 
@@ -73,7 +74,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
     defaults: dict[str, Any] = {}
     exec("".join(cells["parameters"]["source"]), {}, defaults)
-    assert defaults == from_words(plan_of({}).figure_parameters(Wildcards(figure=figure)))
+    assert defaults == from_words(figures.notebook_parameters(run_of({}), figure))
 
 
 @pytest.mark.slow

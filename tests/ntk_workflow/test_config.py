@@ -10,15 +10,16 @@ import yaml
 from ntk_workflow.catalogue import load_catalogues
 from ntk_workflow.config import main as check_files
 from ntk_workflow.config import parse_yaml, read_yaml, typed
-from ntk_workflow.plan import ConfigError, Plan
-from tests.plans import BASE, Wildcards, mistakes_of, plan_of
+from ntk_workflow.plan import figures, rows
+from ntk_workflow.plan.run import ConfigError, load
+from tests.plans import BASE, mistakes_of, run_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def lines(overlay: dict) -> list[str]:
     try:
-        mistakes = mistakes_of(plan_of({"papers": None} | overlay))  # whose claims take a second
+        mistakes = mistakes_of(run_of({"papers": None} | overlay))  # whose claims take a second
     except ConfigError as error:
         return str(error).splitlines()
     return list(dict.fromkeys(line for lines in mistakes.values() for line in lines))
@@ -161,8 +162,8 @@ def written(numbers: str, *, in_file: bool) -> list:
 @pytest.mark.parametrize("in_file", [True, False])
 def test_a_number_with_an_exponent_needs_no_point(in_file):
     rates = {"learning_rates": written("1e-3, 1E3", in_file=in_file)}
-    plan = plan_of({"training": {"fig3": rates}})
-    assert plan.config["training"]["fig3"]["learning_rates"] == [0.001, 1000]
+    run = run_of({"training": {"fig3": rates}})
+    assert run.config["training"]["fig3"]["learning_rates"] == [0.001, 1000]
 
 
 @pytest.mark.parametrize("in_file", [True, False])
@@ -200,7 +201,7 @@ def test_a_job_does_not_check_again_what_was_planned(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(SWISH)
     config = BASE | {"activation_files": [str(path)], "datasets": ["absent"]}
-    assert Plan.from_config(config, source=ROOT, checked=True).row_files("spectra")
+    assert rows.rows(load(config, source=ROOT, checked=True), "spectra")
 
 
 @pytest.mark.parametrize("key", ["path", "alignments"])
@@ -256,11 +257,11 @@ def test_balanced_draws_are_a_matter_of_each_dataset():
 
 
 def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
-    plan = plan_of({"kernels": ["infinite_ntk"]})
-    assert plan.figure_tables(Wildcards(figure="liu2023relu/fig4_g")) == []
+    run = run_of({"kernels": ["infinite_ntk"]})
+    assert figures.inputs(run, "liu2023relu/fig4_g") == []
     message = "empirical_ntk in 'kernels', which is ['infinite_ntk']; add it there or remove the"
     with pytest.raises(SystemExit, match=rf"^\S+ needs {re.escape(message)} figure$"):
-        plan.figure_tables(Wildcards(figure="liu2023relu/fig2_conditioning_vs_depth"))
+        figures.inputs(run, "liu2023relu/fig2_conditioning_vs_depth")
 
 
 FILES = [

@@ -21,7 +21,7 @@ from ntk_workflow.resources import Samples, Size
 from ntk_workflow.training_resources import training
 from ntk_workflow.trainings import initial_kernels
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.plans import BASE, plan_of
+from tests.plans import BASE, run_of
 
 GRID = BASE | {"width": 512, "kernel_size": 512, "blocks": "all", "samples": "all"}
 MNIST = Samples(60000, 784)
@@ -106,7 +106,7 @@ def test_jobs_of_the_demo_take_what_they_were_measured_to(
     named = {"kernel": "empirical_ntk", "model": "mlp", "activation": "relu"}
     if study in ("orthogonality", "linearity"):
         named["architecture"] = "deep"
-    asked = jobs.resources_of(plan_of({}), rule, study=study)
+    asked = jobs.resources_of(run_of({}), rule, study=study)
     within = 2 if rule.startswith("compute") else 4
     assert 1 / within < asked["core_seconds"](named | wildcards) / seconds < within
     assert 1000 + 1.2 * megabytes < asked["mem_mb"](named | wildcards, attempt=1)
@@ -206,7 +206,7 @@ def test_more_of_anything_in_a_training_costs_no_less(model, data):
 @pytest.mark.parametrize("name", ["orthogonality", "linearity"])
 def test_a_study_of_networks_asks_for_the_widest(name):
     def memory(widest: int) -> int:
-        plan = plan_of({f"{name}_study": {"datasets": ["patches"], "widths": [16, widest]}})
+        plan = run_of({f"{name}_study": {"datasets": ["patches"], "widths": [16, widest]}})
         asked = jobs.resources_of(plan, f"measure_{name}", study=name)["mem_mb"]
         return asked({"dataset": "patches", "architecture": "deep"}, attempt=1)
 
