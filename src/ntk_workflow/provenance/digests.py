@@ -2,7 +2,6 @@
 
 import ast
 import fnmatch
-import gc
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ TABLES = "ntk_conditioning/tables"
 #: What Python leaves in folders of source code.
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
 #: Bytes from which on a user's data are not read whenever Snakemake starts.
-LARGE = 10_000_000
+LARGE = 10**9
 
 _IMPORT = re.compile(r"^[ \t]*(?:from ([A-Za-z_][\w.]*) )?import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
@@ -72,20 +71,12 @@ def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, lis
 
 def _meaning(text: str, path: Path) -> str:
     """Return a program without comments, layout and docstrings."""
-    gc.disable()  # it would look through the thousands of objects of a tree again and again
-    try:
-        tree = ast.parse(text, str(path))
-        queue: list[ast.AST] = [tree]
-        while queue:
-            node = queue.pop()
-            documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-            if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:]
-            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-                queue += getattr(node, field, ())
-        return ast.dump(tree)
-    finally:
-        gc.enable()
+    tree = ast.parse(text, str(path))
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 def _imported(text: str, path: Path, root: Path) -> Iterator[Path]:
