@@ -1,10 +1,11 @@
 """The map of conditioning at infinite width."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from ntk_workflow.checks import Known, activation_names, names
-from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, START, Config, Samples, Size
+from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, Config, Samples, Size
 
 STUDY = "phase_study"
 
@@ -25,13 +26,12 @@ def measure_phase(w: Any, config: Config, samples: Samples) -> Size:
     """Draw samples of every shape and size."""
     study = config["phase_study"]
     study = {**study, **study["large"]} if w.part == "large" else study
-    draws = len(study["seeds"]) * sum(map(len, filter(None, study["shapes"].values())))
-    seconds, depths, ratios = START, len(study["depths"]), study["samples_per_dimension"]
-    for n in study["samples"]:
-        for ratio in ratios:
-            seconds += draws * (_placed(n, depths) + 2 * FLOP * n**3 / ratio)
-    n = max(study["samples"])
-    return Size(seconds, PROGRAM + 8 * n**2 * (10 + 3 / min(ratios)))
+    shapes = sum(map(len, filter(None, study["shapes"].values())))
+    ratios, seconds = study["samples_per_dimension"], 0.0
+    for n, ratio in product(study["samples"], ratios):
+        seconds += spectra(n, len(study["depths"])) + 2 * FLOP * n**3 / ratio
+    memory = PROGRAM + 8 * max(study["samples"]) ** 2 * (10 + 3 / min(ratios))
+    return Size(len(study["seeds"]) * shapes * seconds, memory)
 
 
 def measure_phase_of_data(w: Any, config: Config, samples: Samples) -> Size:
@@ -40,16 +40,16 @@ def measure_phase_of_data(w: Any, config: Config, samples: Samples) -> Size:
     n, draws = max(study["samples"]), len(study["seeds"]) * len(study["activations"])
     seconds = 2 * FLOP * samples.n * d**2 + EIGENVALUES * d**3
     memory = PROGRAM + samples.bytes(3) + 8 * (10 * n**2 + 3 * d**2)
-    return Size(START + seconds + draws * _placed(n, len(study["depths"])), memory)
+    return Size(seconds + draws * spectra(n, len(study["depths"])), memory)
 
 
 def evaluate_laws(w: Any, config: Config, samples: Samples) -> Size:
     """Evaluate theory at every point of the map."""
     study = config["phase_study"]
     points = len(study["activations"]) * (1 + len(study["depths"])) * study["laws"][0]
-    return Size(START + 5e-4 * points * study["laws"][1], PROGRAM)
+    return Size(5e-4 * points * study["laws"][1], PROGRAM)
 
 
-def _placed(n: int, depths: int) -> float:
-    """Return the seconds of the kernels of one draw: a table on all pairs, 4 spectra a depth."""
+def spectra(n: int, depths: int) -> float:
+    """Return the seconds of one draw's kernels: a table on all pairs, four spectra a depth."""
     return 2.5e-8 * depths * n**2 + 4 * (depths + 1) * (1e-3 + EIGENVALUES * n**3)
