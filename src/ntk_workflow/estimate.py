@@ -77,7 +77,14 @@ def report(left: pd.DataFrame, finished: pd.DataFrame, *, cluster: bool) -> Iter
         left["core-hours"] = left["cores"] * left["longest"]
         left["GPU-hours"] = left["GPUs"] * left["longest"]
         yield _table(left, ["rule"])
-        yield from _submission(left) if cluster else [_here(left)]
+        if cluster:
+            yield from _submission(left)
+        else:  # its cores are all busy until the longest job is left
+            cores = allocation.cores(os.environ)
+            on_cores = left.loc[left["GPUs"] == 0, "core-hours"].sum() / cores
+            hours = max(on_cores, left["GPU-hours"].sum(), left["longest"].max())
+            duration = f"{hours:.1f} hours" if hours > 1 else f"{math.ceil(60 * hours)} min"
+            yield f"On this machine about {duration}, with {cores} cores."
     if len(sums):
         ratio = sums["seconds"].sum() / sums["took"].sum()
         yield f"By its own rates the package expects {ratio:.2f} times what finished jobs took."
@@ -91,15 +98,6 @@ def _table(left: pd.DataFrame, by: list[str]) -> str:
     total = left.assign(**dict.fromkeys(by, "all")).groupby(by).agg(how)
     table = pd.concat([groups.reset_index(), total.reset_index()])
     return str(table.to_string(index=False, float_format="%.2f")) + "\n"
-
-
-def _here(left: pd.DataFrame) -> str:
-    """Return how long this machine takes, its cores all busy until the longest job is left."""
-    cores = allocation.cores(os.environ)
-    on_cores = left.loc[left["GPUs"] == 0, "core-hours"].sum() / cores
-    hours = max(on_cores, left["GPU-hours"].sum(), left["longest"].max())
-    duration = f"{hours:.1f} hours" if hours > 1 else f"{math.ceil(60 * hours)} min"
-    return f"On this machine about {duration}, with {cores} cores."
 
 
 def _submission(left: pd.DataFrame) -> Iterator[str]:

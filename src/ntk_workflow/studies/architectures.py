@@ -39,7 +39,8 @@ def checks(known: Known) -> Iterator[str]:
 def measure_architectures(w: Any, config: Config, samples: Samples) -> Size:
     """Compute the kernels of all networks; those of the user's own count as fully connected."""
     study, seconds, kept = config["architectures_study"], 0.0, 0
-    n, places = study["samples"], math.prod((samples.image or (1, 1))[:2])
+    n, networks = study["samples"], len(study["activations"]) * len(study["seeds"])
+    places = math.prod((samples.image or (1, 1))[:2])
     for model in study["models"]:
         values, kind = {**study, **study["overrides"].get(model, {})}, kind_of(model)
         pairs = places ** (1 + kind.pool) if kind.family == "conv" else 1
@@ -47,9 +48,8 @@ def measure_architectures(w: Any, config: Config, samples: Samples) -> Size:
             shape = {"d": samples.d, "width": width, "depth": depth, "outputs": 1}
             name = model if model in MODELS else "fc"
             size = architectures.sizes(name, **shape, image=samples.image)
-            one = 0.03 + gradient_kernel(name, size, n, 1)
-            seconds += len(study["activations"]) * len(study["seeds"]) * one
+            seconds += networks * (0.03 + gradient_kernel(name, size, n, 1))
             if model in study["infinite_width"]:
-                seconds += pairs * sum(layers(name, n, depth) for name in study["activations"])
+                seconds += pairs * sum(layers(sigma, n, depth) for sigma in study["activations"])
             kept = max(kept, 8 * n * (3 * size.units + size.weights) + 16 * size.weights)
     return Size(seconds, PROGRAM + samples.bytes(1) + min(kept, 10**9) + 32 * n**2)

@@ -20,12 +20,11 @@ def checks(known: Known) -> Iterator[str]:
 
 def measure_finite_width(w: Any, config: Config, samples: Samples) -> Size:
     """Draw networks of all widths and depths, and multiply every layer's units."""
-    study = config["finite_width_study"]
-    networks = study["networks"] * len(study["seeds"]) * len(study["activations"])
+    study, seconds = config["finite_width_study"], 0.0
     widths, depths, most = study["widths"], study["depths"], max(study["samples"])
-    seconds = 0.0
     for n in study["samples"]:
         seconds += sum(widths) * sum(depths) * n * (1e-7 + 20 * FLOP * n)
         seconds += len(widths) * len(depths) * (5e-4 + EIGENVALUES * n**3)
+    seconds *= study["networks"] * len(study["seeds"]) * len(study["activations"])
     kept = 2 * max(sampled.MEMORY, 24 * most * max(widths) * max(depths))
-    return Size(networks * seconds, PROGRAM + samples.bytes(1) + kept)
+    return Size(seconds, PROGRAM + samples.bytes(1) + kept)

@@ -20,16 +20,13 @@ def checks(known: Known) -> Iterator[str]:
 
 
 def measure_linearity(w: Any, config: Config, samples: Samples) -> Size:
-    """Train networks of all widths, and compute their expansions.
-
-    A hundred products with a Hessian take 700 operations on a weight each; so many steps take the
-    searches in balls.
-    """
+    """Train networks of all widths, and compute their expansions."""
     study, seconds, kept = config["linearity_study"], 0.0, 0
     searched = 4 * len(study["radii"]) * (study["directions"] + 60)
     for hidden, weights in orthogonality.networks(w, config, study, samples):
+        # a hundred products with a Hessian, and searches in balls
         seconds += FLOP * study["expansions"] * 2 * weights * (70_000 + 6 * searched)
-        seconds += study["steps"] * orthogonality.descent(hidden, weights, study["samples"])
+        seconds += study["steps"] * (6 * FLOP * weights * study["samples"] + 1e-4 * len(hidden))
         kept = max(kept, 8 * (30 * weights + 2 * samples.d * sum(hidden)))
-    repeated = len(study["activations"]) * len(study["seeds"])
-    return Size(repeated * seconds, PROGRAM + samples.bytes(2) + kept)
+    seconds *= len(study["activations"]) * len(study["seeds"])
+    return Size(seconds, PROGRAM + samples.bytes(2) + kept)

@@ -1,6 +1,6 @@
 """Angles between the gradients of neurons, after liu2022transition."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -34,10 +34,10 @@ def measure_orthogonality(w: Any, config: Config, samples: Samples) -> Size:
         entries, widest = sum(width**2 for width in hidden), max(hidden)
         moment = n * (4 * FLOP * weights * widest + 1.5e-8 * entries) + 1e-7 * entries
         seconds += (1 + scales * len(steps)) * moment
-        seconds += scales * max(steps) * descent(hidden, weights, n)
+        seconds += scales * max(steps) * (6 * FLOP * weights * n + 1e-4 * len(hidden))
         kept = max(kept, 8 * (5 * weights + 6 * widest**2 + 2 * samples.d * hidden[0]))
-    repeated = len(study["activations"]) * len(study["seeds"])
-    return Size(repeated * seconds, PROGRAM + samples.bytes(2) + kept)
+    seconds *= len(study["activations"]) * len(study["seeds"])
+    return Size(seconds, PROGRAM + samples.bytes(2) + kept)
 
 
 def networks(
@@ -50,8 +50,3 @@ def networks(
         widths = [min(study["samples"], samples.d), *hidden, 1]
         joined = combinations(widths, 2) if architecture.get("dense") else pairwise(widths)
         yield hidden, sum(i * k for i, k in joined)
-
-
-def descent(hidden: Sequence[int], weights: int, n: int) -> float:
-    """Return the seconds of a step of gradient descent on n samples."""
-    return 6 * FLOP * weights * n + 1e-4 * len(hidden)
