@@ -28,11 +28,12 @@ def torch_device(wanted: str) -> torch.device:
     """Return the device that ``--device`` means; a GPU is this process's alone until it ends."""
     if wanted == "cpu":
         return torch.device("cpu")
-    if "SLURM_JOB_ID" not in os.environ and not _held:  # Slurm shows a job its own GPUs alone
-        names = os.environ.get(VISIBLE, ",".join(map(str, range(torch.cuda.device_count()))))
-        if devices := [name.strip() for name in names.split(",") if name.strip() not in ("", "-1")]:
-            # before anything starts CUDA, whose driver reads it once
-            os.environ[VISIBLE] = hold_one(devices, Path(tempfile.gettempdir()))
+    # Slurm shows a job its own GPUs alone. Elsewhere one is chosen before anything starts CUDA,
+    # whose driver reads the variable once.
+    if (found := torch.cuda.device_count()) and "SLURM_JOB_ID" not in os.environ and not _held:
+        names = os.environ.get(VISIBLE, ",".join(map(str, range(found)))).split(",")
+        devices = [name.strip() for name in names if name.strip() not in ("", "-1")]
+        os.environ[VISIBLE] = hold_one(devices, Path(tempfile.gettempdir()))
     if torch.cuda.is_available():
         return torch.device("cuda")
     if wanted == "cuda":

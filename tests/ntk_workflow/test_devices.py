@@ -1,9 +1,6 @@
 """Which device a program computes on, and that jobs on one machine never share a GPU."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -69,30 +66,11 @@ def test_in_a_slurm_job_all_visible_gpus_belong_to_it(machine):
     assert devices._held == []
 
 
-# Says which GPU it holds, until it is told to end.
-JOB = """
-import logging, sys
-from pathlib import Path
-from unittest.mock import Mock
-
-sys.modules["torch"] = Mock()  # which takes seconds to start, and is not needed
-from ntk_workflow import devices
-
-logging.basicConfig(level="INFO", format="%(message)s")
-print(devices.hold_one(sys.argv[2:], Path(sys.argv[1])), file=sys.stderr, flush=True)
-sys.stdin.read()
-"""
-
-
-def test_jobs_never_share_a_gpu_and_a_killed_one_leaves_it_to_the_next(tmp_path):
-    environ = os.environ | {"PYTHONPATH": str(Path(devices.__file__).parents[1])}
-    command = [sys.executable, "-c", JOB, str(tmp_path), "0", "MIG-1/2/0"]
-    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environ}
-    jobs = []
-    for line in ("0\n", "MIG-1/2/0\n", "all GPUs are taken (0, MIG-1/2/0): waiting for one\n"):
-        jobs.append(subprocess.Popen(command, **pipes))
-        assert jobs[-1].stderr.readline() == line
-    jobs[1].kill()
-    assert jobs[2].stderr.readline() == "MIG-1/2/0\n"
-    for job in jobs:
-        job.communicate()
+def test_jobs_never_share_a_gpu_and_wait_for_one(machine, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    machine(2)
+    gpus = ["0", "MIG-1/2/0"]
+    assert [devices.hold_one(gpus, tmp_path) for _ in range(2)] == gpus
+    monkeypatch.setattr(devices.time, "sleep", lambda _: devices._held[1].release())
+    assert devices.hold_one(gpus, tmp_path) == gpus[1]
+    assert caplog.messages == ["all GPUs are taken (0, MIG-1/2/0): waiting for one"]
