@@ -26,7 +26,7 @@ from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from benchmarks.training import COMPARED_STEPS, most_epochs, shrunk
 from ntk_conditioning import plotting
-from ntk_conditioning.networks import activations
+from ntk_conditioning.networks import activations, architectures
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.modules import make_network
@@ -36,10 +36,7 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow import training_resources
-from ntk_workflow.resources import FLOP, Samples
 from ntk_workflow.trainings.loop import fixed_sums
-from ntk_workflow.trainings.settings import TrainingSettings
 
 TITLE = "Training on a GPU"
 DEPTHS = (1, 4, 8)
@@ -192,7 +189,7 @@ def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, 
             ensemble.advance()
             timed()
             seconds[precision] = [timed() for _ in range(settings.rounds)]
-    operations = _operations(model, **shape, n=n, batch=batch)
+    operations = _operations(model, **shape, n=n)
     return {
         "model": model,
         **shape,
@@ -204,19 +201,10 @@ def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, 
     }
 
 
-def _operations(model: str, *, depth: int, width: int, n: int, batch: int) -> float:
-    """Return the operations of an epoch's steps, as `resources` counts them for its rates."""
-    of = {"width": width, "batch_size": batch, "image": IMAGE, "evaluate_every": 9}
-    one, two = (
-        training_resources.training(
-            model,
-            TrainingSettings(**of, epochs=epochs, seeds=(1,), learning_rates=(1.0,)),
-            depth,
-            Samples(n, int(np.prod(IMAGE)), image=IMAGE, classes=CLASSES),
-        )
-        for epochs in (1, 2)
-    )
-    return (two.seconds - one.seconds) / FLOP
+def _operations(model: str, *, depth: int, width: int, n: int) -> float:
+    """Return the operations of an epoch's steps: six for each multiply-add of a sample."""
+    shape: dict[str, Any] = {"depth": depth, "width": width, "outputs": CLASSES, "image": IMAGE}
+    return 6.0 * n * architectures.sizes(model, d=int(np.prod(IMAGE)), **shape).products
 
 
 def judge(points: list[dict[str, Any]]) -> list[Target]:
@@ -282,7 +270,7 @@ def about_modules(modules: list[dict[str, Any]]) -> list[str]:
     return [
         f"One network of torch's modules, NormReLU, {first['steps']} steps of {first['batch']} "
         "images of 32 × 32 × 3, as `agarwal2021deep`",
-        "trains them; the rate is that of operations as the estimates of jobs count them.",
+        "trains them; the rate is that of operations, six for each multiply-add of a sample.",
         "",
         *table(
             ("network", "precision", "seconds", "steps a second", "rate"),

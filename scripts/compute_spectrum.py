@@ -13,7 +13,7 @@ from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, Empirical
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.devices import device_argument, device_for_blocks, torch_device
+from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.rows import available_memory, grid_arguments, row_parser, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_arguments, block_rows
 
@@ -34,9 +34,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     load_activations(args.activation, args.activation_file)
-    device = torch_device(
-        device_for_blocks(args.device, args.kernel_size, args.blocks, threads=args.threads)
-    )
+    device = torch_device(args.device)
     log.info("device %s, %s, width %d, depths %s", device, args.dtype, args.width, args.depths)
     checkpoints = Checkpoints(args.checkpoints, "spectra")
     rows = []

@@ -8,8 +8,6 @@ it is what would be submitted.
 import sys
 from pathlib import Path
 
-import yaml
-
 from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.estimate import plan, report
 
@@ -27,14 +25,15 @@ def main(argv: Argv = None) -> None:
     for name in ("configfile", "config"):
         values = getattr(args, name)
         arguments += [f"--{name}", *values] if values else []
-    remaining = plan(arguments)
-    outdated = {job.benchmark for job in remaining}
-    # Planned once more as if nothing had been done, to know what finished jobs were estimated at.
-    planned = plan([*arguments, "--forceall"]) if any(Path("logs").glob("*/**/*.tsv")) else []
-    finished = [job for job in planned if job.benchmark not in outdated]
+    left = plan(arguments)
+    finished = left.head(0)
+    if any(Path("logs").glob("*/**/*.tsv")):
+        # as if nothing had been done, to know what finished jobs were estimated at
+        finished = plan([*arguments, "--forceall"])
+        finished = finished[~finished["benchmark"].isin(left.get("benchmark", []))]
     profile = Path(args.profile or "profiles/default", "config.yaml")
-    cluster = profile.exists() and "executor" in yaml.safe_load(profile.read_text("utf-8"))
-    sys.stdout.write("\n".join(report(remaining, finished, cluster=cluster)) + "\n")
+    cluster = profile.exists() and "executor" in profile.read_text("utf-8")
+    sys.stdout.write("\n".join(report(left, finished, cluster=cluster)) + "\n")
 
 
 if __name__ == "__main__":

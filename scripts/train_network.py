@@ -21,7 +21,6 @@ from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.devices import device_argument, torch_device
 from ntk_workflow.settings import from_mapping
-from ntk_workflow.training_room import suggest_width_on_oom
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.initial_kernels import initial_kernel_rows
 from ntk_workflow.trainings.loop import train
@@ -51,38 +50,37 @@ def main(argv: cli.Argv = None) -> int:
     require_possible(task)
     batches, all_checkpoints = seed_batches(task), []
     rows, kernels, along = Rows(), Rows(), Rows()
-    with suggest_width_on_oom(task, device):
-        if settings.has_initial_kernel(task.model):
-            kernels = initial_kernel_rows(task)
-        critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
-        for batch in batches:
-            rates = batch.settings.absolute_rates(critical)
-            ensemble, checkpoints = make_ensemble(batch, rates, device), None
-            if args.checkpoints:
-                depends_on = {
-                    **batch.names,
-                    **asdict(batch.settings),
-                    "rates": [*rates.values()],
-                    "model_function": args.model_function,
-                    "data": sha256(args.data),
-                    "test": sha256(args.test) if args.test else None,
-                    "device": device.type,
-                    "code": args.code,
-                    "versions": [np.__version__, torch.__version__],
-                }
-                part = f"seed-{batch.settings.seeds[0]}" if len(batches) > 1 else ""
-                folder, minutes = args.checkpoints / part, args.checkpoint_minutes
-                checkpoints = TrainingCheckpoints(folder, depends_on, minutes=minutes)
-                all_checkpoints.append(checkpoints)
-            stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
-            if stopped is not None:
-                return 128 + stopped
-            if checkpoints and batch is not batches[-1]:
-                checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
-            curves, measured = training_rows(batch, rates, ensemble)
-            rows += curves
-            along += measured
-            del ensemble  # before the next seeds take their memory
+    if settings.has_initial_kernel(task.model):
+        kernels = initial_kernel_rows(task)
+    critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
+    for batch in batches:
+        rates = batch.settings.absolute_rates(critical)
+        ensemble, checkpoints = make_ensemble(batch, rates, device), None
+        if args.checkpoints:
+            depends_on = {
+                **batch.names,
+                **asdict(batch.settings),
+                "rates": [*rates.values()],
+                "model_function": args.model_function,
+                "data": sha256(args.data),
+                "test": sha256(args.test) if args.test else None,
+                "device": device.type,
+                "code": args.code,
+                "versions": [np.__version__, torch.__version__],
+            }
+            part = f"seed-{batch.settings.seeds[0]}" if len(batches) > 1 else ""
+            folder, minutes = args.checkpoints / part, args.checkpoint_minutes
+            checkpoints = TrainingCheckpoints(folder, depends_on, minutes=minutes)
+            all_checkpoints.append(checkpoints)
+        stopped = train(ensemble, checkpoints, threads=args.threads, tf32=settings.tf32)
+        if stopped is not None:
+            return 128 + stopped
+        if checkpoints and batch is not batches[-1]:
+            checkpoints.save(ensemble)  # only its metrics: other seeds have their turn
+        curves, measured = training_rows(batch, rates, ensemble)
+        rows += curves
+        along += measured
+        del ensemble  # before the next seeds take their memory
     of_seeds = [row for row in kernels if row["seed"] in settings.seeds]
     for path, table, of_table in (
         (args.output, tables.get("training"), rows),

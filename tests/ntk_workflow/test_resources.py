@@ -1,39 +1,38 @@
 """What jobs need, against measured times and memory, and what they ask for."""
 
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.angles import min_angle
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
-from ntk_workflow import allocation, jobs, resources, training_resources
+from ntk_workflow import jobs, resources
 from ntk_workflow.resources import Samples, Size
-from ntk_workflow.training_resources import training
-from ntk_workflow.trainings import initial_kernels
-from ntk_workflow.trainings.settings import TrainingSettings
 from tests.plans import BASE, run_of
+from tests.support.peaks import peaks
+from tests.support.sources import write_prepared
 
+PLAN = run_of({})
 GRID = BASE | {"width": 512, "kernel_size": 512, "blocks": "all", "samples": "all"}
-MNIST = Samples(60000, 784)
 
 
-def settings(**values) -> TrainingSettings:
-    return TrainingSettings(**{"seeds": (1,), "epochs": 1, "learning_rates": (0.1,)} | values)
-
-
-def row(rule: str, activation: str = "relu", samples: Samples = MNIST, **config) -> Size:
-    w = SimpleNamespace(activation=activation, kernel="empirical_ntk", draw="all")
+def row(rule: str, activation: str, samples: Samples, **config: Any) -> Size:
+    w = SimpleNamespace(activation=activation, kernel="empirical_ntk")
     return getattr(resources, rule)(w, GRID | config, samples)
+
+
+def training(model: str, depth: int, samples: Samples, **values: Any) -> Size:
+    defaults = PLAN.config["training"]["deep_fc"] | {"epochs": 1, "samples": "all"}
+    config = {"models": {}, "training": {"one": defaults | values}}
+    w = SimpleNamespace(model=model, depth=str(depth), experiment="one", dataset="any", per_seed="")
+    return resources.train_network(w, config, samples)
 
 
 # Of MNIST, each by itself: activation, depth, seeds; peak memory in MB, seconds of a core.
@@ -49,41 +48,37 @@ MEASURED = [
 
 @pytest.mark.parametrize(("rule", "activation", "depth", "seeds", "megabytes", "seconds"), MEASURED)
 def test_rows_take_what_they_were_measured_to(rule, activation, depth, seeds, megabytes, seconds):
-    size = row(rule, activation, depths=[depth], seeds=range(seeds))
-    assert 0.7 < size.seconds / seconds < 1.5
-    assert 1.1e6 * megabytes < size.memory < 3e6 * megabytes + 1e9
+    size = row(rule, activation, Samples(60000, 784), depths=[depth], seeds=range(seeds))
+    assert 1 / 2 < size.seconds / seconds < 2
+    assert 1.1e6 * megabytes < size.memory < 3e6 * megabytes + 2e9
 
 
+PLAIN = {"epochs": 100, "batch_size": "all", "outputs": "scalar"}
 # Model, samples, depth, width, settings; seconds of a core for one network, without the start.
 TRAININGS = [
-    ("mlp", 200, 4, 1024, {"epochs": 100, "batch_size": "all", "outputs": "scalar"}, 7.2),
-    ("fc_layer_norm", 1600, 32, 512, {"batch_size": 100}, 2.5),
-    ("resnet_batch_norm", 1600, 8, 4, {"batch_size": 100}, 1.4),
-    ("resnet", 800, 8, 8, {"batch_size": 100}, 1.5),
+    ("mlp", 200, 4, 1024, PLAIN, 7.2),
+    ("fc_layer_norm", 1600, 32, 512, {"overrides": {}}, 2.5),
+    ("resnet_batch_norm", 1600, 8, 4, {}, 1.4),
+    ("resnet", 800, 8, 8, {}, 1.5),
 ]
 
 
 @pytest.mark.parametrize(("model", "n", "depth", "width", "values", "seconds"), TRAININGS)
 def test_trainings_take_what_they_were_measured_to(model, n, depth, width, values, seconds):
-    image = (32, 32, 3) if "resnet" in model else None
-    samples = Samples(n, 64 if model == "mlp" else 3072, image, classes=10)
-    one = training(model, settings(width=width, image=image, **values), depth, samples)
-    assert 0.5 < (one.seconds - resources.TORCH_START) / seconds < 2
+    samples = Samples(n, 64 if model == "mlp" else 3072, (32, 32, 3), classes=10)
+    size = training(model, depth, samples, width=width, seeds=[1], learning_rates=[0.1], **values)
+    within = 2 if model == "mlp" else 4
+    assert 1 / within < size.seconds / seconds < within
 
 
 SPHERE = "digits_sphere"
+STEPS = {"experiment": "gradient_descent", "dataset": SPHERE}
 # Jobs of the demo: rule, study, wildcards; peak memory in MB, seconds of a core with the start.
 DEMO = [
     ("compute_spectrum", "", {"dataset": "librispeech_sample", "activation": "linear"}, 449, 5.0),
     ("compute_min_angle", "", {"dataset": "digits", "activation": "relu"}, 418, 5.2),
     ("predict_training", "", {"experiment": "fig3", "dataset": "digits"}, 494, 28),
-    (
-        "predict_training",
-        "",
-        {"experiment": "gradient_descent", "dataset": "digits_sphere"},
-        346,
-        4,
-    ),
+    ("predict_training", "", STEPS, 346, 4),
     ("compute_activation_study", "activation", {"dataset": SPHERE}, 146, 8.7),
     ("compute_bounds", "bounds", {"dataset": SPHERE}, 134, 4.8),
     ("measure_phase", "phase", {"part": "map", "activation": "relu"}, 146, 11.1),
@@ -106,134 +101,57 @@ def test_jobs_of_the_demo_take_what_they_were_measured_to(
     named = {"kernel": "empirical_ntk", "model": "mlp", "activation": "relu"}
     if study in ("orthogonality", "linearity"):
         named["architecture"] = "deep"
-    asked = jobs.resources_of(run_of({}), rule, study=study)
-    within = 2 if rule.startswith("compute") else 4
+    asked = jobs.resources_of(PLAN, rule, study=study)
+    within = 2 if rule in ("compute_spectrum", "compute_min_angle") else 4
     assert 1 / within < asked["core_seconds"](named | wildcards) / seconds < within
     assert 1000 + 1.2 * megabytes < asked["mem_mb"](named | wildcards, attempt=1)
 
 
+@pytest.mark.slow
+def test_memory_covers_the_peaks_of_programs(tmp_path):
+    write_prepared(tmp_path / "all.npz", n=4000, d=500)
+    samples = Samples(4000, 500, classes=3)
+    names = ["--dataset=tiny", "--activation=relu", f"--data={tmp_path}/all.npz"]
+    names.append(f"--output={tmp_path}/out.parquet")
+    grid = [*names, "--depths", "4", "--seeds", "1", "--width=400"]
+    config = {"depths": [4], "seeds": [1], "width": 400, "kernel_size": 2000, "blocks": 1}
+    blocks = ["--kernel-size=2000", "--blocks=1"]
+    (spectrum,) = peaks("compute_spectrum", [*grid, *blocks])
+    (angle,) = peaks("compute_min_angle", grid)
+    assert spectrum < row("compute_spectrum", "relu", samples, **config).memory
+    assert angle < row("compute_min_angle", "relu", samples, **config).memory
+    words = [*names, "--experiment=one", "--depth=4", "--width=1000", "--seeds", "1", "2"]
+    words += ["--learning-rates", "0.1", "0.2", "--epochs=1", "--batch-size=1000"]
+    (trained,) = peaks("train_network", words)
+    values = {"seeds": [1, 2], "learning_rates": [0.1, 0.2], "batch_size": 1000, "width": 1000}
+    assert trained < training("mlp", 4, samples, **values).memory
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [512, 10_000, 60_000])
-@pytest.mark.parametrize("kernel", ["empirical_ntk", "empirical_nngp"])
-def test_memory_is_at_least_what_the_program_requires(m, dtype, kernel):
+def test_memory_is_at_least_what_the_program_requires(m, dtype):
+    relu, dtypes = activations.get("relu"), {"dtype": getattr(torch, dtype)}
     mlp = init_mlp(
-        784,
-        depth=3,
-        width=64,
-        activation=activations.get("relu"),
-        generator=generator(0, "data"),
-        dtype=getattr(torch, dtype),
+        784, depth=3, width=64, activation=relu, generator=generator(0, "data"), **dtypes
     )
-    itemsize = getattr(torch, dtype).itemsize
-    needed = EmpiricalKernel(mlp, kernel, MemoryBudget(10**9, 2048, 1)).needed(m, itemsize)
-    config = GRID | {"width": 64, "depths": [3], "kernel_size": m, "dtype": dtype}
-    w = SimpleNamespace(activation="relu", kernel=kernel)
-    size = resources.compute_spectrum(w, config, Samples(m, 784))
+    budget = MemoryBudget(10**9, 2048, 1)
+    needed = EmpiricalKernel(mlp, "empirical_ntk", budget).needed(m, mlp.dtype.itemsize)
+    config = {"width": 64, "depths": [3], "kernel_size": m, "dtype": dtype}
+    size = row("compute_spectrum", "relu", Samples(m, 784), **config)
     assert needed + 8 * m * 784 <= size.memory <= 2 * needed + 10**9
-
-
-def test_numbers_of_the_programs_are_theirs():
-    assert resources.GRADIENTS == min_angle.MEMORY
-    assert training_resources.INITIAL_SAMPLES == initial_kernels.MOST_SAMPLES
-    # as the programs have it, all blocks are as many as fit
-    assert resources.kernel_blocks(GRID, Samples(1797, 64)) == (512, 3)
-
-
-@pytest.mark.usefixtures("activation_registry")
-def test_kinks_of_the_users_own_functions_cost_where_norms_differ():
-    functions = lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z)
-    activations.register(activations.Activation("hard_tanh", *functions, kinks=(-1.0, 1.0)))
-    for rule in ("compute_infinite_spectrum", "compute_infinite_min_angle"):
-        own, smooth = row(rule, "hard_tanh"), row(rule, "tanh")
-        assert own.seconds > 3 * smooth.seconds > 3 * row(rule, "relu").seconds
-        on_sphere = Samples(60000, 784, one_norm=True)
-        assert row(rule, "hard_tanh", on_sphere) == row(rule, "tanh", on_sphere)
-
-
-def test_large_networks_take_the_memory_of_a_seed_and_the_time_of_all():
-    def fc(width: int, seeds: int) -> Size:
-        several = settings(width=width, seeds=tuple(range(seeds)), learning_rates=(0.1, 0.2))
-        return training("fc", several, 64, Samples(5000, 3072))
-
-    assert fc(3000, 1).memory == fc(3000, 10).memory > 4 * 0.57e9 * 4 * 2
-    assert fc(3000, 10).seconds == pytest.approx(10 * fc(3000, 1).seconds, rel=0.01)
-    assert fc(100, 1).memory < fc(100, 10).memory
-
-
-def assert_more_costs_no_less(size, data, names, most: int) -> None:
-    """Compare drawn sizes, and the same with one of them larger."""
-    sizes = {name: data.draw(st.integers(1, most), label=name) for name in names}
-    varied, added = data.draw(st.sampled_from(names)), data.draw(st.integers(1, most))
-    less, greater = size(**sizes), size(**sizes | {varied: sizes[varied] + added})
-    assert less.seconds <= greater.seconds
-    assert less.memory <= greater.memory
-
-
-ROWS = ["compute_spectrum", "compute_infinite_spectrum", "compute_min_angle"]
-ROWS += ["compute_infinite_min_angle"]
-
-
-@pytest.mark.parametrize("rule", ROWS)
-@given(data=st.data())
-def test_more_of_anything_in_a_row_costs_no_less(rule, data):
-    name = data.draw(st.sampled_from(["relu", "linear", "tanh"]))
-    fixed = {"full_spectrum_below": data.draw(st.sampled_from([0, 10**9]))}
-
-    def size(n, d, depth, seeds, **config) -> Size:
-        config |= {"depths": [depth], "seeds": range(seeds)} | fixed
-        return row(rule, name, Samples(n, d), **config)
-
-    assert_more_costs_no_less(
-        size, data, ("n", "d", "depth", "seeds", "width", "kernel_size", "blocks"), 2000
-    )
-
-
-@pytest.mark.parametrize("model", ["mlp", "fc_layer_norm"])
-@given(data=st.data())
-def test_more_of_anything_in_a_training_costs_no_less(model, data):
-    # networks share the samples only if they are all that are loaded
-    whole = data.draw(st.booleans(), label="whole")
-
-    def size(loaded, d, depth, seeds, rates, samples, **values) -> Size:
-        loaded, values["samples"] = (loaded, "all") if whole else (loaded + samples, samples)
-        several = {"seeds": tuple(range(seeds)), "learning_rates": tuple(range(1, rates + 1))}
-        return training(model, settings(**values, **several), depth, Samples(loaded, d))
-
-    names = ("loaded", "d", "depth", "width", "samples", "epochs", "seeds", "rates")
-    assert_more_costs_no_less(size, data, names, 500)
-
-
-@pytest.mark.parametrize("name", ["orthogonality", "linearity"])
-def test_a_study_of_networks_asks_for_the_widest(name):
-    def memory(widest: int) -> int:
-        plan = run_of({f"{name}_study": {"datasets": ["patches"], "widths": [16, widest]}})
-        asked = jobs.resources_of(plan, f"measure_{name}", study=name)["mem_mb"]
-        return asked({"dataset": "patches", "architecture": "deep"}, attempt=1)
-
-    assert memory(4096) - memory(1024) > 4 * 8 * 3 * 4096**2 / 1e6
 
 
 @given(st.floats(0, 1e9), st.integers(0, 10**12), st.integers(1, 5))
 def test_requests_leave_room_and_double_with_attempts_up_to_a_day(seconds, memory, attempt):
-    size = Size(seconds, memory)
-    asked, again = size.runtime(attempt), size.runtime(attempt + 1)
-    assert min(24 * 60, max(10, 3 * seconds / 60)) <= asked <= 24 * 60
-    assert again == min(24 * 60, 2 * asked)
-    asked, again = (10**6 * size.mem_mb(tried) - allocation.SNAKEMAKE for tried in (1, 2))
-    assert asked >= 1.25 * memory
-    assert again == 2 * asked
-    assert size.mem_mb(3) == size.mem_mb(4) == size.mem_mb(5)
-
-
-def test_a_gpu_counts_where_a_rule_can_use_one():
-    large, light = Size(1e6, 1e9, gpu=250), Size(1e6, 1e9)
-    assert large.core_seconds(gpu=True) < large.core_seconds() / 10
-    assert light.core_seconds(gpu=True) >= light.core_seconds()
-    assert light.runtime(threads=1000) < light.runtime()
-
-
-def test_nothing_heavy_is_imported():
-    program = "import sys, ntk_workflow.resources; print(*sys.modules)"
-    src = Path(resources.__file__).parents[1]
-    names = subprocess.check_output([sys.executable, "-c", program], cwd=src, text=True).split()
-    assert not {"torch", "scipy", "pandas", "sklearn", "pyarrow"} & set(names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resources, "prepare_dataset", lambda *_: Size(seconds, memory, gpu=250))
+        asked = jobs.resources_of(PLAN, "prepare_dataset")
+        first, second = (asked["runtime"]({}, attempt + more, threads=1) for more in (0, 1))
+        assert min(24 * 60, max(10, 3 * seconds / 60)) <= first <= 24 * 60
+        assert second == min(24 * 60, 2 * first)
+        assert asked["runtime"]({}, attempt, threads=4) <= first
+        megabytes = [asked["mem_mb"]({}, tried) - 1000 for tried in (1, 2, 3, 4)]
+        assert megabytes[0] >= 1.25e-6 * memory
+        assert megabytes == [times * megabytes[0] for times in (1, 2, 4, 4)]
+        on_gpu = jobs.resources_of(PLAN, "prepare_dataset", gpu=True)
+        assert on_gpu["core_seconds"]({}) <= asked["core_seconds"]({})

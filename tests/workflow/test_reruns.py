@@ -60,7 +60,7 @@ USES = {
     "src/ntk_conditioning/training/mlp_ensemble": (TRAINING | AFTER, SPECTRA | ANGLES),
     # No result depends on what figures are given, or on what jobs are thought to cost.
     "src/ntk_workflow/figures/parameters": ({"record_run"}, SPECTRA | ANGLES | INFINITE | TRAINING),
-    "src/ntk_workflow/training_resources": (set(), SPECTRA | ANGLES | INFINITE | TRAINING),
+    "src/ntk_workflow/resources": (set(), SPECTRA | ANGLES | INFINITE | TRAINING),
     "src/ntk_conditioning/claim_experiments/liu2023relu/pairs": (
         {"run_claim_experiments", "check_claims", "record_run"},
         SPECTRA | ANGLES | INFINITE | TRAINING,

@@ -77,7 +77,5 @@ def test_the_estimate_of_a_finished_run_says_how_far_off_it_was(finished, monkey
     assert estimate_costs.main([*CI]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Nothing remains to be run.")
-    measured = re.findall(r"^(\w+) +[\d.]+ +[\d.]+ +[\d.]+$", text, re.MULTILINE)
-    assert len(measured) > 15
-    ratio = re.search(r"^all +[\d.]+ +[\d.]+ +([\d.]+)$", text, re.MULTILINE)[1]
+    ratio = re.search(r"expects ([\d.]+) times what finished jobs took", text)[1]
     assert 0.2 < float(ratio) < 3  # of starting processes, on a machine with other load

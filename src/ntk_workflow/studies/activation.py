@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ntk_workflow.checks import Known, blocks, names
-from ntk_workflow.resources import START, Config, Samples, Size, compute_infinite_spectrum
+from ntk_workflow.resources import Config, Samples, Size, compute_infinite_spectrum
 
 STUDY = "activation_study"
 
@@ -20,8 +20,7 @@ def checks(known: Known) -> Iterator[str]:
 
 def compute_activation_study(w: Any, config: Config, samples: Samples) -> Size:
     """Compute a row for each activation in one program."""
-    config = {**config, **config["activation_study"], "samples": "all"}
-    names = [SimpleNamespace(activation=name) for name in config["activations"]]
-    rows = [compute_infinite_spectrum(name, config, samples) for name in names]
-    seconds = START + sum(row.seconds - START for row in rows)
-    return Size(seconds, max(row.memory for row in rows))
+    study = {**config, **config["activation_study"], "samples": "all"}
+    names = [SimpleNamespace(activation=name) for name in study["activations"]]
+    rows = [compute_infinite_spectrum(name, study, samples) for name in names]
+    return Size(sum(row.seconds for row in rows), max(row.memory for row in rows))

@@ -2,23 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from ntk_conditioning.networks import architectures
 from ntk_conditioning.networks.architectures import MODELS, kind_of
 from ntk_workflow.checks import Known, enough, names, networks, own_network
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.resources import (
-    EIGENVALUES,
-    FLOP,
-    PROGRAM,
-    TORCH_START,
-    Config,
-    Samples,
-    Size,
-    layers,
-)
-from ntk_workflow.training_resources import UNIT
+from ntk_workflow.resources import PROGRAM, Config, Samples, Size, gradient_kernel, layers
 
 STUDY = "architectures_study"
 
@@ -45,26 +36,20 @@ def checks(known: Known) -> Iterator[str]:
             yield from own_network(known, name, {**values, "width": width}, place)
 
 
-#: Seconds to make a network and its kernel of few samples, and of each of its layers.
-NETWORK, LAYER = 0.02, 3e-3
-
-
 def measure_architectures(w: Any, config: Config, samples: Samples) -> Size:
     """Compute the kernels of all networks; those of the user's own count as fully connected."""
-    study, places = config["architectures_study"], math.prod((samples.image or (1, 1))[:2])
-    n, seconds, kept = study["samples"], TORCH_START, 0
-    for name in study["models"]:
-        model = {**study, **study["overrides"].get(name, {})}
-        known = name if name in architectures.MODELS else "fc"
-        pairs = {"conv": places, "conv_pool": places**2}.get(name, 1)
-        for depth in model["depths"]:
-            if name in study["infinite_width"]:
-                seconds += pairs * sum(layers(s, n, depth, samples) for s in study["activations"])
-            for width in model["widths"]:
-                shape = {"d": samples.d, "width": width, "depth": depth, "outputs": 1}
-                size = architectures.sizes(known, **shape, image=samples.image)
-                one = FLOP * (6 * n * size.products + n**2 * size.weights) + n * UNIT * size.units
-                one += NETWORK + LAYER * depth + EIGENVALUES * n**3
-                seconds += len(study["activations"]) * len(study["seeds"]) * one
-                kept = max(kept, 8 * n * (3 * size.units + size.weights) + 16 * size.weights)
-    return Size(seconds, PROGRAM + samples.bytes(1) + min(kept, 10**9) + 4 * 8 * n**2)
+    study, seconds, kept = config["architectures_study"], 0.0, 0
+    n, networks = study["samples"], len(study["activations"]) * len(study["seeds"])
+    places = math.prod((samples.image or (1, 1))[:2])
+    for model in study["models"]:
+        values, kind = {**study, **study["overrides"].get(model, {})}, kind_of(model)
+        pairs = places ** (1 + kind.pool) if kind.family == "conv" else 1
+        for depth, width in product(values["depths"], values["widths"]):
+            shape = {"d": samples.d, "width": width, "depth": depth, "outputs": 1}
+            name = model if model in MODELS else "fc"
+            size = architectures.sizes(name, **shape, image=samples.image)
+            seconds += networks * (0.03 + gradient_kernel(name, size, n, 1))
+            if model in study["infinite_width"]:
+                seconds += pairs * sum(layers(sigma, n, depth) for sigma in study["activations"])
+            kept = max(kept, 8 * n * (3 * size.units + size.weights) + 16 * size.weights)
+    return Size(seconds, PROGRAM + samples.bytes(1) + min(kept, 10**9) + 32 * n**2)

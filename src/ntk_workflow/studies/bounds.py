@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ntk_workflow.checks import Known, enough, names
-from ntk_workflow.resources import ANGLE, EIGENVALUES, FLOP, PROGRAM, START, Config, Samples, Size
+from ntk_workflow.resources import EIGENVALUES, PROGRAM, Config, Samples, Size
 
 STUDY = "bounds_study"
 
@@ -24,8 +24,5 @@ def compute_bounds(w: Any, config: Config, samples: Samples) -> Size:
     """Take all pairs through the deepest network, and compute spectra at every depth."""
     study = config["bounds_study"]
     n = samples.n if study["samples"] == "all" else study["samples"]
-    # a layer on a pair of samples of one norm takes as long as an angle
-    seconds = n**2 / 2 * ANGLE * (1 + max(study["depths"]))
-    seconds += 2 * len(study["depths"]) * EIGENVALUES * n**3
-    seconds = START + len(study["activations"]) * seconds + 3 * FLOP * n**2 * samples.d
-    return Size(seconds, PROGRAM + samples.bytes(3) + 8 * 8 * n**2)
+    seconds = n**2 * 1e-7 * max(study["depths"]) + 2 * len(study["depths"]) * EIGENVALUES * n**3
+    return Size(len(study["activations"]) * seconds, PROGRAM + samples.bytes(3) + 64 * n**2)

@@ -9,5 +9,4 @@ def run_claim_experiments(w: Any, config: Config, samples: Samples) -> Size:
     """Draw networks of all widths, depths and seeds."""
     study = config["claim_experiments"]
     weights = sum(width**2 for width in study["widths"]) * sum(study["depths"])
-    memory = PROGRAM + 64 * max(study["widths"]) ** 2 * max(study["depths"])
-    return Size(20 + 1e-6 * weights * len(study["seeds"]), memory)
+    return Size(20 + 1e-6 * weights * len(study["seeds"]), PROGRAM + 64 * weights)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ntk_workflow.checks import Known
-from ntk_workflow.resources import FLOP, PROGRAM, TORCH_START, Config, Samples, Size
+from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
 from ntk_workflow.studies import orthogonality
 
 STUDY = "linearity_study"
@@ -19,23 +19,14 @@ def checks(known: Known) -> Iterator[str]:
         yield f"{STUDY}.expansions: {excess}; take fewer"
 
 
-#: Products with a Hessian until its norm has converged, operations of one on a weight, and vectors
-#: that it keeps; steps of an ascent in a ball.
-PRODUCTS, PRODUCT, VECTORS, CLIMBS = 100, 700, 24, 60
-
-
 def measure_linearity(w: Any, config: Config, samples: Samples) -> Size:
     """Train networks of all widths, and compute their expansions."""
     study, seconds, kept = config["linearity_study"], 0.0, 0
-    searched = 4 * len(study["radii"]) * (study["directions"] + CLIMBS)
-    for hidden, weights in orthogonality.networks(
-        study, config["architectures"][w.architecture], samples
-    ):
-        expansion = 2 * weights * (PRODUCTS * PRODUCT + 6 * searched)
-        seconds += FLOP * study["expansions"] * expansion
-        seconds += study["steps"] * orthogonality.descent(
-            weights, study["samples"], layers=len(hidden)
-        )
-        kept = max(kept, 8 * ((VECTORS + 5) * weights + 2 * samples.d * sum(hidden)))
-    repeated = len(study["activations"]) * len(study["seeds"])
-    return Size(TORCH_START + repeated * seconds, PROGRAM + samples.bytes(2) + kept)
+    searched = 4 * len(study["radii"]) * (study["directions"] + 60)
+    for hidden, weights in orthogonality.networks(w, config, study, samples):
+        # a hundred products with a Hessian, and searches in balls
+        seconds += FLOP * study["expansions"] * 2 * weights * (70_000 + 6 * searched)
+        seconds += study["steps"] * (6 * FLOP * weights * study["samples"] + 1e-4 * len(hidden))
+        kept = max(kept, 8 * (30 * weights + 2 * samples.d * sum(hidden)))
+    seconds *= len(study["activations"]) * len(study["seeds"])
+    return Size(seconds, PROGRAM + samples.bytes(2) + kept)

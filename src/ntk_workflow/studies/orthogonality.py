@@ -1,12 +1,12 @@
 """Angles between the gradients of neurons, after liu2022transition."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from ntk_workflow.checks import Known, enough, names
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.resources import FLOP, PROGRAM, TORCH_START, Config, Samples, Size
+from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
 
 STUDY = "orthogonality_study"
 
@@ -26,37 +26,27 @@ def checks(known: Known, study: str = STUDY) -> Iterator[str]:
         yield from enough(known, section["samples"], name, f"{study}.samples")
 
 
-#: Seconds on an entry of a matrix of cosines, which only reads memory, and of its norm.
-COSINE, NORM = 1.5e-8, 1e-7
-
-
 def measure_orthogonality(w: Any, config: Config, samples: Samples) -> Size:
     """Train networks of all widths, and multiply the gradients of each layer."""
     study, seconds, kept = config["orthogonality_study"], 0.0, 0
-    n, scales = study["samples"], len(study["label_scales"])
-    moments, steps = 1 + scales * len(study["steps"]), max(study["steps"])
-    for hidden, weights in networks(study, config["architectures"][w.architecture], samples):
-        products = sum(2 * i**2 * k + 2 * i * k**2 for i, k in pairwise(hidden))
-        entries = sum(width**2 for width in hidden)
-        seconds += moments * (n * (FLOP * products + COSINE * entries) + NORM * entries)
-        seconds += scales * steps * descent(weights, n, layers=len(hidden))
-        kept = max(kept, 8 * (5 * weights + 6 * max(hidden) ** 2 + 2 * samples.d * hidden[0]))
-    repeated = len(study["activations"]) * len(study["seeds"])
-    return Size(TORCH_START + repeated * seconds, PROGRAM + samples.bytes(2) + kept)
+    n, scales, steps = study["samples"], len(study["label_scales"]), study["steps"]
+    for hidden, weights in networks(w, config, study, samples):
+        entries, widest = sum(width**2 for width in hidden), max(hidden)
+        moment = n * (4 * FLOP * weights * widest + 1.5e-8 * entries) + 1e-7 * entries
+        seconds += (1 + scales * len(steps)) * moment
+        seconds += scales * max(steps) * (6 * FLOP * weights * n + 1e-4 * len(hidden))
+        kept = max(kept, 8 * (5 * weights + 6 * widest**2 + 2 * samples.d * hidden[0]))
+    seconds *= len(study["activations"]) * len(study["seeds"])
+    return Size(seconds, PROGRAM + samples.bytes(2) + kept)
 
 
 def networks(
-    study: Config, architecture: Config, samples: Samples
+    w: Any, config: Config, study: Config, samples: Samples
 ) -> Iterator[tuple[list[int], int]]:
     """Yield the hidden widths and the weights of every network, on the span of its samples."""
-    dense, inputs = architecture.get("dense", False), min(study["samples"], samples.d)
+    architecture = config["architectures"][w.architecture]
     for m in study["widths"]:
         hidden = [m if width == "m" else width for width in architecture["hidden"]]
-        before = [sum(hidden[: k + 1]) + inputs if dense else it for k, it in enumerate(hidden)]
-        after = [*hidden[1:], 1]
-        yield hidden, inputs * hidden[0] + sum(i * k for i, k in zip(before, after, strict=True))
-
-
-def descent(weights: int, n: int, *, layers: int) -> float:
-    """Return the seconds of a step of gradient descent on n samples."""
-    return 6 * FLOP * weights * n + 1e-4 * layers
+        widths = [min(study["samples"], samples.d), *hidden, 1]
+        joined = combinations(widths, 2) if architecture.get("dense") else pairwise(widths)
+        yield hidden, sum(i * k for i, k in joined)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ntk_workflow.checks import Known, activation_names, names
-from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, START, Config, Samples, Size
+from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, Config, Samples, Size
 
 STUDY = "phase_study"
 
@@ -30,34 +30,31 @@ def checks(known: Known) -> Iterator[str]:
 
 
 def measure_phase(w: Any, config: Config, samples: Samples) -> Size:
-    """Draw samples of every shape and size."""
+    """Draw samples of every shape and size, and compute their kernels at every depth."""
     study = config["phase_study"]
     study = {**study, **study["large"]} if w.part == "large" else study
-    draws = len(study["seeds"]) * sum(map(len, filter(None, study["shapes"].values())))
-    seconds, depths, ratios = START, len(study["depths"]), study["samples_per_dimension"]
-    for n in study["samples"]:
-        for ratio in ratios:
-            seconds += draws * (_placed(n, depths) + 2 * FLOP * n**3 / ratio)
-    n = max(study["samples"])
-    return Size(seconds, PROGRAM + 8 * n**2 * (10 + 3 / min(ratios)))
+    ratios, shapes = study["samples_per_dimension"], filter(None, study["shapes"].values())
+    draws = len(study["seeds"]) * sum(map(len, shapes)) * len(ratios)
+    seconds = sum(draw(n, study) for n in study["samples"])
+    memory = 8 * max(study["samples"]) ** 2 * (10 + 3 / min(ratios))
+    return Size(draws * seconds, PROGRAM + memory)
 
 
 def measure_phase_of_data(w: Any, config: Config, samples: Samples) -> Size:
     """Compute the covariance of a dataset, and draw from it."""
-    study, d = config["phase_study"], samples.d
-    n, draws = max(study["samples"]), len(study["seeds"]) * len(study["activations"])
-    seconds = 2 * FLOP * samples.n * d**2 + EIGENVALUES * d**3
-    memory = PROGRAM + samples.bytes(3) + 8 * (10 * n**2 + 3 * d**2)
-    return Size(START + seconds + draws * _placed(n, len(study["depths"])), memory)
+    study, d, n = config["phase_study"], samples.d, max(config["phase_study"]["samples"])
+    seconds = len(study["seeds"]) * len(study["activations"]) * draw(n, study)
+    seconds += 2 * FLOP * samples.n * d**2 + EIGENVALUES * d**3
+    return Size(seconds, PROGRAM + samples.bytes(3) + 80 * n**2 + 24 * d**2)
 
 
 def evaluate_laws(w: Any, config: Config, samples: Samples) -> Size:
     """Evaluate theory at every point of the map."""
-    study = config["phase_study"]
-    points = len(study["activations"]) * (1 + len(study["depths"])) * study["laws"][0]
-    return Size(START + 5e-4 * points * study["laws"][1], PROGRAM)
+    study, (points, others) = config["phase_study"], config["phase_study"]["laws"]
+    grids = len(study["activations"]) * (1 + len(study["depths"]))
+    return Size(5e-4 * grids * points * others, PROGRAM)
 
 
-def _placed(n: int, depths: int) -> float:
-    """Return the seconds of the kernels of one draw: a table on all pairs, 4 spectra a depth."""
-    return 2.5e-8 * depths * n**2 + 4 * (depths + 1) * (1e-3 + EIGENVALUES * n**3)
+def draw(n: int, study: Config) -> float:
+    """Return the seconds of the kernels of n samples: four spectra a depth."""
+    return 4 * (len(study["depths"]) + 1) * (1e-3 + 1e-8 * n**2 + 2 * EIGENVALUES * n**3)

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ntk_workflow.checks import Known, enough, names
-from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, START, Config, Samples, Size, layers
+from ntk_workflow.resources import EIGENVALUES, PROGRAM, Config, Samples, Size, layers
 
 STUDY = "repairs_study"
 
@@ -27,10 +27,9 @@ def checks(known: Known) -> Iterator[str]:
 
 def measure_repairs(w: Any, config: Config, samples: Samples) -> Size:
     """Compute kernels of samples of any norms, and their spectra."""
-    study = config["repairs_study"]
-    n, draws = study["samples"], len(study["seeds"]) * (4 + len(study["directions"]))
-    seconds, samples = FLOP * n**2 * samples.d, replace(samples, one_norm=False)
-    for name in study["activations"]:
-        for depth in study["depths"]:
-            seconds += layers(name, n, depth, samples) + 6 * EIGENVALUES * n**3
-    return Size(START + draws * seconds, PROGRAM + samples.bytes(1) + 8 * 12 * n**2)
+    study, n = config["repairs_study"], config["repairs_study"]["samples"]
+    seconds = 0.0
+    for name, depth in product(study["activations"], study["depths"]):
+        seconds += layers(name, n, depth) + 6 * EIGENVALUES * n**3
+    draws = len(study["seeds"]) * (4 + len(study["directions"]))
+    return Size(draws * seconds, PROGRAM + samples.bytes(1) + 96 * n**2)
