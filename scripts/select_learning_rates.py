@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import get_args
 
-import pyarrow.compute as pc
-
 from ntk_conditioning import tables
 from ntk_conditioning.training.learning_rates import Criterion, select_rates
 from ntk_workflow.cli import Argv, Parser, logger, positive_number, run_main
@@ -27,8 +25,8 @@ def main(argv: Argv = None) -> None:
 
     training = tables.read(args.training, "training")
     kernels = tables.read(args.kernels, "training_kernels")
-    names = pc.unique(training["experiment"]).to_pylist()
     rule = (args.criterion, args.loss_level)
+    names = training["experiment"].unique().to_pylist()
     best = select_rates(training, kernels, dict.fromkeys(names, rule))
     for row in best.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)

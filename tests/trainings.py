@@ -3,12 +3,17 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ntk_workflow import named_values
 from ntk_workflow.trainings import loop
+from ntk_workflow.trainings.settings import TrainingSettings
+
+SETTINGS = {field.name for field in fields(TrainingSettings)}
 
 
 def to_words(options: Mapping[str, Any]) -> list[str]:
@@ -19,6 +24,13 @@ def to_words(options: Mapping[str, Any]) -> list[str]:
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *filter(None, map(str, values))]
     return words
+
+
+def training_words(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a program that trains, whose settings are words of one option."""
+    given = {key: value for key, value in options.items() if value is not None}
+    settings = {key: given.pop(key) for key in [*given] if key in SETTINGS}
+    return [*to_words(given), "--settings", *named_values.to_words(settings)]
 
 
 def finish(ensemble, team=None):

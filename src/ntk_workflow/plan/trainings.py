@@ -1,6 +1,6 @@
 """The trainings of a run: a job for each network of an experiment, or for each of its seeds."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +8,9 @@ from typing import Any
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
 from ntk_workflow.figures.parameters import has_table
+from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.datasets import Datasets
 from ntk_workflow.plan.run import options
-from ntk_workflow.settings import to_options
 from ntk_workflow.trainings.settings import TrainingSettings
 
 
@@ -42,11 +42,11 @@ class Trainings(Datasets):
 
     def network_setting_options(self, w: Any) -> list[str]:
         """Return the same as options."""
-        return to_options(self.network_settings(w))
+        return to_words(asdict(self.network_settings(w)))
 
     def prediction_options(self, w: Any) -> list[str]:
         """Return the settings of trainings that are predicted as options."""
-        return to_options(replace(self.training_settings(w), kernels_along=None))
+        return to_words(asdict(replace(self.training_settings(w), kernels_along=None)))
 
     def training_checkpoints(self, w: Any) -> str:
         """Return the folder of a job's checkpoints."""
