@@ -22,7 +22,7 @@ class Watched(TrainingCheckpoint):
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        super().__init__(folder, {}, minutes=1e-9)
+        super().__init__(folder, {}, 1e-9)
         self._most = most
         self.saves: list[tuple[float, float]] = []
 

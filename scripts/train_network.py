@@ -4,9 +4,6 @@ A job that is killed goes on from its last checkpoint when it is called again, w
 to the byte; one that is asked to stop (SIGTERM, Ctrl-C) leaves a checkpoint at once.
 """
 
-from __future__ import annotations
-
-import argparse
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,7 +31,19 @@ from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> int:
-    args = parse(argv)
+    parser = training_parser(__doc__)
+    add = parser.add_argument
+    add("--depth", type=cli.count_from_zero, required=True, help="hidden layers; of resnets all")
+    add("--test", type=Path, help="prepared test samples (.npz)")
+    add("--output", type=Path, required=True, help="table of curves to write (.parquet)")
+    add("--initial-kernels-output", type=Path, help="table of NTKs at initialisation (.parquet)")
+    add("--kernels-output", type=Path, help="table of kernels_along (.parquet)")
+    device_argument(parser)
+    add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
+    add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help="between checkpoints")
+    add("--code", default="", help="digest of the code, on which checkpoints depend")
+    args = parser.parse_args(argv)
+
     device = torch_device(args.device)
     cli.limit_threads(1)  # of a network; several are trained side by side
     load_activation_files(args.activation_file)
@@ -64,8 +73,7 @@ def main(argv: cli.Argv = None) -> int:
                 "device": device.type,
                 "code": args.code,
             }
-            minutes = args.checkpoint_minutes
-            checkpoint = TrainingCheckpoint(args.checkpoints, depends_on, minutes=minutes)
+            checkpoint = TrainingCheckpoint(args.checkpoints, depends_on, args.checkpoint_minutes)
             ensemble = make_ensemble(batch, rates, device)
             stopped = train(ensemble, checkpoint, threads=args.threads, tf32=settings.tf32)
             if stopped is not None:
@@ -85,21 +93,6 @@ def main(argv: cli.Argv = None) -> int:
     for path in args.checkpoints.glob("*.npz") if args.checkpoints else ():
         path.unlink(missing_ok=True)  # also those of other settings or half written
     return 0
-
-
-def parse(argv: cli.Argv) -> argparse.Namespace:
-    parser = training_parser(__doc__)
-    add = parser.add_argument
-    add("--depth", type=cli.count_from_zero, required=True, help="hidden layers; of resnets all")
-    add("--test", type=Path, help="prepared test samples (.npz)")
-    add("--output", type=Path, required=True, help="table of curves to write (.parquet)")
-    add("--initial-kernels-output", type=Path, help="table of NTKs at initialisation (.parquet)")
-    add("--kernels-output", type=Path, help="table of kernels_along (.parquet)")
-    device_argument(parser)
-    add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
-    add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help="between checkpoints")
-    add("--code", default="", help="digest of the code, on which checkpoints depend")
-    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -376,8 +376,8 @@ def test_a_checkpoint_depends_on_every_setting_on_the_data_and_the_code(folder, 
     noted: list[dict[str, Any]] = []
 
     class Noted(loop.TrainingCheckpoint):
-        def __init__(self, place, depends_on, **when):
-            super().__init__(place, depends_on, **when)
+        def __init__(self, place, depends_on, minutes):
+            super().__init__(place, depends_on, minutes)
             noted.append({"path": self.path} | depends_on)
 
     monkeypatch.setattr(train_network, "TrainingCheckpoint", Noted)

@@ -35,9 +35,7 @@ class TrainingCheckpoint:
     the ``folder``; without one nothing is kept. It is written every so many ``minutes``.
     """
 
-    def __init__(
-        self, folder: Path | None, depends_on: Mapping[str, Any], *, minutes: float
-    ) -> None:
+    def __init__(self, folder: Path | None, depends_on: Mapping[str, Any], minutes: float) -> None:
         self.path = folder / f"{digest(depends_on)}.npz" if folder else None
         self.seconds = 60 * minutes if folder else float("inf")
 
