@@ -1,16 +1,12 @@
 """What tests of trainings share: training to the end, pausing, and comparing states."""
 
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ntk_workflow import named_values
-from ntk_workflow.trainings import loop
 from ntk_workflow.trainings.settings import TrainingSettings
 
 SETTINGS = {field.name for field in fields(TrainingSettings)}
@@ -50,15 +46,3 @@ def assert_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_array_equal(array, other[name], err_msg=name)
-
-
-def train_and_exit(argv: Sequence[str], log: Path) -> None:
-    """Call the program in a process of its own, with its stderr in a file.
-
-    It may take half of the time to save states, so that there are many.
-    """
-    import train_network
-
-    loop.SHARE = 1
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    sys.exit(train_network.main(argv))

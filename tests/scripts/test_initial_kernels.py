@@ -127,19 +127,6 @@ def test_gradient_descent_of_any_network_has_its_critical_rate(folder, model):
     assert row["critical_learning_rate"] == pytest.approx(18 / row["lambda_max"], rel=1e-14)
 
 
-def test_a_rate_below_the_critical_one_converges_and_one_beyond_diverges(folder):
-    """Of a linear model with full batches, whose kernel stays what it is."""
-    x = np.random.default_rng(2).standard_normal((6, 9))
-    write_samples(folder, x, np.arange(6) % 2)
-    train = {"batch_size": "all", "loss": "square", "outputs": "scalar", "dtype": "float64"}
-    train |= {"epochs": 200, "evaluate_every": 100, "learning_rates": (0.97, 1.04)}
-    kernel(folder, **train, depth=0, seeds=(1,))
-    curves = tables.read(folder / "curves.parquet", "training")
-    losses = curves["train_loss"].to_pylist()
-    assert losses[0] > losses[1] > losses[2]
-    assert curves["diverged"].to_pylist() == [False] * 4 + [True] * 2
-
-
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
 def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest(folder, unit):
     """Also where a job trains a single seed; and networks train as with these rates as numbers."""

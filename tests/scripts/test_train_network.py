@@ -1,11 +1,9 @@
 """Training as a program: its table, mistakes in one line, and no trace of having been stopped."""
 
 import itertools
-import multiprocessing
-import os
 import re
 import signal
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,18 +24,15 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
-from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.resources import Samples
 from ntk_workflow.training_resources import training
 from ntk_workflow.trainings import loop, networks
 from ntk_workflow.trainings.settings import TrainingSettings
-from tests.support.fault_server import wait_until
 from tests.support.sources import write_prepared
-from tests.trainings import SETTINGS, finish, train_and_exit, training_words
+from tests.trainings import SETTINGS, finish, training_words
 
-SCRIPT = Path(train_network.__file__)
 LABELS = (3, 7, 40)
 SEEDS, RATES = (1, 5), (0.1, 0.3)
 IMAGE = (4, 3, 2)
@@ -85,11 +80,8 @@ def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
     return tables.read(folder / "out/depth-1.parquet", "training").to_pylist()
 
 
-def files(folder: Path, pattern: str = "*") -> dict[str, int]:
-    """Return the checkpoints, each new one another file; a temporary's name begins with a dot."""
-    with suppress(FileNotFoundError):  # it has just got its name
-        return {str(path): path.stat().st_ino for path in folder.glob(f"kept/{pattern}")}
-    return {}
+def files(folder: Path) -> list[Path]:
+    return [*folder.glob("kept/*")]
 
 
 @pytest.fixture
@@ -278,15 +270,19 @@ def test_a_mistake_is_one_line(folder, refusal, options, problem):
 @contextmanager
 def stopped_after(steps: int, number: int = signal.SIGTERM):
     """Have a signal noted in the midst of the step that follows so many, of any network."""
-    descend, count = Layers.descend, itertools.count()
+    count = itertools.count()
 
-    def counted(*given, **options):
-        if next(count) == steps:
-            signal.getsignal(number)(number, None)  # as Python does when a signal has come
-        return descend(*given, **options)
+    def counted(descend):
+        def step(*given, **options):
+            if next(count) == steps:
+                signal.getsignal(number)(number, None)  # as Python does when a signal has come
+            return descend(*given, **options)
+
+        return step
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Layers, "descend", counted)
+        for ensemble in (Ensemble, ModuleEnsemble):
+            patched.setattr(ensemble, "_descend", counted(ensemble._descend))
         yield
 
 
@@ -298,25 +294,34 @@ def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any)
     assert not (folder / "out").exists()
 
 
+#: With momentum, running statistics and augmentation.
+MODULES = {"model": "fc_batch_norm", "depth": 2, "width": 4, "image": IMAGE, "test": None}
+MODULES |= {"augmentation": "crop_flip", "momentum": 0.9, "decay_at": (1, 2)}
+MEASURED = {"momentum": 0.9, "kernels_along": (12, 30), "kernels_output": "along.parquet"}
+
+
 @pytest.mark.parametrize(
     ("steps", "number", "epoch", "options"),
     [
         (4 * 4 - 1, signal.SIGINT, 2, {}),  # of four networks, 30 samples by 8
-        (2 * 4 * 4 + 3, signal.SIGTERM, 3, {}),
         (2 * 4 * 4 + 3, signal.SIGTERM, 3, OFTEN),
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MODULES),
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MEASURED),
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     folder, lines, steps, number, epoch, options
 ):
-    """Also of samples that were moved, or with other threads."""
-    usual = call(folder, **options, output=folder / "usual.parquet")
+    """Also of samples that were moved, or with other threads; the bytes are the same."""
+    usual, along = call(folder, **options, output=folder / "usual.parquet"), Path("along.parquet")
+    usual_along = along.read_bytes() if along.exists() else b""
     handlers = [*map(signal.getsignal, loop.SIGNALS)]
     stop(folder, steps, number, **options)
     assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
-    moved = {name: Path(f"{name}.npz").rename(f"{name}-moved.npz") for name in ("train", "test")}
-    elsewhere = {"data": moved["train"], "test": moved["test"], "threads": 2}
-    assert call(folder, **options, **elsewhere, checkpoints=folder / "kept") == usual
+    data = Path("images.npz" if "image" in options else "train.npz").rename("moved.npz")
+    given = options | {"data": data, "threads": 2, "checkpoints": folder / "kept"}
+    assert call(folder, **given) == usual
+    assert not usual_along or along.read_bytes() == usual_along
     assert f"going on from a checkpoint in epoch {epoch}" in lines()
     assert not files(folder)
     assert [*map(signal.getsignal, loop.SIGNALS)] == handlers
@@ -414,54 +419,6 @@ def test_a_damaged_checkpoint_is_not_used(folder, lines):
         assert call(folder, width=200, checkpoints=folder / "kept") == usual
         assert [line for line in lines() if line.startswith("a checkpoint is not used: ")]
         assert not files(folder)
-
-
-@pytest.fixture(scope="module")
-def start():
-    """Return a function that starts a call as a process, forked from one that is ready."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.trainings", "train_network", "pyarrow.parquet"])
-    with pytest.MonkeyPatch.context() as patched:  # the server reads it when it begins
-        paths = [str(SCRIPT.parents[1] / name) for name in ("", "src", "scripts")]
-        patched.setenv("PYTHONPATH", os.pathsep.join(paths))
-
-        def started(argv, log):
-            process = context.Process(target=train_and_exit, args=(argv, log))
-            process.start()
-            return process
-
-        yield started
-
-
-#: With momentum, running statistics and augmentation.
-MODULES = {"model": "fc_batch_norm", "depth": 2, "width": 4, "image": IMAGE, "test": None}
-MODULES |= {"augmentation": "crop_flip", "momentum": 0.9, "decay_at": (4, 20)}
-MEASURED = {"width": 32, "momentum": 0.9, "kernels_along": (12, 30)}
-MEASURED["kernels_output"] = "along.parquet"
-
-
-@pytest.mark.parametrize("network", [MODULES, MEASURED], ids=["modules", "measured"])
-def test_killed_at_any_moment_it_ends_in_the_same_bytes(folder, start, network):
-    options = {"epochs": 40, "checkpoint_minutes": 5e-4} | network
-    output, log, along = folder / "out/depth-1.parquet", folder / "log", folder / "along.parquet"
-    usual = call(folder, **options, output=folder / "usual.parquet")
-    usual_along = along.read_bytes() if along.exists() else b""
-    argv = arguments(folder, **options, checkpoints=folder / "kept")
-    for pattern in ("[!.]*", ".*"):  # one more is there, or is being written
-        before = files(folder, pattern)
-        process = start(argv, log)
-        wait_until(lambda: files(folder, pattern) not in ({}, before))  # noqa: B023
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        assert not output.exists()
-    last = start(argv, log)
-    last.join()
-    assert last.exitcode == 0
-    assert output.read_bytes() == usual
-    assert not usual_along or along.read_bytes() == usual_along
-    assert "going on from a checkpoint in epoch" in log.read_text()
-    assert not files(folder)
 
 
 def test_too_large_networks_are_told_what_fits(folder, refusal):
