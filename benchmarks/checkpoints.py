@@ -6,46 +6,38 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
-from ntk_workflow.trainings.loop import train
-
-
-class UnwritableError(UserError):
-    """There is no room for a checkpoint."""
+from ntk_conditioning.training.trainer import Training
+from ntk_workflow.trainings.loop import TrainingCheckpoint, train
 
 
 class _EnoughError(Exception):
     """As many checkpoints as were asked for are made."""
 
 
-class Watched(TrainingCheckpoints):
+class Watched(TrainingCheckpoint):
     """Checkpoints in a folder that note when and how long they are saved.
 
     After so many of them the training is left.
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        super().__init__(folder, {}, minutes=1e-9)
+        super().__init__(folder, {}, 1e-9)
         self._most = most
         self.saves: list[tuple[float, float]] = []
 
-    def save(self, ensemble: Ensemble) -> bool:
+    def save(self, ensemble: Training) -> None:
         start = time.perf_counter()
-        if not super().save(ensemble):
-            raise UnwritableError("a checkpoint cannot be written, so none is timed")
+        super().save(ensemble)
         self.saves.append((start, time.perf_counter() - start))
         if len(self.saves) == self._most:
             raise _EnoughError
-        return True
 
 
 def save_seconds(ensemble: Ensemble, folder: Path, *, rounds: int) -> tuple[list[float], int]:
     """Return the seconds of each checkpoint of an ensemble, and the bytes of one."""
     checkpoints = Watched(folder, most=0)
     for _ in range(rounds):
-        ensemble.epoch += 1  # a state of its own, so that the older ones are deleted as ever
         checkpoints.save(ensemble)
     size = max(path.stat().st_size for path in folder.iterdir())
     return [seconds for _, seconds in checkpoints.saves], size

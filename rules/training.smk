@@ -13,7 +13,9 @@
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 
-from ntk_workflow.settings import to_options
+from dataclasses import asdict
+
+from ntk_workflow.named_values import to_words
 
 network = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}{per_seed}"
 
@@ -44,14 +46,14 @@ rule train_network:
             ["--kernels-output", *output[2:]] if output[2:] else []
         ),
         network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
-        settings=lambda w: to_options(trainings.job_settings(run, w)),
+        settings=lambda w: to_words(asdict(trainings.job_settings(run, w))),
         checkpoints=placed(f"results/{{run}}/checkpoints/training/{network}"),
         code=code("scripts/train_network.py"),
     shell:
         f"{python} {home}scripts/train_network.py"
         " --data {input.data:q} {params.test:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} --depth {wildcards.depth} {params.settings:q}"
+        " {params.network:q} --depth {wildcards.depth} --settings {params.settings:q}"
         " --device {resources.device} --threads {threads}"
         " --checkpoints {params.checkpoints:q} --code {params.code}"
         " --output {output.curves:q} --initial-kernels-output {output.initial_kernels:q}"
@@ -89,8 +91,10 @@ rule predict_training:
     resources:
         **resources_of("predict_training"),
     params:
-        settings=lambda w: to_options(
-            trainings.prediction_settings(run, w.experiment, w.dataset, w.model)
+        settings=lambda w: to_words(
+            asdict(
+                trainings.prediction_settings(run, w.experiment, w.dataset, w.model)
+            )
         ),
         network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
         code=code("scripts/predict_training.py"),
@@ -98,4 +102,4 @@ rule predict_training:
         f"{python} {home}scripts/predict_training.py"
         " --data {input.data:q} --training {input.training:q}"
         " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
+        " {params.network:q} --settings {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"

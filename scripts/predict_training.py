@@ -12,13 +12,15 @@ from typing import Any
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_conditioning.training.predicted_times import parted, times
+from ntk_conditioning.training.prediction import UNPREDICTABLE
 from ntk_conditioning.training.trainer import Part
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
-from ntk_workflow.settings import from_mapping
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import TrainingTask, as_seen
 from ntk_workflow.trainings.predictions import (
@@ -26,7 +28,6 @@ from ntk_workflow.trainings.predictions import (
     from_eigenvectors,
     from_expansions,
     initial_tangent,
-    require_predictable,
 )
 from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 
@@ -50,9 +51,9 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
     cli.limit_threads(args.threads)
     load_activation_files(args.activation_file)
-    settings = from_mapping(TrainingSettings, vars(args))
-    samples = labelled_samples(args.data, None, args.dataset, settings)
-    common = vars(args) | {"own": load_own_network(args), "settings": settings, "samples": samples}
+    settings = TrainingSettings.from_words(args.settings)
+    names = {key: vars(args)[key] for key in POINT_KEYS[:-1]}
+    samples, own = labelled_samples(args.data, None, args.dataset, settings), load_own_network(args)
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
     for row in tables.read([str(path) for path in args.training], "training").to_pylist():
@@ -61,22 +62,19 @@ def main(argv: cli.Argv = None) -> None:
 
     rows: list[dict[str, Any]] = []
     for (depth, seed), of_seed in curves.items():
-        task = from_mapping(TrainingTask, common | {"depth": depth})
-        require_predictable(task)
-        n, loss, course = samples.shape[0], task.loss(torch.float64), settings.descent
+        task = TrainingTask(**names, depth=depth, own=own, settings=settings, samples=samples)
+        if own and has_batch_norm(task.make(generator(0, "init"))):
+            raise cli.UsageError(f"--model: {UNPREDICTABLE}; predict others")
+        n, loss = samples.shape[0], task.loss(torch.float64)
         x, y = as_seen(samples.train[seed].x, task.image), torch.from_numpy(samples.train[seed].y)
         block = generator(seed, "blocks").permutation(n)[:MOST_SAMPLES]
         described = describe(initial_tangent(task, seed, x[block]), loss.codes[y[block]])
 
         rates = [curve[0]["learning_rate"] for curve in of_seed.values()]
-        gradient_descent = course.plain and not course.momentum
-        gradient_descent &= settings.loss == "square" and settings.batch_size in ("all", n)
-        if gradient_descent and n * loss.outputs <= MOST_ROWS:
-            whole = initial_tangent(task, seed, x)
-            k, residual = whole.kernel().numpy(), (loss.codes[y] - whole.f).reshape(-1).numpy()
-            predicted = from_eigenvectors(k, residual, rates, n=n, epochs=course.evaluated)
-        else:
-            predicted = from_expansions(task, seed, Part(x, y), rates)
+        plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
+        solved = plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS
+        predict = from_eigenvectors if solved else from_expansions
+        predicted = predict(task, seed, Part(x, y), rates)
 
         for curve, prediction in zip(of_seed.values(), predicted, strict=True):
             epochs = [row["epoch"] for row in curve]
@@ -90,7 +88,7 @@ def main(argv: cli.Argv = None) -> None:
                 | {"parted_epoch": parted(epochs, losses, prediction["predicted_loss"])}
             )
         log.info("depth %d, seed %d: %d networks predicted", depth, seed, len(rates))
-    tables.write(args.output, "predictions", tables.from_rows("predictions", rows))
+    tables.write(args.output, "predictions", rows)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import get_args
 
-import pyarrow.compute as pc
-
 from ntk_conditioning import tables
 from ntk_conditioning.training.learning_rates import Criterion, select_rates
 from ntk_workflow.cli import Argv, Parser, logger, positive_number, run_main
@@ -18,18 +16,16 @@ def main(argv: Argv = None) -> None:
     add = parser.add_argument
     add("--training", type=Path, required=True, help="table of training curves")
     add("--kernels", type=Path, required=True, help="table of training kernels")
-    help = "what makes a rate the best"
-    add("--criterion", choices=get_args(Criterion), required=True, help=help)
-    help = "loss by which speed is measured"
-    add("--loss-level", type=positive_number, required=True, help=help)
+    add("--criterion", choices=get_args(Criterion), required=True, help="what makes a rate best")
+    add("--loss-level", type=positive_number, required=True, help="loss that measures speed")
     add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     training = tables.read(args.training, "training")
     kernels = tables.read(args.kernels, "training_kernels")
-    names = pc.unique(training["experiment"]).to_pylist()
-    rule = (args.criterion, args.loss_level)
-    best = select_rates(training, kernels, dict.fromkeys(names, rule))
+    names = training["experiment"].unique().to_pylist()
+    rules = dict.fromkeys(names, (args.criterion, args.loss_level))
+    best = select_rates(training, kernels, rules)
     for row in best.to_pylist():
         place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
         if row["relative_rate"] is None:

@@ -1,14 +1,15 @@
 """What tests of trainings share: training to the end, pausing, and comparing states."""
 
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from ntk_workflow.trainings import loop
+from ntk_workflow import named_values
+from ntk_workflow.trainings.settings import TrainingSettings
+
+SETTINGS = {field.name for field in fields(TrainingSettings)}
 
 
 def to_words(options: Mapping[str, Any]) -> list[str]:
@@ -19,6 +20,13 @@ def to_words(options: Mapping[str, Any]) -> list[str]:
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *filter(None, map(str, values))]
     return words
+
+
+def training_words(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a program that trains, whose settings are words of one option."""
+    given = {key: value for key, value in options.items() if value is not None}
+    settings = {key: given.pop(key) for key in [*given] if key in SETTINGS}
+    return [*to_words(given), "--settings", *named_values.to_words(settings)]
 
 
 def finish(ensemble, team=None):
@@ -38,15 +46,3 @@ def assert_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_array_equal(array, other[name], err_msg=name)
-
-
-def train_and_exit(argv: Sequence[str], log: Path) -> None:
-    """Call the program in a process of its own, with its stderr in a file.
-
-    It may take half of the time to save states, so that there are many.
-    """
-    import train_network
-
-    loop.SHARE = 1
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    sys.exit(train_network.main(argv))

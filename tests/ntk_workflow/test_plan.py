@@ -12,7 +12,6 @@ from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
 from ntk_workflow.plan.rows import options
 from ntk_workflow.plan.run import own_activation_files
-from ntk_workflow.settings import to_options
 from tests.plans import ROOT, Wildcards, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -95,10 +94,9 @@ def test_a_figure_needs_its_own_experiments_alone():
 def test_an_experiment_needs_five_keys():
     run = run_of({"training": {"mine": MINE}})
     assert mistakes_of(run) == {}
-    options = to_options(trainings.job_settings(run, TRAINED))
-    assert trainings.job_settings(run, TRAINED).width == 512
-    assert options[options.index("--rate-unit") + 1] == "critical"
-    assert "--critical-seeds" not in options
+    settings = trainings.job_settings(run, TRAINED)
+    assert (settings.rate_unit, settings.critical_seeds) == ("critical", ())
+    assert settings.width == 512
 
 
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
@@ -142,8 +140,8 @@ def test_trainings_that_mean_the_same_have_the_same_parameters():
         run = run_of({"training": {"mine": trained}})
         w = Wildcards(experiment="mine", **NETWORK | {"model": "fc"})
         return [
-            to_options(trainings.job_settings(run, w)),
-            to_options(trainings.prediction_settings(run, w.experiment, w.dataset, w.model)),
+            trainings.job_settings(run, w),
+            trainings.prediction_settings(run, w.experiment, w.dataset, w.model),
         ]
 
     assert parameters(1, 1) == parameters(-1, 1.0)
@@ -226,7 +224,6 @@ def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
     run = run_of({"training": {"fig3": {"overrides": overrides}}})
     settings = trainings.settings(run, "fig3", "digits", "mlp")
     assert (settings.epochs, settings.batch_size) == (7, 60)
-    assert "--batch-size" in to_options(settings)
 
 
 def test_what_was_asked_for_is_refused_by_name():

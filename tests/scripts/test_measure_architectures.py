@@ -107,8 +107,6 @@ def test_mistakes_are_one_line(tmp_path, refusal, measure):
     for network, problem in (
         ("mlp", "--network mlp: give its width and its depths"),
         ("mine 8 2", "--network mine: give its --own-network; built in are mlp"),
-        ("conv 8 2", "images are needed; give --image HEIGHT WIDTH COLOURS"),
-        ("resnet 8 1", "--depth 1: resnet has two layers or more"),
     ):
         given = [*words, "--network", *network.split()]
         assert problem in refusal(measure_architectures, given)

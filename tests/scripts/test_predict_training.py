@@ -12,7 +12,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.training.predicted_times import parted, times
 from ntk_workflow.cli import limit_threads
 from tests.support.sources import write_prepared
-from tests.trainings import to_words
+from tests.trainings import training_words
 
 
 @pytest.mark.parametrize("method", ["eigenvectors", "flow"])
@@ -29,12 +29,14 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
     curves: tuple[Path, ...] = ()
     for depth in (1, 2):
         curves += (tmp_path / f"depth-{depth}.parquet",)
-        assert train_network.main(to_words(usual | {"depth": depth, "output": curves[-1]})) == 0
+        assert (
+            train_network.main(training_words(usual | {"depth": depth, "output": curves[-1]})) == 0
+        )
     given = usual | {"training": curves, "output": tmp_path / "predicted.parquet"}
     limit_threads(1)
-    assert predict_training.main(to_words(given)) == 0
+    assert predict_training.main(training_words(given)) == 0
     single = given | {"dtype": "float32", "output": tmp_path / "single.parquet"}
-    assert predict_training.main(to_words(single)) == 0
+    assert predict_training.main(training_words(single)) == 0
     # whatever the training's precision is, a prediction has the digits of float64
     assert single["output"].read_bytes() == given["output"].read_bytes()
     rows = tables.read(tmp_path / "predicted.parquet", "predictions").to_pylist()

@@ -1,8 +1,8 @@
 """Checkpoints of cells: found again, by all that a cell depends on, after a job was killed.
 
 Snakemake deletes a job's outputs before it starts and after it has failed. So each cell is also
-written into a folder of checkpoints, under a name with a digest of all that it depends on. A job
-that runs again computes only the cells that have no checkpoint of their digest.
+written into a folder of checkpoints, and a job that runs again computes only the cells that have
+no checkpoint of their digest.
 """
 
 import hashlib
@@ -23,11 +23,18 @@ LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
 log = logger(__file__)
 
 
+def digest(depends_on: Mapping[str, Any]) -> str:
+    """Return a digest of all that a result depends on, to which libraries' versions are added."""
+    versions = {library: metadata.version(library) for library in LIBRARIES}
+    content = json.dumps({**depends_on, "versions": versions}, sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
 class Checkpoints:
     """The rows of a table's cells that are done, in a ``folder``; without one nothing is kept.
 
     A cell is a dictionary of all that its rows depend on, its columns among the table's keys and
-    the digest of the ``code`` included; versions of libraries are added to it.
+    the digest of the ``code`` included.
     """
 
     def __init__(self, folder: Path | None, table: str) -> None:
@@ -37,30 +44,24 @@ class Checkpoints:
         """Return the rows of a cell, or None if no checkpoint of it can be read."""
         if self._folder is None:
             return None
+        if not cell["code"]:
+            raise UsageError("--checkpoints: give --code, too, which says for how long they hold")
         try:
-            data = tables.read(self._path(self._folder, cell), self._table)
+            path = self._folder / f"{self._name(cell)}-{digest(cell)}.parquet"
+            rows: list[dict[str, Any]] = tables.read(path, self._table).to_pylist()
         except tables.TableError:
             return None
         log.info("%s: kept", self._in_words(cell))
-        return list(data.to_pylist())
+        return rows
 
     def write(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the rows of a cell, and delete those of the same cell with another digest."""
+        """Keep the rows of a cell, in place of those of the same cell with another digest."""
         if self._folder is not None:
-            path = self._path(self._folder, cell)
-            tables.write(path, self._table, rows)
-            for other in path.parent.glob(f"{self._name(cell)}-{'?' * 16}.parquet"):
-                if other != path:
-                    other.unlink(missing_ok=True)
+            name = self._name(cell)
+            for other in self._folder.glob(f"{name}-{'?' * 16}.parquet"):
+                other.unlink(missing_ok=True)
+            tables.write(self._folder / f"{name}-{digest(cell)}.parquet", self._table, rows)
         log.info("%s: computed", self._in_words(cell))
-
-    def _path(self, folder: Path, cell: Cell) -> Path:
-        if not cell["code"]:
-            raise UsageError("--checkpoints: give --code, too, which says for how long they hold")
-        versions = {library: metadata.version(library) for library in LIBRARIES}
-        content = json.dumps({**cell, "versions": versions}, sort_keys=True, default=str)
-        digest = hashlib.sha256(content.encode()).hexdigest()[:16]
-        return folder / f"{self._name(cell)}-{digest}.parquet"
 
     def _name(self, cell: Cell) -> str:
         return "-".join(str(cell[key]) for key in self._table.keys if key in cell)

@@ -12,7 +12,6 @@ from ntk_workflow.plan.datasets import datasheets
 from ntk_workflow.plan.run import STUDY_OF, Run, require, study_module
 from ntk_workflow.plan.trainings import training_files
 from ntk_workflow.provenance import digests
-from ntk_workflow.settings import words
 
 #: The tables whose rows are files of their own.
 OF_ROWS = [name for name, table in tables.TABLES.items() if table.axes is not None]
@@ -41,8 +40,19 @@ def all_rows(run: Run) -> list[str]:
 
 
 def options(section: Mapping[str, Any], *keys: str) -> list[str]:
-    """Return values of the config as command-line options, in an order that no config changes."""
-    return [word for key in sorted(keys) for word in words(key, section[key])]
+    """Return values of the config as command-line options, in an order that no config changes.
+
+    >>> options({"kernel_size": 512, "depths": [1, 2]}, "kernel_size", "depths")
+    ['--depths', '1', '2', '--kernel-size', '512']
+    """
+    words = []
+    for key in sorted(keys):
+        value, option = section[key], f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] if value else []
+        else:
+            words += [option, *map(str, value if isinstance(value, list) else [value])]
+    return words
 
 
 def network_options(run: Run, architecture: str, study: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.data.subsets import draw, seed_stream
@@ -18,13 +17,13 @@ from ntk_workflow.trainings.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class LabelledSamples:
-    """Every seed's samples to train on and, if there are any, to test on.
+    """Every seed's samples to train on and, if there are any, to test on; all equally many.
 
-    Their ``y`` counts the classes from 0. All seeds have equally many.
+    Their ``y`` counts the classes from 0.
     """
 
     train: Mapping[int, PreparedSamples]
-    test: Mapping[int, PreparedSamples] | None
+    test: Mapping[int, PreparedSamples]
     classes: int
 
     @property
@@ -32,11 +31,6 @@ class LabelledSamples:
         """The number n of training samples and their features d."""
         n, d = next(iter(self.train.values())).x.shape
         return n, d
-
-    @property
-    def n_test(self) -> int:
-        """The number of test samples."""
-        return len(next(iter(self.test.values())).x) if self.test else 0
 
 
 def labelled_samples(
@@ -47,58 +41,42 @@ def labelled_samples(
     Classes are those of the whole dataset, so that a draw that lacks one has as many.
     """
     if test and settings.test_share:
-        raise UsageError("--test and --test-share exclude each other; give one of them")
-    remedy = ", and training needs them; name a labelled one"
-    data, y = _labelled(path, settings, remedy=remedy)
-    labels, y = np.unique(y, return_inverse=True)
-    whole = replace(data, y=y)
-    train = dict.fromkeys([*settings.seeds, *settings.critical_seeds], whole)
-    if settings.samples != "all":
-        for seed in train:
-            rows = draw(dataset, len(y), settings.samples, generator=seed_stream(seed))
-            train[seed] = whole.rows(rows)
-    if settings.test_share:
-        held = {seed: _held_out(settings.test_share, seed, len(s.x)) for seed, s in train.items()}
-        tested = {seed: train[seed].rows(chosen) for seed, chosen in held.items()}
-        train = {seed: train[seed].rows(~chosen) for seed, chosen in held.items()}
-        return LabelledSamples(train, tested, len(labels))
-    if test is None:
-        return LabelledSamples(train, None, len(labels))
-    data, y = _labelled(test, settings, like=path, remedy="; leave the test set out")
-    unknown = np.setdiff1d(y, labels)
-    if len(unknown):
-        raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
-    data = replace(data, y=np.searchsorted(labels, y))
-    return LabelledSamples(train, dict.fromkeys(train, data), len(labels))
+        raise UsageError("--test and test_share exclude each other; give one of them")
+    data = _scaled(load_samples(path), settings)
+    if data.y is None:
+        raise UsageError(f"{path} has no labels, and training needs them; name a labelled one")
+    labels, y = np.unique(data.y, return_inverse=True)
+    data = replace(data, y=y)
+    seeds = [*settings.seeds, *settings.critical_seeds]
+    train, tested = dict.fromkeys(seeds, data), {}
+    if test:
+        others = _scaled(load_samples(test, like=path), settings)
+        if others.y is None:
+            raise UsageError(f"{test} has no labels; leave the test set out")
+        if len(unknown := np.setdiff1d(others.y, labels)):
+            raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
+        tested = dict.fromkeys(seeds, replace(others, y=np.searchsorted(labels, others.y)))
+    for seed in train:
+        if settings.samples != "all":
+            chosen = draw(dataset, len(y), settings.samples, generator=seed_stream(seed))
+            train[seed] = data.rows(chosen)
+        if settings.test_share:
+            n = len(train[seed].x)
+            # The first child draws the samples, see `subsets.seed_stream`.
+            _, stream = generator(seed, "data").spawn(2)
+            chosen = stream.permutation(n)[: round(settings.test_share * n)]
+            held = np.isin(np.arange(n), chosen)
+            train[seed], tested[seed] = train[seed].rows(~held), train[seed].rows(held)
+    return LabelledSamples(train, tested, len(labels))
 
 
-def _labelled(
-    path: Path, settings: TrainingSettings, *, remedy: str, like: Path | None = None
-) -> tuple[PreparedSamples, NDArray[np.int64]]:
-    """Return the samples of a file as the networks get them, and their labels.
+def _scaled(data: PreparedSamples, settings: TrainingSettings) -> PreparedSamples:
+    """Return samples as the networks get them.
 
     Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
     homogeneous activations that only divides outputs and gradients, which a loss other than the
     square one feels.
     """
-    data = load_samples(path, like=like)
-    if data.y is None:
-        raise UsageError(f"{path} has no labels{remedy}")
     if settings.input_scale == "fan_in":
-        return replace(data, x=data.x * math.sqrt(2 / data.x.shape[1])), data.y
-    return data, data.y
-
-
-def _held_out(share: float, seed: int, n: int) -> NDArray[np.bool_]:
-    """Return which of n samples a seed is tested on."""
-    count = round(share * n)
-    if not 0 < count < n - 1:
-        raise UsageError(
-            f"--test-share {share:g} of {n} samples is {count}; leave at least 2 to train on and 1 "
-            "to test on"
-        )
-    # The first child draws the samples, see `subsets.seed_stream`.
-    _, stream = generator(seed, "data").spawn(2)
-    chosen = np.zeros(n, dtype=bool)
-    chosen[stream.permutation(n)[:count]] = True
-    return chosen
+        return replace(data, x=data.x * math.sqrt(2 / data.x.shape[1]))
+    return data

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.kernels.modules import ntk
-from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
@@ -19,7 +18,7 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_workflow.cli import logger
-from ntk_workflow.trainings.networks import Rows, TrainingTask, initial_network, takes_images
+from ntk_workflow.trainings.networks import Rows, TrainingTask, initial_network
 
 log = logger(__file__)
 
@@ -32,31 +31,19 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
 
     They are in float64 and on the processor, whatever the training is in.
     """
-    rows, settings = [], task.settings
-    for seed in settings.critical_seeds or settings.seeds:
+    rows, width = Rows(), task.settings.width
+    for seed in task.settings.critical_seeds or task.settings.seeds:
         x = task.samples.train[seed].x
         n = min(len(x), MOST_SAMPLES)
-        network, seen = initial_network(
-            task.model,
-            x[generator(seed, "blocks").permutation(len(x))[:n]],
-            seed=seed,
-            depth=task.depth,
-            width=settings.width,
-            activation=activations.get(task.activation),
-            image=settings.image if takes_images(task.model) else None,
-            own=task.own,
-        )
+        block = x[generator(seed, "blocks").permutation(len(x))[:n]]
+        network, seen = initial_network(task.model, block, seed=seed, own=task.own, **task.shape)
         spectrum = initial_conditioning(network, seen)
         critical = 2 * n / spectrum.lambda_max
         log.info("depth %d, seed %d: critical learning rate %.4g", task.depth, seed, critical)
-        sizes = {"seed": seed, "width": settings.width, "n": n, "n_train": len(x)}
-        rows.append(
-            task.names
-            | sizes
-            | {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
-            | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
-            | {"critical_learning_rate": critical}
-        )
+        row = task.names | {"seed": seed, "width": width, "n": n, "n_train": len(x)}
+        row |= {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+        row |= {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
+        rows.append(row | {"critical_learning_rate": critical})
     return rows
 
 

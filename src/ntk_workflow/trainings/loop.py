@@ -1,19 +1,21 @@
 """The loop over epochs: progress, checkpoints, and an orderly end when a signal asks for it."""
 
-from __future__ import annotations
-
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch.backends import cudnn
 
+from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays
+from ntk_conditioning.files import atomic
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.threads import Team
-from ntk_conditioning.training.trainer import Training
-from ntk_workflow.checkpoints.trainings import TrainingCheckpoints
+from ntk_conditioning.training.trainer import StateError, Training
+from ntk_workflow.checkpoints.cells import digest
 from ntk_workflow.cli import logger
 from ntk_workflow.progress import progress
 
@@ -26,35 +28,31 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SHARE = 100
 
 
-class Interruption:
-    """Whether training is to pause, a context in which signals to stop are only noted.
+class TrainingCheckpoint:
+    """The state of a training, from which a job that was stopped goes on; see `Training.state`.
 
-    A pause is due ``every`` seconds after the last, or later where saving takes more than a
-    hundredth of that time.
+    ``depends_on`` has all that the training depends on, and its digest is the name of the file in
+    the ``folder``; without one nothing is kept. It is written every so many ``minutes``.
     """
 
-    def __init__(self, *, every: float) -> None:
-        self._every, self._due = every, time.monotonic() + every
-        self.signal: int | None = None
+    def __init__(self, folder: Path | None, depends_on: Mapping[str, Any], minutes: float) -> None:
+        self.path = folder / f"{digest(depends_on)}.npz" if folder else None
+        self.seconds = 60 * minutes if folder else float("inf")
 
-    def __enter__(self) -> Interruption:
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
-        return self
+    def save(self, ensemble: Training) -> None:
+        """Write the state of an ensemble, whole or not at all."""
+        if self.path:
+            with atomic(self.path) as temporary, temporary.open("xb") as stream:
+                np.savez(stream, allow_pickle=False, **ensemble.state())
 
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def wanted(self) -> bool:
-        """Return whether to pause."""
-        return self.signal is not None or time.monotonic() >= self._due
-
-    def saved(self, seconds: float) -> None:
-        """Say that the state has been saved, and how long that took."""
-        self._due = time.monotonic() + max(self._every, SHARE * seconds)
-
-    def _note(self, number: int, _: object) -> None:
-        self.signal = number
+    def restore(self, ensemble: Training) -> None:
+        """Let an ensemble go on from the state that was saved, if it can be read."""
+        if self.path and self.path.exists():
+            try:
+                ensemble.restore(load_arrays(self.path, required=[*ensemble.state()]))
+                log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
+            except (FormatError, ContentError, StateError) as error:
+                log.info("a checkpoint is not used: %s", error)
 
 
 @contextmanager
@@ -69,46 +67,44 @@ def fixed_sums(*, tf32: bool = False) -> Iterator[None]:
 
 
 def train(
-    ensemble: Training, checkpoints: TrainingCheckpoints | None, *, threads: int, tf32: bool = False
+    ensemble: Training, checkpoint: TrainingCheckpoint, *, threads: int, tf32: bool = False
 ) -> int | None:
-    """Train to the end and return None, or the number of the signal that stopped it."""
-    if checkpoints and checkpoints.restore(ensemble):
-        log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
-    saved = False
+    """Train to the end and return None, or the number of the signal that stopped it.
+
+    Signals are only noted, and a checkpoint is written when one has come or the time has.
+    """
+    checkpoint.restore(ensemble)
+    received: list[int] = []
+    handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
+    due = time.monotonic() + checkpoint.seconds
+
+    def pausing() -> bool:
+        return bool(received) or time.monotonic() >= due
+
     total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
     bar = progress(total=total, done=done, unit="epoch", log=log)
-    every = 60 * checkpoints.minutes if checkpoints else float("inf")
-    with (
-        bar,
-        fixed_sums(tf32=tf32),
-        Interruption(every=every) as interruption,
-        Team(threads) as team,
-    ):
-        while not ensemble.finished:
-            whole = ensemble.advance(interruption.wanted, team)
-            epoch = ensemble.epoch
-            if whole:
-                for number in np.flatnonzero(ensemble.diverged == epoch - 1):
-                    seed, rate = ensemble.members[number]
-                    log.info("seed %d, rate %g: diverged by epoch %d", seed, rate, epoch - 1)
-                bar.set_postfix_str(f"lowest loss {_lowest_loss(ensemble):.4g}", refresh=False)
-                bar.update(epoch - 1 - bar.n)
-            # Asked once: a signal that comes after this is one for the next seeds.
-            stop = interruption.signal
-            due = stop is not None or interruption.wanted()
-            if checkpoints and due:
-                start = time.monotonic()
-                saved = checkpoints.save(ensemble)
-                interruption.saved(time.monotonic() - start)
-            if stop is not None:
-                remedy = "call again to go on" if saved else "nothing is kept"
-                log.info("stopped by a signal in epoch %d; %s", epoch, remedy)
-                return stop
+    try:
+        with bar, fixed_sums(tf32=tf32), Team(threads) as team:
+            while not ensemble.finished:
+                if ensemble.advance(pausing, team):
+                    epoch = ensemble.epoch - 1
+                    for member in np.flatnonzero(ensemble.diverged == epoch):
+                        seed, rate = ensemble.members[member]
+                        log.info("seed %d, rate %g: diverged by epoch %d", seed, rate, epoch)
+                    if np.isfinite(losses := ensemble.metrics["train_loss"][epoch]).any():
+                        bar.set_postfix_str(f"lowest loss {np.nanmin(losses):.4g}", refresh=False)
+                    bar.update(epoch - bar.n)
+                stopped = bool(received)
+                if pausing():
+                    start = time.monotonic()
+                    checkpoint.save(ensemble)
+                    end = time.monotonic()
+                    due = end + max(checkpoint.seconds, SHARE * (end - start))
+                if stopped:
+                    remedy = "call again to go on" if checkpoint.path else "nothing is kept"
+                    log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)
+                    return received[0]
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return None
-
-
-def _lowest_loss(ensemble: Training) -> float:
-    # of the last epoch that was evaluated
-    known = ensemble.metrics["train_loss"]
-    last = known[np.isfinite(known).any(axis=1)]
-    return float(np.nanmin(last[-1])) if len(last) else float("nan")

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning.networks.statistics import has_batch_norm
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
@@ -21,25 +20,17 @@ from ntk_conditioning.training.linearised import Linearised, Tangent, initial_we
 from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
-from ntk_conditioning.training.prediction import UNPREDICTABLE, predicted_losses, predicted_steps
+from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part, Training
-from ntk_workflow.cli import UsageError
-from ntk_workflow.trainings.networks import TrainingTask, require_possible
+from ntk_workflow.trainings.networks import Rows, TrainingTask
 
 #: Numbers of eigenvalues at which the label energy is given.
 RANKS = 64
 
 
-def require_predictable(task: TrainingTask) -> None:
-    """Raise `UsageError` for networks that cannot be, or that have batch normalisation."""
-    require_possible(task)
-    if task.by_modules and has_batch_norm(task.make(generator(0, "init"), dtype=torch.float32)):
-        raise UsageError(f"--model: {UNPREDICTABLE}; predict others")
-
-
 def initial_tangent(task: TrainingTask, seed: int, x: Tensor) -> Tangent | ModuleTangent:
     """Return outputs and kernels of a seed's network at samples, in their type."""
-    if task.by_modules:
+    if kind_of(task.model).by_modules:
         return ModuleTangent(task.make(generator(seed, "init"), dtype=x.dtype), x)
     size: Any = {"seed": seed, "like": x}
     weights = initial_weights(task.architecture, x.shape[1], task.outputs, **size)
@@ -66,48 +57,37 @@ def describe(start: Tangent | ModuleTangent, targets: Tensor) -> dict[str, Any]:
     }
 
 
-def from_eigenvectors(
-    k: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    rates: Sequence[float],
-    *,
-    n: int,
-    epochs: Sequence[int],
-) -> list[dict[str, Any]]:
+def from_eigenvectors(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
     """Return each rate's prediction for plain full-batch descent on the square loss."""
-    values, vectors = np.linalg.eigh(k)
+    start = initial_tangent(task, seed, part.x)
+    residual = (task.loss(torch.float64).codes[part.y] - start.f).reshape(-1).numpy()
+    values, vectors = np.linalg.eigh(start.kernel().numpy())
     squares = np.square(vectors.T @ residual)
     rows = []
     for rate in rates:
-        of: Any = {"rate": rate, "n": n}
-        curve = predicted_losses(values, squares, **of, steps=epochs)
+        of: Any = {"rate": rate, "n": len(part.x)}
+        curve = predicted_losses(values, squares, **of, steps=task.settings.evaluated)
         when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
         row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
         rows.append(row | time_columns(when, prefix="predicted_"))
     return rows
 
 
-def from_expansions(
-    task: TrainingTask, seed: int, part: Part, rates: Sequence[float]
-) -> list[dict[str, Any]]:
+def from_expansions(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
     """Return each rate's prediction by training the expansion of a seed's network."""
-    members, train, loss = (
-        [Member(seed, rate) for rate in rates],
-        {seed: part},
-        task.loss(torch.float64),
-    )
-    course = replace(task.settings.descent, mixed_precision=False)
+    course = replace(task.settings, mixed_precision=False)
+    common = (task.loss(torch.float64), [Member(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
-    if task.by_modules:
+    if kind_of(task.model).by_modules:
         make = expansions(partial(task.make, dtype=torch.float64))
-        ensemble = ModuleEnsemble(make, loss, members, train, descent=course)
+        ensemble = ModuleEnsemble(make, *common, descent=course)
     else:
-        ensemble = Linearised(task.architecture, loss, members, train, course=course)
+        ensemble = Linearised(task.architecture, *common, course=course)
     while not ensemble.finished:
         ensemble.advance()
     rows = []
-    for number in range(len(members)):
-        losses = known(ensemble.metrics["train_loss"][course.evaluated, number].tolist())
+    for curve in ensemble.metrics["train_loss"][course.evaluated].T:
+        losses = known(curve.tolist())
         row = {"method": "flow", "predicted_loss": losses}
         rows.append(row | times(course.evaluated, losses, prefix="predicted_"))
     return rows
