@@ -28,9 +28,10 @@ def resources_of(
 
     @cache
     def size(**wildcards: str) -> Size:
-        exception = run.config["overrides"].get(wildcards.get("dataset"), {})
+        dataset = wildcards.get("dataset", "")
+        exception = run.config["overrides"].get(dataset, {})
         config, samples = {**run.config, **exception, "models": {}}, Samples(50_000, 1000)
-        if entry := run.catalogue.get(wildcards.get("dataset")):
+        if entry := run.catalogue.get(dataset):
             n, d = catalogue.shape_of(entry, config["speech"] | exception)
             image, classes = catalogue.known_image(entry), catalogue.classes_of(entry)
             samples = Samples(n or samples.n, d or samples.d, image, classes)
