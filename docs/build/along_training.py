@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from docs.build.marked import markdown_table
 from ntk_conditioning.tables import collect
-from ntk_workflow.pages.rendering import markdown_table, shown
+from ntk_workflow.pages.rendering import shown
 
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "resources/along_training"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from docs.build.marked import markdown_table
 from ntk_conditioning.spectra.precision import Measurement, measure, problems
-from ntk_workflow.pages.rendering import markdown_table
 
 ROOT = Path(__file__).parents[2]
 #: An error that counts as none.
