@@ -28,17 +28,12 @@ def lines(overlay: dict) -> list[str]:
 MISTAKES = r"""
 depth: [1] -> unknown key 'depth'; did you mean 'depths'?
 depths: [1.5] -> depths[0]: 1.5 is not of type 'integer'
-depths: [true] -> depths[0]: True is not of type 'integer'
 depths: 3 -> depths: 3 is not of type 'array'; write [3]
-depths: [] -> depths: [] should be non-empty
 depths: [2, 2] -> depths: [2, 2] has non-unique elements
 depths: [1000000000000] -> depths[0]: 1000000000000 is greater than the maximum of 1000000
 balanced: 1 -> balanced: 1 is not of type 'boolean'
 blocks: some -> blocks: 'some' is not of type 'integer', or 'all' was expected
-speech: {dither: 1} -> speech.dither: 0 was expected
 run: My Run -> run: 'My Run' does not match '^[a-z0-9][a-z0-9_-]*$'; it takes lower-case letters,
-data_dir: "a/{b}"
-  -> data_dir: 'a/{b}' does not match '^[^{}\\x00-\\x1f]+$'; it takes a path without { } and
 dtype: flaot32
   -> dtype: 'flaot32' is not one of ['float64', 'float32']; did you mean 'float32'?
 overrides: {digits: {width: 1}}
@@ -48,8 +43,6 @@ training: {fig3: {learning_rates: [1, -0.5]}}
   -> training.fig3.learning_rates[1]: -0.5 is less than or equal to the minimum of 0
 training: {fig3: {learning_rates: 0.5}}
   -> training.fig3.learning_rates: 0.5 is not of type 'array'; write [0.5], or 'auto' was expected,
-training: {fig3: {learning_rates: {critical: [0]}}}
-  -> training.fig3.learning_rates.critical[0]: 0 is less than or equal to the minimum of 0
 training: {fig3: {learning_rates: {critical: [1], smallest_critical: [1]}}}
   -> training.fig3.learning_rates: {'critical': [1], 'smallest_critical': [1]} has too many propert
 datasets: [digit] -> datasets[0]: unknown dataset 'digit'; did you mean 'digits'?
@@ -57,8 +50,6 @@ activations: [relu, rellu] -> activations[1]: unknown activation 'rellu'; did yo
 figures: [liu2023relu/fig2] -> figures[0]: unknown figure 'liu2023relu/fig2'; did you mean
 {datasets: [digits], kernel_size: 1900}
   -> kernel_size: a block of 1900 is larger than digits (1797 samples); at most 1797
-{training: null, repairs_study: null, speech: {frames: 200}}
-  -> kernel_size: a block of 256 is larger than librispeech_sample (200 samples); at most 200
 {training: null, overrides: {librispeech_sample: {frames: 300, kernel_size: 301}}}
   -> overrides.librispeech_sample.kernel_size: a block of 301 is larger than librispeech_sample (300
 overrides: {digits: {blocks: 8}}
@@ -69,23 +60,13 @@ overrides: {digits: {blocks: 8}}
   -> balanced: librispeech_sample is whole (samples all); give samples a number to draw
 {kernel_size: all, blocks: 2, datasets: [digits]}
   -> blocks: kernel_size all makes one block of digits; set it to 1
-overrides: {digits: {frames: 100}}
-  -> overrides.digits.frames: digits is no speech corpus; remove frames
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
-orthogonality_study: {architectures: [depp]}
-  -> orthogonality_study.architectures[0]: unknown architecture 'depp'; did you mean 'deep'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
-linearity_study: {datasets: [synthetic]}
-  -> linearity_study.datasets[0]: synthetic has no labels, and the study needs two classes; remove
 linearity_study: {expansions: 21}
   -> linearity_study.expansions: 21 is more than the 20 samples of the study; take fewer
 bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
-activation_constants: [relu, norm_relu]
-  -> activation_constants[1]: unknown activation 'norm_relu'; did you mean 'normrelu'?
-architectures_study: {models: [mlp, cnov]}
-  -> architectures_study.models[1]: unknown network 'cnov'; did you mean 'conv'?
 architectures_study: {datasets: [synthetic]}
   -> architectures_study.datasets[0]: conv needs images, synthetic has none; remove one of them
 architectures_study: {overrides: {vit: {widths: [10]}}}
@@ -98,8 +79,6 @@ training: {resnet: {test_share: 0.0001}}
   -> training.resnet.test_share: 0.0001 of the 500 samples of patches is 0; leave 2 to train on and
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
-training: {fig3: {overrides: {digit: {epochs: 2}}}}
-  -> training.fig3.overrides.digit: unknown dataset 'digit'; did you mean 'digits'?
 training: {fig3: {weight_decay: 0.1}}
   -> training.fig3.weight_decay: mlp has momentum only; leave it at 0, or give mlp its own
 training: {deep_fc: {models: [fc_batch_norm], predict: true}}

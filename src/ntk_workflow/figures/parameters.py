@@ -10,15 +10,15 @@ ASKED_FOR = {"predictions": "predict", "kernels_along_training": "kernels_along"
 TRAINED_TABLES = ("training", "training_kernels", *ASKED_FOR)
 TRAINING_TABLES = (*TRAINED_TABLES, "learning_rates")
 
+Values = Mapping[str, Any]
 
-def has_table(table: str, experiment: Mapping[str, Any]) -> bool:
+
+def has_table(table: str, experiment: Values) -> bool:
     """Return whether an experiment, which is not switched off, has a table of trained networks."""
     return table not in ASKED_FOR or bool(experiment.get(ASKED_FOR[table]))
 
 
-def tables_of(
-    spec: Mapping[str, Any], experiments: Mapping[str, Any], folder: str
-) -> dict[str, list[str]]:
+def tables_of(spec: Values, experiments: Values, folder: str) -> dict[str, list[str]]:
     """Return the files of each table that a figure reads.
 
     ``spec`` is the figure's entry in notebooks/figures.yaml. Of trained networks it shows those of
@@ -39,16 +39,8 @@ def tables_of(
     return files
 
 
-def parameters(
-    spec: Mapping[str, Any],
-    config: Mapping[str, Any],
-    *,
-    tables: Mapping[str, list[str]],
-    pdf: str,
-    png: str,
-) -> dict[str, Any]:
-    """Return a notebook's parameters; ``tables`` has the files of each table, see `tables_of`."""
-    files = {f"{name}_table": tables[name] for name in spec["tables"]}
-    paths = {key: paths[0] if len(paths) == 1 else paths for key, paths in files.items()}
-    values = {key: config[key] for key in spec.get("parameters", [])}
-    return {**paths, **values, "pdf": pdf, "png": png}
+def parameters(spec: Values, config: Values, tables: Values, **files: str) -> dict[str, Any]:
+    """Return a notebook's parameters: its ``tables``, of `tables_of`, values, files to write."""
+    paths = {f"{name}_table": tables[name] for name in spec["tables"]}
+    paths = {key: each[0] if len(each) == 1 else each for key, each in paths.items()}
+    return {**paths, **{key: config[key] for key in spec.get("parameters", [])}, **files}
