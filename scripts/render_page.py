@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import render
 
@@ -23,6 +23,8 @@ def main(argv: Argv = None) -> None:
 
     first = args.sources[0]
     if first.suffix == ".parquet":
+        if first.stem not in PAGES:
+            raise UsageError(f"{first}: there are pages of {', '.join(PAGES)} only")
         data, columns = tables.read(first, first.stem), []
         for field in data.schema:  # a column's description appears at its name
             number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
