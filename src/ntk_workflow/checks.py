@@ -5,14 +5,12 @@ stops its own study alone, when jobs of that are asked for. Here are the main gr
 share; what is a study's own is in its module of `studies`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, util
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -20,9 +18,6 @@ from ntk_conditioning.networks.activations import TOLERATED, DualErrors
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, width_problem
 from ntk_workflow import catalogue
 from ntk_workflow.config import Config, did_you_mean
-
-if TYPE_CHECKING:
-    from ntk_conditioning.networks.own import OwnModel
 
 #: The study of kernels and angles whose keys stand at the top of the config.
 GRID = "grid"
@@ -32,12 +27,13 @@ GRID = "grid"
 class Known:
     """A config, and what the names in it may refer to.
 
-    ``models`` are networks of the user's own, ``dual_errors`` those of their activations.
+    ``models`` has an `own.OwnModel` for each network of the user's own, ``dual_errors`` the errors
+    of their activations.
     """
 
     config: Config
     catalogue: Mapping[str, catalogue.Entry]
-    models: Mapping[str, OwnModel]
+    models: Mapping[str, Any]
     dual_errors: Mapping[str, DualErrors]
 
     def shape(self, name: str) -> tuple[int | None, int | None]:
@@ -62,7 +58,7 @@ class Known:
 
 def used_datasets(config: Config) -> list[str]:
     """Return the datasets of a run, each once."""
-    studies = (config[key] for key in config if key.endswith("_study"))
+    studies = [config[key] for key in config if key.endswith("_study")]
     sections = [config, *studies, *(config["training"] or {}).values()]
     return list(dict.fromkeys(chain(*(each.get("datasets", ()) for each in sections if each))))
 
