@@ -1,19 +1,26 @@
 """Bring one file of a dataset into the data folder, checked by its sha256.
 
 The mirror is tried first: a folder, a file:// address or an http(s) base address that holds the
-file under its catalogue name; then the addresses in their order. A partial download is kept and
-continued. A file in place with the right content is left alone, so it may be put there by hand.
+file under its catalogue name; then the addresses in their order. A partial download is kept beside
+the file and continued. A file in place with the right content is left alone, so it may be put there
+by hand.
 """
 
 import json
+import os
 from pathlib import Path
+from urllib.parse import quote
+
+import filelock
 
 from ntk_conditioning import files
+from ntk_conditioning.errors import UserError
 from ntk_workflow import cli, downloads
 
 log = cli.logger(__file__)
 
-HINT = ", or name a mirror that has it: --config mirror=DIR"
+#: Most bytes of a file whose size is not catalogued.
+UNKNOWN_SIZE = 20_000_000_000
 
 
 @cli.run_main
@@ -30,15 +37,34 @@ def main(argv: cli.Argv = None) -> None:
     add("--receipt", type=Path, metavar="JSON", help="where to record that the file is in place")
     args = parser.parse_args(argv)
 
-    options = {"mirror": args.mirror, "urls": args.urls, "size": max(args.bytes, 0)}
-    fetched = downloads.fetch(args.output, name=args.name, sha256=args.sha256, **options, hint=HINT)
-    if fetched.source is None:
-        log.info("%s: %s is in place with the right sha256, nothing to do", args.name, args.output)
-    else:
-        result = (args.name, fetched.size, fetched.source, fetched.sha256)
-        log.info("%s: %d bytes from %s, sha256 %s", *result)
+    target, mirror = args.output, args.mirror.rstrip("/")
+    part = target.with_name(f".{target.name}.part")
+    sources = [f"{mirror}/{quote(args.name) if '://' in mirror else args.name}"] if mirror else []
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # jobs of several runs share one download
+        with filelock.FileLock(target.with_name(f".{target.name}.lock"), mode=0o666):
+            digest = files.sha256(target) if target.is_file() else None
+            if digest in args.sha256:
+                log.info("%s is in place with the right sha256, nothing to do", target)
+            else:
+                wanted = [*sources, *args.urls], args.sha256, 2 * args.bytes or UNKNOWN_SIZE
+                source, digest = downloads.fetch(part, *wanted)
+                os.replace(part, target)
+                log.info("%s from %s, sha256 %s", args.name, source, digest)
+    except downloads.SourceError as error:
+        wrong = f", {target} has another sha256" if target.exists() else ""
+        raise UserError(
+            f"{args.name} cannot be fetched{wrong}: {error}; get the file with sha256 "
+            f"{args.sha256[0]} by hand and save it as {target}, or name a mirror that has it: "
+            "--config mirror=DIR"
+        ) from None
+    except OSError as error:
+        need = f"; the file needs {args.bytes} bytes there" if args.bytes else ""
+        problem = f"cannot write {error.filename or part}: {error.strerror or error}{need}"
+        raise UserError(problem) from error
     if args.receipt:  # without the source, which cannot change the content
-        receipt = {"name": args.name, "bytes": fetched.size, "sha256": fetched.sha256}
+        receipt = {"name": args.name, "bytes": target.stat().st_size, "sha256": digest}
         files.write_text(args.receipt, json.dumps(receipt) + "\n")
 
 

@@ -2,16 +2,13 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
 from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
 from ntk_workflow.figures.listing import PAGES
-from ntk_workflow.pages.rendering import render, table_page
-
-SHOWN = {
-    table.name: table
-    for table in (tables.get("datasets"), tables.get("conditioning"), tables.get("learning_rates"))
-}
+from ntk_workflow.pages.rendering import render
 
 log = logger(__file__)
 
@@ -19,18 +16,24 @@ log = logger(__file__)
 @run_main
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
-    help_sources = f"a table ({', '.join(SHOWN)}.parquet), or the files of the record"
+    help_sources = "a table (.parquet), or the files of the record"
     parser.add_argument("--sources", type=Path, nargs="+", required=True, help=help_sources)
     parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
     first = args.sources[0]
     if first.suffix == ".parquet":
-        if first.stem not in SHOWN:
-            raise UsageError(f"{first}: there are pages of {', '.join(SHOWN)} only")
-        table = SHOWN[first.stem]
-        data = tables.read(first, table)
-        page = table_page(data, title=PAGES[table.name], note=table.description)
+        if first.stem not in PAGES:
+            raise UsageError(f"{first}: there are pages of {', '.join(PAGES)} only")
+        data, columns = tables.read(first, first.stem), []
+        for field in data.schema:  # a column's description appears at its name
+            number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+            meaning = (field.metadata or {}).get(b"description", b"").decode()
+            kind = "number" if number else "text"
+            columns.append({"name": field.name, "meaning": meaning, "kind": kind})
+        rows = [row.values() for row in data.to_pylist()]
+        values = {"note": tables.get(first.stem).description, "columns": columns, "rows": rows}
+        page = render("table.html.j2", title=PAGES[first.stem], **values)
     else:
         for path in args.sources:
             require_file(path)

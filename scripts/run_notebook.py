@@ -26,10 +26,6 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 log = logger(__file__)
 
 
-class NotebookError(UserError):
-    """The file is no notebook, or the parameters are not the notebook's."""
-
-
 class ThisPython(AsyncKernelManager):
     """Starts kernels with the Python of this program, whatever kernels its user has installed."""
 
@@ -40,17 +36,28 @@ class ThisPython(AsyncKernelManager):
 @run_main
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(description=__doc__)
-    parser.add_argument("notebook", type=Path, help="notebook to run (.ipynb)")
-    parser.add_argument("--parameters", nargs="+", required=True, metavar="NAME=VALUE", help="all")
-    parser.add_argument("--output", type=Path, required=True, help="executed notebook to write")
-    parser.add_argument("--failed", type=Path, required=True, help="where a failed one is kept")
-    parser.add_argument("--outputs", type=Path, nargs="+", default=[], help="files it must write")
+    add = parser.add_argument
+    add("notebook", type=Path, help="notebook to run (.ipynb)")
+    add("--parameters", nargs="+", required=True, metavar="NAME=VALUE", help="all")
+    add("--output", type=Path, required=True, help="executed notebook to write")
+    add("--failed", type=Path, required=True, help="where a failed one is kept")
+    add("--outputs", type=Path, nargs="+", default=[], help="files it must write")
     minutes = "what the job may take: a cell takes nine tenths of that at most (default: 20)"
-    parser.add_argument("--minutes", type=positive_number, default=20, help=minutes)
+    add("--minutes", type=positive_number, default=20, help=minutes)
     args = parser.parse_args(argv)
 
     parameters = named_values(args.parameters, option="--parameters")
-    require_parameters(args.notebook, parameters)
+    require_file(args.notebook)
+    try:
+        expected = papermill.inspect_notebook(args.notebook).keys()
+    except (ValueError, AttributeError, nbformat.ValidationError) as error:
+        raise UserError(f"{args.notebook}: not a notebook: {one_line(error)}") from None
+    if parameters.keys() != expected:
+        sets = (parameters.keys() - expected, expected - parameters.keys(), expected)
+        words = (", ".join(sorted(names)) or "none" for names in sets)
+        problem = "unknown parameters: {}; missing: {}; it takes: {}".format(*words)
+        raise UserError(f"{args.notebook}: {problem}")
+
     for path in (args.output, *args.outputs):  # an earlier run's files must not pass for this one's
         path.unlink(missing_ok=True)
     problem = execute(args.notebook, parameters, args.failed, minutes=0.9 * args.minutes)
@@ -65,25 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def require_parameters(notebook: Path, parameters: Mapping[str, Any]) -> None:
-    """Raise `NotebookError` unless exactly the notebook's parameters are given."""
-    require_file(notebook)
-    try:
-        expected = set(papermill.inspect_notebook(notebook))
-    except (ValueError, AttributeError, nbformat.ValidationError) as error:
-        raise NotebookError(f"{notebook}: not a notebook: {one_line(error)}") from None
-    given = set(parameters)
-    if given != expected:
-        sets = (given - expected, expected - given, expected)
-        words = (", ".join(sorted(names)) or "none" for names in sets)
-        problem = "unknown parameters: {}; missing: {}; it takes: {}".format(*words)
-        raise NotebookError(f"{notebook}: {problem}")
-
-
 def execute(
     notebook: Path, parameters: Mapping[str, Any], executed: Path, *, minutes: float
-) -> str | None:
-    """Run a notebook, writing ``executed`` after each cell; return what went wrong, or None."""
+) -> str:
+    """Run a notebook, writing ``executed`` after each cell; return what went wrong, if anything."""
     executed.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
     with tempfile.TemporaryDirectory() as scratch, room_for(executed):
@@ -102,7 +94,7 @@ def execute(
                 execution_timeout=math.ceil(60 * minutes),
                 progress_bar=sys.stderr.isatty(),
             )
-            return None
+            return ""
         except papermill.PapermillExecutionError as error:
             problem = f"{error.ename}: {' '.join(error.evalue.split())}"
         except DeadKernelError:

@@ -4,7 +4,6 @@ PYTHONPATH=src:scripts python -m docs.build [NAME ...]
 """
 
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.build import (
@@ -22,11 +21,11 @@ from ntk_conditioning.files import write_text
 
 ROOT = Path(__file__).parents[2]
 #: By name whole files, and parts of documents that stand between marks of that name.
-FILES: Mapping[str, tuple[str, Callable[[], str]]] = {
+FILES = {
     "architecture": ("docs/architecture.md", architecture.page),
     "charts": ("src/ntk_workflow/explorer/charts.yaml", charts.described),
 }
-PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
+PARTS = {
     "advice": ("docs/advice.md", advice.in_markdown),
     "along training": ("docs/why_deeper_trains.md", along_training.in_markdown),
     "architectures": ("docs/ntk_of_your_network.md", architectures.in_markdown),

@@ -1,11 +1,9 @@
 """docs/architecture.md: which room imports which, and which rule makes what other rules read."""
 
-import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
@@ -23,7 +21,7 @@ TEXT = """\
 import the pipeline, and a room imports only rooms below it: `make lint` checks both. An arrow that
 follows from others is left out. `PYTHONPATH=src:scripts python -m docs.build` writes this page.
 """
-RULES = """
+RULES = """\
 ## Rules
 
 From data to pages: an arrow leads to a rule that reads what the first one makes. These are the
@@ -32,55 +30,33 @@ dataset is downloaded, and `bundle` puts all into one file.
 """
 
 
-def rooms_and_imports(package: str) -> nx.DiGraph:
-    """Return the graph of a package's rooms, its modules and folders, by what they import."""
-    imports = grimp.build_graph(*PACKAGES)
-    rooms = nx.DiGraph()
-    for module in imports.modules:
-        if room := room_of(module, package):
-            rooms.add_node(room)
-            others = imports.find_modules_directly_imported_by(module)
-            targets = {room_of(other, package) for other in others} - {room, None}
-            rooms.add_edges_from((room, target) for target in targets)
-    return rooms
-
-
-def room_of(module: str, package: str) -> str | None:
-    """Return a module's room; None for the package itself and for modules of another one."""
-    first, _, rest = module.partition(".")
-    return rest.split(".")[0] if first == package and rest else None
-
-
 def page() -> str:
-    text = TEXT
+    imports = grimp.build_graph(*PACKAGES)
+    parts = [TEXT]
     for package, says in PACKAGES.items():
-        lines = [f"\n## {package}", "", says, "", *diagram(rooms_and_imports(package)), ""]
-        text += "\n".join(lines)
-    return "\n".join([text + RULES, *diagram(rules()), ""])
+        arrows = []
+        for module in imports.modules:
+            for other in imports.find_modules_directly_imported_by(module):
+                if module.startswith(f"{package}.") and other.startswith(f"{package}."):
+                    arrows.append((module.split(".")[1], other.split(".")[1]))
+        parts.append(f"## {package}\n\n{says}\n\n{diagram(arrows)}")
+    return "\n".join([*parts, f"{RULES}\n{diagram(rules())}"])
 
 
-def rules() -> nx.DiGraph:
-    """Return the graph of the rules of the demo, without targets, as Snakemake draws it."""
+def rules() -> list[tuple[str, str]]:
+    """Return which rules of the demo read what others make, without targets."""
     arguments = ("--snakefile", str(ROOT / "Snakefile"), "--rulegraph", "mermaid-js")
     command = [sys.executable, "-m", "snakemake", *arguments]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:  # where nothing has been made
-        done = subprocess.run(
-            command, cwd=scratch, env=os.environ | {"PATH": path}, capture_output=True, text=True
-        )
-    names = dict(re.findall(r"^\s*(id\d+)\[(\w+)\]$", done.stdout, re.MULTILINE))
-    arrows = re.findall(r"^\s*(id\d+) --> (id\d+)$", done.stdout, re.MULTILINE)
-    assert "all" in names.values(), done.stderr
-    graph = nx.DiGraph((names[rule], names[other]) for rule, other in arrows)
-    graph.add_nodes_from(names.values())
-    graph.remove_node("all")
-    return graph
+        drawn = subprocess.check_output(command, cwd=scratch, stderr=subprocess.DEVNULL, text=True)
+    names = dict(re.findall(r"^\s*(id\d+)\[(\w+)\]$", drawn, re.MULTILINE))
+    arrows = re.findall(r"^\s*(id\d+) --> (id\d+)$", drawn, re.MULTILINE)
+    return [(names[rule], names[other]) for rule, other in arrows if names[other] != "all"]
 
 
-def diagram(rooms: nx.DiGraph) -> Iterator[str]:
-    """Yield the lines of a Mermaid diagram; a graph with a circle has none."""
-    reduced = nx.transitive_reduction(rooms)
-    yield from ("```mermaid", "flowchart TB")
-    yield from (f"    {room}" for room in sorted(nx.isolates(reduced)))
-    yield from (f"    {room} --> {other}" for room, other in sorted(reduced.edges))
-    yield "```"
+def diagram(arrows: list[tuple[str, str]]) -> str:
+    """Return a Mermaid diagram; a graph with a circle has none."""
+    graph = nx.DiGraph((one, other) for one, other in arrows if one != other)
+    reduced = sorted(nx.transitive_reduction(graph).edges)
+    lines = [f"    {one} --> {other}" for one, other in reduced]
+    return "\n".join(["```mermaid", "flowchart TB", *lines, "```", ""])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from docs.build.marked import markdown_table
 from ntk_conditioning import tables
 from ntk_conditioning.plotting import activation_label, dataset_label
 from ntk_conditioning.tables import collect
-from ntk_workflow.pages.rendering import markdown_table
 
 ROWS = Path(__file__).parents[2] / "resources/architectures/architectures"
 MODELS = {"resnet": "none", "resnet_batch_norm": "batch", "resnet_layer_norm": "layer"}

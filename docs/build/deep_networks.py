@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from docs.build.marked import markdown_table
 from ntk_conditioning.files import sha256
-from ntk_workflow.pages.rendering import markdown_table
 
 ROOT = Path(__file__).parents[2]
 CURVES = ROOT / "resources/cifar10_part"

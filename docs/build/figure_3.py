@@ -1,30 +1,48 @@
 """What Figure 3 at width 512 came to, for docs/why_deeper_trains.md, from resources/fig3."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import check_claims
 import numpy as np
 import pandas as pd
 import select_learning_rates
 
+from docs.build.marked import markdown_table
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
-from ntk_conditioning.tables import TABLES, collect
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import NOT_TESTED
-from ntk_workflow.pages.rendering import markdown_table, shown
+from ntk_workflow.pages.rendering import shown
 
 ROOT = Path(__file__).parents[2]
 CURVES = ROOT / "resources/fig3"
-PUBLISHED = CURVES / "published"
-HEAD = ["dataset", "depth", "best rate", "in its own 2/λ_max", "final loss, range over seeds"]
-HEAD += ["epochs to a loss of 0.1", "loss at the best common rate", "kappa"]
+HEAD = ["first layer's scale", "seeds", "dataset", "depth", "best rate", "in its own 2/λ_max"]
+HEAD += ["final loss, range over seeds", "epochs to a loss of 0.1", "loss at the best common rate"]
+HEAD += ["kappa", "test accuracy", "sha256 of the curves"]
 SCALES = {"fig3": "paper's", "fig3_code": "published code's"}
-Network = tuple[str, str, int]
+PLACES = {
+    "processor, float32": [CURVES / "training/fig3_code/mnist/mlp/relu/depth-1.parquet"],
+    "GPU, float32": [
+        CURVES / "gpu/float32/depth-1.parquet",
+        CURVES / "training/fig3_code/mnist/mlp/relu/depth-8.parquet",
+    ],
+    "GPU, TF32": [CURVES / "gpu/tf32/depth-1.parquet", CURVES / "gpu/tf32/depth-8.parquet"],
+}
+
+
+def in_markdown() -> str:
+    """Return the best rates of width 512 and the claims that are tested on them."""
+    best, claims, ends = results(CURVES)
+    return f"{_best_rates(CURVES, best, ends)}\n\n{_verdicts(claims)}"
+
+
+def published() -> str:
+    """Return the trainings of the published size, and what else was trained in several places."""
+    best, claims, ends = results(CURVES / "published")
+    whole = _best_rates(CURVES / "published", best, ends)
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{_neighbours(ends)}\n\n{_by_place()}"
 
 
 def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -34,66 +52,57 @@ def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     network's own 2/λ_max.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder, read = Path(name), {}
-        for table in ("training", "training_kernels"):
-            rows = collect(sorted(curves.glob(f"{table}/**/*.parquet")), TABLES[table])
-            tables.write(folder / f"{table}.parquet", TABLES[table], rows)
-            read[table] = rows.to_pandas()
-        rule = ["--criterion", "final_loss", "--loss-level", "0.1"]
-        inputs = ["--training", "training", "--kernels", "training_kernels"]
-        inputs = [f"{folder}/{word}.parquet" if word[0] != "-" else word for word in inputs]
-        rates = str(folder / "learning_rates.parquet")
-        assert select_learning_rates.main([*inputs, *rule, "--output", rates]) == 0
-        outputs = {"output": "claims.parquet", "markdown": "claims.md", "html": "claims.html"}
-        outputs["findings"] = "findings.rst"
-        written = [w for key, file in outputs.items() for w in (f"--{key}", str(folder / file))]
+        folder = Path(name)
+        paths = {table: f"{folder}/{table}.parquet" for table in ("training", "training_kernels")}
+        for table, path in paths.items():
+            rows = tables.collect(sorted(curves.glob(f"{table}/**/*.parquet")), table)
+            tables.write(path, table, rows)
+        rates = f"{folder}/learning_rates.parquet"
+        rule = ["--criterion", "final_loss", "--loss-level", "0.1", "--output", rates]
+        inputs = ["--training", paths["training"], "--kernels", paths["training_kernels"]]
+        assert select_learning_rates.main([*inputs, *rule]) == 0
+        pages = [f"--{page}={folder}/{page}" for page in ("markdown", "html", "findings")]
         paper = ["--papers", str(ROOT / "papers/liu2023relu.yaml"), "--run", "fig3"]
-        compared = ["--tables", *inputs[1::2], rates]
-        assert check_claims.main([*paper, *compared, *written]) == 0
-        claims = tables.read(folder / "claims.parquet", "claims").to_pandas()
-        ends = read["training"]
-        ends = ends[ends["epoch"] == ends["epoch"].max()]
-        network = [*POINT_KEYS, "seed"]
-        kernels = read["training_kernels"][[*network, "critical_learning_rate"]]
-        ends = ends.merge(kernels, on=network, validate="m:1")
-        ends["multiple"] = ends["learning_rate"] / ends["critical_learning_rate"]
-        return tables.read(rates, "learning_rates").to_pandas(), claims, ends
+        compared = ["--tables", *paths.values(), rates, "--output", f"{folder}/claims.parquet"]
+        assert check_claims.main([*paper, *compared, *pages]) == 0
+        best, claims, training, kernels = (
+            tables.read(f"{folder}/{table}.parquet", table).to_pandas()
+            for table in ("learning_rates", "claims", *paths)
+        )
+    network = [*POINT_KEYS, "seed"]
+    ends = training[training["epoch"] == training["epoch"].max()]
+    ends = ends.merge(kernels[[*network, "critical_learning_rate"]], on=network, validate="m:1")
+    ends["multiple"] = ends["learning_rate"] / ends["critical_learning_rate"]
+    return best, claims, ends
 
 
-def in_markdown() -> str:
-    """Return both as tables in Markdown."""
-    best, claims, ends = results(CURVES)
-    rows = [[SCALES[row.experiment], *_cells(row, _of(ends, row))] for row in _ordered(best)]
-    head = ["first layer's scale", *HEAD]
-    return f"{markdown_table(head, rows)}\n\n{_verdicts(claims)}"
-
-
-def _ordered(best: pd.DataFrame) -> Iterable[Any]:
-    return best.sort_values(["experiment", "dataset", "depth"]).itertuples()
-
-
-def _of(ends: pd.DataFrame, row: Any) -> pd.DataFrame:
-    """Return the ends of the networks of a row of the best rates."""
-    keys = ["experiment", "dataset", "depth"]
-    return ends[(ends[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
-
-
-def _cells(row: Any, ends: pd.DataFrame) -> list[str]:
-    """Return the cells of a network in the columns of `HEAD`."""
-    multiples = ends.loc[ends["relative_rate"] == row.relative_rate, "multiple"]
-    spread = f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})"
-    epochs = None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)
-    common = f"{row.common_loss_mean:.3g} ({row.common_rate:g})"
-    multiple = f"{multiples.mean():.0f} ({multiples.min():.0f} – {multiples.max():.0f})"
-    cells = [row.dataset, str(row.depth), f"{row.relative_rate:g}", multiple, spread]
-    return [*cells, shown(epochs), common, f"{row.kappa:,.0f}"]
+def _best_rates(curves: Path, best: pd.DataFrame, ends: pd.DataFrame) -> str:
+    cells = []
+    for row in best.sort_values(["experiment", "dataset", "depth"]).itertuples():
+        keys = {key: getattr(row, key) for key in ("experiment", "dataset", "depth")}
+        at_best = ends[(ends[[*keys]] == [*keys.values()]).all(axis=1)]
+        at_best = at_best[at_best["relative_rate"] == row.relative_rate]
+        multiples, accuracy = at_best["multiple"], at_best["test_accuracy"].mean()
+        folder = f"training/{row.experiment}/{row.dataset}/mlp/relu"
+        digest = sha256(curves / folder / f"depth-{row.depth}.parquet")[:16]
+        cells.append(
+            [
+                *(SCALES[row.experiment], str(row.seeds), row.dataset, str(row.depth)),
+                f"{row.relative_rate:g}",
+                f"{multiples.mean():.0f} ({multiples.min():.0f} – {multiples.max():.0f})",
+                f"{row.final_loss_mean:.3g} ({row.final_loss_min:.3g} – {row.final_loss_max:.3g})",
+                shown(None if pd.isna(row.epochs_to_loss) else float(row.epochs_to_loss)),
+                f"{row.common_loss_mean:.3g} ({row.common_rate:g})",
+                *(f"{row.kappa:,.0f}", f"{accuracy:.4f}", f"`{digest}`"),
+            ]
+        )
+    return markdown_table(HEAD, cells)
 
 
 def _verdicts(claims: pd.DataFrame) -> str:
     """Return the claims that were tested, in Markdown."""
-    tested = claims[claims["verdict"] != NOT_TESTED]
     verdicts = []
-    for row in tested.itertuples():
+    for row in claims[claims["verdict"] != NOT_TESTED].itertuples():
         verdict = row.verdict if pd.isna(row.at_this_size) else row.at_this_size
         low, high = row.interval_low, row.interval_high  # missing of one network, the same if none
         interval = f" ({shown(low)} … {shown(high)})" if low < high else ""
@@ -104,62 +113,34 @@ def _verdicts(claims: pd.DataFrame) -> str:
     return markdown_table(columns, verdicts)
 
 
-def published() -> str:
-    """Return the trainings of the published size, and what else was trained in several places."""
-    best, claims, every = results(PUBLISHED)
-    rows, ends = [], {}
-    for row in _ordered(best):
-        of = (
-            PUBLISHED
-            / f"training/{row.experiment}/{row.dataset}/mlp/relu/depth-{row.depth}.parquet"
-        )
-        last = ends[row.experiment, row.dataset, row.depth] = _of(every, row)
-        accuracy = last[last["relative_rate"] == row.relative_rate]["test_accuracy"].mean()
-        before = [SCALES[row.experiment], str(row.seeds)]
-        rows.append([*before, *_cells(row, last), f"{accuracy:.4f}", f"`{sha256(of)[:16]}`"])
-    head = ["first layer's scale", "seeds", *HEAD, "test accuracy", "sha256 of the curves"]
-    whole = markdown_table(head, rows)
-    pairs = [pair for pair in pairwise(ends) if pair[0][:2] == pair[1][:2]]
-    compared = []
+def _neighbours(ends: pd.DataFrame) -> str:
+    """Return how often the deeper of two neighbouring depths ends lower."""
+    same_rate = "at the same rate: all its seeds below all of the other"
+    same_multiple = (
+        "at the same multiple of each network's own 2/λ_max: in the mean over seeds of the "
+        "logarithm, the other interpolated between rates in both logarithms"
+    )
+    cells = []
     for experiment, scale in SCALES.items():
-        some = [pair for pair in pairs if pair[0][0] == experiment]
-        compared += [[scale, *cells] for cells in _steps(some, ends)]
-    steps = [head[0], "two neighbouring depths, none of whose seeds diverges"]
-    of_steps = markdown_table([*steps, "the deeper ends lower"], compared)
-    return f"{whole}\n\n{_verdicts(claims)}\n\n{of_steps}\n\n{_by_place()}"
+        at_rates, ratios = [], []
+        for _, networks in ends[ends["experiment"] == experiment].groupby("dataset"):
+            for (_, shallower), (_, deeper) in pairwise(networks.groupby("depth")):
+                losses = [  # at the rates at which all seeds train
+                    each.pivot(index="relative_rate", columns="seed", values="train_loss").dropna()
+                    for each in (shallower, deeper)
+                ]
+                both = losses[0].index.intersection(losses[1].index)
+                at_rates += [*(losses[1].loc[both].max(axis=1) < losses[0].loc[both].min(axis=1))]
+                ratios += _log_ratios(shallower, deeper)
+        lower = sum(ratio < 0 for ratio in ratios)
+        cells.append([scale, same_rate, f"{sum(at_rates)} of {len(at_rates)}"])
+        cells.append([scale, same_multiple, f"{lower} of {len(ratios)}"])
+    steps = [HEAD[0], "two neighbouring depths, none of whose seeds diverges"]
+    return markdown_table([*steps, "the deeper ends lower"], cells)
 
 
-def _steps(
-    pairs: Sequence[tuple[Network, Network]], ends: Mapping[Network, pd.DataFrame]
-) -> Iterator[tuple[str, str]]:
-    """Yield how often the deeper of two networks ends lower, at the same rates and multiples."""
-    at = [each for pair in pairs for each in _at_each_rate(*(ends[key] for key in pair))]
-    lower = sum(deeper["max"] < shallower["min"] for shallower, deeper in at)
-    yield "at the same rate: all its seeds below all of the other", f"{lower} of {len(at)}"
-    ratios = [each for pair in pairs for each in _at_each_multiple(*(ends[key] for key in pair))]
-    multiple = "at the same multiple of each network's own 2/λ_max: in the mean over seeds of the "
-    multiple += "logarithm, the other interpolated between rates in both logarithms"
-    yield multiple, f"{sum(ratio < 0 for ratio in ratios)} of {len(ratios)}"
-
-
-def _at_each_rate(*ends: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
-    """Yield least and largest final losses over seeds of two depths, at rates that both take."""
-    found = [
-        each.groupby("relative_rate")["train_loss"].agg(["min", "max", "count", "size"])
-        for each in ends
-    ]
-    for rate in found[0].index.intersection(found[1].index):
-        pair = tuple(each.loc[rate] for each in found)
-        if all(each["count"] == each["size"] for each in pair):
-            yield pair
-
-
-def _at_each_multiple(shallower: pd.DataFrame, deeper: pd.DataFrame) -> list[float]:
-    """Return means over seeds of the logarithm of the ratio of two depths' final losses.
-
-    They are at the deeper network's rates, the loss of the other being that at the same multiple of
-    its own 2/λ_max, where all seeds of both train.
-    """
+def _log_ratios(shallower: pd.DataFrame, deeper: pd.DataFrame) -> list[float]:
+    """Return means over seeds of the logarithm of two depths' final losses, at equal multiples."""
     ratios = []
     for seed, network in deeper.groupby("seed"):
         other = shallower[shallower["seed"] == seed].dropna(subset=["train_loss"])
@@ -172,29 +153,14 @@ def _at_each_multiple(shallower: pd.DataFrame, deeper: pd.DataFrame) -> list[flo
 
 def _by_place() -> str:
     """Return losses of the same networks, trained in several places."""
-    gpu, code = CURVES / "gpu", CURVES / "training/fig3_code/mnist/mlp/relu"
-    places = {
-        (1, "processor"): code / "depth-1.parquet",
-        (1, "GPU"): gpu / "float32/depth-1.parquet",
-        (1, "GPU, TF32"): gpu / "tf32/depth-1.parquet",
-        (8, "GPU"): code / "depth-8.parquet",
-        (8, "GPU, TF32"): gpu / "tf32/depth-8.parquet",
-    }
-    ends_of = {place: _final_losses(path) for place, path in places.items()}
-    compared = []
-    for depth, seed, rate in sorted({(key[0], *at) for key, of in ends_of.items() for at in of}):
-        of = [
-            ends_of.get((depth, place), {}).get((seed, rate))
-            for place in ("processor", "GPU", "GPU, TF32")
-        ]
-        shown_as = ["–" if loss is None else f"{loss:.5f}" for loss in of]
-        compared.append([str(depth), str(seed), f"{rate:g}", *shown_as])
-    head = ["depth", "seed", "rate", "processor, float32", "GPU, float32", "GPU, TF32"]
-    return markdown_table(head, compared)
-
-
-def _final_losses(path: Path) -> dict[tuple[int, float], float]:
-    """Return the losses after the last epoch by seed and rate, of networks that did not diverge."""
-    curves = pd.read_parquet(path)
-    ends = curves[(curves["epoch"] == curves["epoch"].max()) & curves["train_loss"].notna()]
-    return {(row.seed, row.learning_rate): row.train_loss for row in ends.itertuples()}
+    keys = ["depth", "seed", "learning_rate"]
+    losses = {}
+    for place, paths in PLACES.items():
+        curves = pd.concat(map(pd.read_parquet, paths))
+        ends = curves[curves["epoch"] == curves["epoch"].max()].dropna(subset=["train_loss"])
+        losses[place] = ends.set_index(keys)["train_loss"]
+    cells = [
+        [*(f"{key:g}" for key in row[:3]), *("–" if pd.isna(x) else f"{x:.5f}" for x in row[3:])]
+        for row in pd.DataFrame(losses).reset_index().itertuples(index=False)
+    ]
+    return markdown_table(["depth", "seed", "rate", *PLACES], cells)

@@ -1,13 +1,11 @@
 """Up to which kappa recipes are right, for docs/numerics.md, as the demo measures it."""
 
 import math
-from collections import defaultdict
 from pathlib import Path
 
-import yaml
-
-from ntk_conditioning.spectra.precision import Measurement, measure, problems
-from ntk_workflow.pages.rendering import markdown_table
+from docs.build.marked import markdown_table
+from ntk_conditioning.spectra.precision import measure, problems
+from ntk_workflow.config import read_yaml
 
 ROOT = Path(__file__).parents[2]
 #: An error that counts as none.
@@ -27,25 +25,24 @@ WORDS = {
 
 def in_markdown() -> str:
     """Return how far each recipe is right, and what it reports where it is not."""
-    study = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["precision_study"]
-    found: defaultdict[str, list[Measurement]] = defaultdict(list)
-    for problem in problems(**study):
-        for each in measure(problem):
-            found[each.method].append(each)
-    head = ["recipe", "right to 1 % up to kappa", "wrong from", "reported there"]
-    return markdown_table(head, [[WORDS[name], *_limits(found[name])] for name in WORDS])
-
-
-def _limits(found: list[Measurement]) -> list[str]:
-    wrong = min((m.kappa_reference for m in found if m.error > RIGHT), default=math.inf)
-    right = _shown(max(m.kappa_reference for m in found if m.kappa_reference < wrong))
-    beyond = [m for m in found if m.kappa_reference >= wrong]
-    if not beyond:
-        return [right, "–", "–"]
-    if any(m.estimate.resolved for m in beyond):
-        return [right, _shown(wrong), "wrong numbers, as if they were right"]
-    floor = min(m.estimate.floor_kappa for m in beyond)
-    return [right, _shown(wrong), f"no kappa, from the floor of {_shown(floor)} on"]
+    study = read_yaml(ROOT / "config.yaml")["precision_study"]
+    measured = [each for problem in problems(**study) for each in measure(problem)]
+    cells = []
+    for method, words in WORDS.items():
+        found = [each for each in measured if each.method == method]
+        wrong = min((m.kappa_reference for m in found if m.error > RIGHT), default=math.inf)
+        right = max(m.kappa_reference for m in found if m.kappa_reference < wrong)
+        beyond = [m for m in found if m.kappa_reference >= wrong]
+        says = "–"
+        if any(m.estimate.resolved for m in beyond):
+            says = "wrong numbers, as if they were right"
+        elif beyond:
+            floor = min(m.estimate.floor_kappa for m in beyond)
+            says = f"no kappa, from the floor of {_shown(floor)} on"
+        cells.append([words, _shown(right), _shown(wrong) if beyond else "–", says])
+    return markdown_table(
+        ["recipe", "right to 1 % up to kappa", "wrong from", "reported there"], cells
+    )
 
 
 def _shown(value: float) -> str:

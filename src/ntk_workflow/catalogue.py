@@ -17,12 +17,12 @@ from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 #: The reader of datasets whose samples are frames drawn from recordings.
 SPEECH = "librispeech"
 
-#: Readers of one file.
-ONE_FILE = ("npz", "parquet", "csv", "svhn")
-
 #: What the content of a dataset depends on. Addresses, titles and citations are left out: a new
 #: mirror must not recompute a run.
 CONTENT = ("reader", "options", "path", "sha256", "shape", "scaling", "value_range")
+
+#: Files of one's own up to this size are read before any job starts, larger ones by their jobs.
+READ_BELOW = 2**26
 
 Entry = Mapping[str, Any]
 
@@ -36,28 +36,26 @@ def load_catalogues(
     for path in paths:
         try:
             values = read_yaml(path)
-        except ValueError as error:
+        except UserError as error:
             problems.append(str(error))
             continue
         problems += [f"{path}: {line}" for line in schema_errors(values, schema)]
-        if isinstance(values, Mapping):
-            entries.update({key: each for key, each in values.items() if isinstance(each, Mapping)})
-    return entries, problems
+        entries |= values if isinstance(values, Mapping) else {}
+    return {name: each for name, each in entries.items() if isinstance(each, Mapping)}, problems
 
 
 def located(entry: Entry, home: str) -> Entry:
     """Return an entry with the files that it names where they are, see `config.located`."""
-    paths = {key: config.located(entry[key], home) for key in ("path",) if key in entry}
-    options = dict(entry.get("options", {}))
+    paths = {"path": config.located(entry["path"], home)} if "path" in entry else {}
+    options = entry.get("options", {})
     if "alignments" in options:
-        options["alignments"] = config.located(options["alignments"], home)
+        options = {**options, "alignments": config.located(options["alignments"], home)}
     return {**entry, **paths, **({"options": options} if options else {})}
 
 
 def read_entry(paths: Iterable[str], name: str) -> Entry:
     """Return a dataset's entry from catalogues; `UserError` if one does not fit its schema."""
-    schema = read_yaml(SCHEMAS / "datasets.schema.yaml")
-    entries, problems = load_catalogues(paths, schema)
+    entries, problems = load_catalogues(paths, read_yaml(SCHEMAS / "datasets.schema.yaml"))
     if problems:
         raise UserError("; ".join(problems))
     if name not in entries:
@@ -76,8 +74,8 @@ def dataset_source(name: str, entry: Entry) -> datasets.Source:
         name=name,
         reader=entry["reader"],
         scaling=entry["scaling"],
-        value_range=None if limits is None else (float(limits[0]), float(limits[1])),
-        shape=None if shape is None else (shape[0], shape[1]),
+        value_range=(float(limits[0]), float(limits[1])) if limits else None,
+        shape=(shape[0], shape[1]) if shape else None,
         options=dict(entry.get("options", {})),
         sha256=sha256,
         path=Path(entry["path"]) if "path" in entry else None,
@@ -126,21 +124,10 @@ def files_of(entry: Entry, split: str) -> dict[str, Any]:
 def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return samples and features of a dataset; None for what only reading its files tells.
 
-    As `declared_shape`, but of a user's CSV, Parquet and npz files the samples are counted.
+    Samples of a user's CSV, Parquet and npz files are counted. ``speech`` is the config's, with the
+    number of frames as it holds for this dataset.
 
-    >>> shape_of({"reader": "npz", "path": "mine.npz", "shape": [300, 7]}, {})
-    (300, 7)
-    """
-    shape = declared_shape(entry, speech)
-    return _local_shape(json.dumps(entry)) if shape == (None, None) else shape
-
-
-def declared_shape(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return samples and features of a dataset as its entry has them, None where it does not.
-
-    ``speech`` is the config's, with the number of frames as it holds for this dataset.
-
-    >>> declared_shape({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}}, {})
+    >>> shape_of({"reader": "gaussian", "options": {"n": 2000, "d": 5, "seed": 0}}, {})
     (2000, 5)
     """
     options = entry.get("options", {})
@@ -154,13 +141,15 @@ def declared_shape(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None,
         case "librispeech":
             frames, stacked = speech["frames"], speech["stack_left"] + 1 + speech["stack_right"]
             return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
-    return (*entry["shape"][:2],) if "shape" in entry else (None, None)
+    if "shape" in entry:
+        return entry["shape"][0], entry["shape"][1]
+    return _counted(json.dumps(entry)) if "path" in entry else (None, None)
 
 
 @cache
-def _local_shape(entry: str) -> tuple[int | None, int | None]:
+def _counted(entry: str) -> tuple[int | None, int | None]:
     own = json.loads(entry)
-    count = readers.READERS[own["reader"]].shape if "path" in own else None
+    count = readers.READERS[own["reader"]].shape
     try:
         return count(Path(own["path"]), **own.get("options", {})) if count else (None, None)
     except (OSError, ValueError, LookupError, zipfile.BadZipFile):
@@ -172,20 +161,20 @@ def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
     owners: dict[str, tuple[str, Any]] = {}
     for dataset, entry in entries.items():
         for file in entry.get("files", {}).values():
-            name, checksums = file["name"], file["sha256"]
-            owner, expected = owners.setdefault(name, (dataset, checksums))
-            if checksums != expected:
-                problem = f"{dataset} and {owner} need different files of the name {name}"
+            owner, expected = owners.setdefault(file["name"], (dataset, file["sha256"]))
+            if file["sha256"] != expected:
+                problem = f"{dataset} and {owner} need different files of the name {file['name']}"
                 yield f"catalogue: {problem}; use them in runs of their own, with other data_dir"
                 break
 
 
-#: Files of one's own up to this size are read before any job starts, larger ones by their jobs.
-READ_BELOW = 2**26
-
-
-def content_errors(name: str, entry: Entry) -> Iterator[str]:
-    """Yield a line if a file of the user's own cannot be read as its entry says."""
+def file_problems(name: str, entry: Entry) -> Iterator[str]:
+    """Yield lines for files of the user's own that are not there, or not what the entry says."""
+    alignments = entry.get("options", {}).get("alignments")
+    for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
+        if path is not None and not Path(path).exists():
+            remedy = "give a path that is absolute or relative to the working directory"
+            yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
     if problem := _read(name, entry)[0]:
         yield f"catalogue: {name}: {problem}"
 
@@ -198,10 +187,7 @@ def known_labels(name: str, entry: Entry) -> int | None:
 
 
 def _read(name: str, entry: Entry) -> tuple[str, int | None]:
-    """Return what is wrong with a file of the user's own, and how many labels it has.
-
-    Nothing where that is for a job to find out: the file is not there, or large.
-    """
+    """Return what is wrong with a small file of the user's own, and how many labels it has."""
     path = Path(entry.get("path", ""))
     if not path.is_file() or entry["reader"] == SPEECH or path.stat().st_size > READ_BELOW:
         return "", None
@@ -216,15 +202,3 @@ def _read_now(name: str, entry: str, _mtime: int) -> tuple[str, int | None]:
     except UserError as error:
         return str(error), None
     return "", 0 if samples.y is None else len(np.unique(samples.y))
-
-
-def path_errors(name: str, entry: Entry) -> Iterator[str]:
-    """Yield lines for files and folders of the user's own that a dataset lacks."""
-    alignments = entry.get("options", {}).get("alignments")
-    for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
-        if path is not None and not Path(path).exists():
-            remedy = "give a path that is absolute or relative to the working directory"
-            yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
-    if "path" in entry and entry["reader"] in ONE_FILE and Path(entry["path"]).is_dir():
-        problem = f"{entry['path']} is a folder, and reader {entry['reader']} needs a file"
-        yield f"catalogue: {name}.path: {problem}"

@@ -1,50 +1,39 @@
 """What a config asks for and cannot have: a line for each mistake, by the study that it is in.
 
-`config.schema_errors` has found every key that is unknown or of the wrong type before. What is
-checked here stands in the way of its own study alone, and is checked when jobs of that are asked
-for: a figure without data is drawn whatever the blocks of the main grid are. Here are the main grid
-and what studies share; what is a study's own is in its module of `studies`.
+`config.schema_errors` has found every key that is unknown or of the wrong type before. A mistake
+stops its own study alone, when jobs of that are asked for. Here are the main grid and what studies
+share; what is a study's own is in its module of `studies`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, util
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, product
+from typing import Any
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, DualErrors
 from ntk_conditioning.networks.architectures import MODELS, depth_problem, width_problem
-from ntk_conditioning.training.prediction import UNPREDICTABLE
 from ntk_workflow import catalogue
-from ntk_workflow.config import did_you_mean
-
-if TYPE_CHECKING:
-    from ntk_conditioning.networks.own import OwnModel
+from ntk_workflow.config import Config, did_you_mean
 
 #: The study of kernels and angles whose keys stand at the top of the config.
 GRID = "grid"
-
-#: Classes with which a network of the user's own is tried: the files tell how many there are.
-ANY_CLASSES = 3
-
-Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
     """A config, and what the names in it may refer to.
 
-    ``models`` are networks of the user's own, ``dual_errors`` those of their activations.
+    ``models`` has an `own.OwnModel` for each network of the user's own, ``dual_errors`` the errors
+    of their activations.
     """
 
     config: Config
     catalogue: Mapping[str, catalogue.Entry]
-    models: Mapping[str, OwnModel]
+    models: Mapping[str, Any]
     dual_errors: Mapping[str, DualErrors]
 
     def shape(self, name: str) -> tuple[int | None, int | None]:
@@ -55,8 +44,8 @@ class Known:
 
     def samples(self, name: str) -> int | None:
         """Return how many samples a dataset has, None where that is not known."""
-        problems = catalogue.content_errors(name, self.catalogue.get(name, {}))
-        return None if any(problems) else self.shape(name)[0]
+        wrong = any(catalogue.file_problems(name, self.catalogue.get(name, {})))
+        return None if wrong else self.shape(name)[0]
 
     def image(self, name: str) -> tuple[int, int, int] | None:
         """Return height, width and colours of a dataset's samples, None if they are no images."""
@@ -69,7 +58,7 @@ class Known:
 
 def used_datasets(config: Config) -> list[str]:
     """Return the datasets of a run, each once."""
-    studies = (config[key] for key in config if key.endswith("_study"))
+    studies = [config[key] for key in config if key.endswith("_study")]
     sections = [config, *studies, *(config["training"] or {}).values()]
     return list(dict.fromkeys(chain(*(each.get("datasets", ()) for each in sections if each))))
 
@@ -80,21 +69,18 @@ def mistakes(study: str, known: Known) -> list[str]:
     if study == GRID:
         return [*_grid(known)]
     key, _, experiment = study.partition(".")
-    module = f"ntk_workflow.studies.{key.removesuffix('_study')}"
     section = known.config[key] and (known.config[key][experiment] if experiment else True)
+    module = f"ntk_workflow.studies.{key.removesuffix('_study')}"
     if not section or util.find_spec(module) is None:
         return []
-    checks = getattr(import_module(module), "checks", None)  # a study may have nothing to check
-    if checks is None:
-        return []
-    return [*(checks(known, experiment) if experiment else checks(known))]
+    checks = getattr(import_module(module), "checks", lambda *_: ())
+    return [*checks(known, *([experiment] if experiment else []))]
 
 
 def _grid(known: Known) -> Iterator[str]:
     config, used = known.config, used_datasets(known.config)
     yield from datasets(known, config)
-    infinite = {"infinite_ntk", "nngp"} & {*config["kernels"]}
-    on = config["datasets"] if infinite else ()
+    on = config["datasets"] if {"infinite_ntk", "nngp"} & {*config["kernels"]} else ()
     yield from activation_names(known, config["activations"], "activations", infinite=on)
     for name, exception in config["overrides"].items():
         if name not in used:
@@ -123,8 +109,7 @@ def datasets(known: Known, section: Config, where: str = "", labels: str = "") -
             yield f"{place}: {name} has no labels, and {labels}; remove it"
         elif kinds == 1:
             yield f"{place}: all labels of {name} are equal: nothing can be learned; remove it"
-        yield from catalogue.path_errors(name, entry)
-        yield from catalogue.content_errors(name, entry)
+        yield from catalogue.file_problems(name, entry)
 
 
 def activation_names(
@@ -139,16 +124,14 @@ def activation_names(
         place = f"{where}[{index}]"
         if not activations.is_known(name):
             yield f"{place}: unknown activation {name!r}; {did_you_mean(name, activations.names())}"
-        errors = known.dual_errors.get(activations.base_name(name), DualErrors(0, 0))
-        limit = f"more than the {TOLERATED:.0%} that are tolerated"
-        if infinite and errors.one_norm > TOLERATED:
-            yield f"{place}: {name} has errors of {errors.one_norm:.2%} at infinite width, {limit}"
-        elif norms and errors.different_norms > TOLERATED:
-            yield (
-                f"{place}: {name} has errors of {errors.different_norms:.2%} at infinite width "
-                f"where norms differ, {limit}; {name} wants datasets with scaling unit_norm, "
-                f"unlike {norms[0]}"
-            )
+        one, different = known.dual_errors.get(activations.base_name(name), (0, 0))
+        error, remedy = one, ""
+        if one <= TOLERATED and norms:
+            error, remedy = different, " where norms differ; take scaling unit_norm, unlike "
+            remedy += norms[0]
+        if infinite and error > TOLERATED:
+            limit = f"more than the {TOLERATED:.0%} that are tolerated"
+            yield f"{place}: {name} has errors of {error:.2%} at infinite width, {limit}{remedy}"
 
 
 def names(known: Known, study: str, *, labels: str = "", infinite: bool = True) -> Iterator[str]:
@@ -175,18 +158,15 @@ def blocks(known: Known, name: str, values: Config, places: Mapping[str, str]) -
     samples, size, count = values["samples"], values["kernel_size"], values["blocks"]
     place = {key: places.get(key, key) for key in ("samples", "balanced", "kernel_size", "blocks")}
     n = known.samples(name) if samples == "all" else samples
+    yield from enough(known, samples, name, place["samples"])
     if values["balanced"] and samples == "all":
         yield f"{place['balanced']}: {name} is whole (samples all); give samples a number to draw"
     if size == "all" and count not in ("all", 1):
         yield f"{place['blocks']}: kernel_size all makes one block of {name}; set it to 1"
-    if too_many := [*enough(known, samples, name, place["samples"])]:
-        yield from too_many
-    elif n is None or size == "all":
-        return
-    elif size > n:
+    elif n is not None and size != "all" and size > n:
         problem = f"a block of {size} is larger than {name} ({n} samples)"
         yield f"{place['kernel_size']}: {problem}; at most {n}"
-    elif count != "all" and count * size > n:
+    elif n is not None and "all" not in (size, count) and count * size > n:
         need = f"{count} disjoint blocks of {size} need {count * size} samples"
         yield f"{place['blocks']}: {need} and {name} has {n}; at most {n // size}"
 
@@ -196,38 +176,29 @@ def networks(known: Known, section: Config, where: str) -> Iterator[str]:
 
     Of each network, ``depths`` and ``widths`` are those of its exception among ``overrides``.
     """
+    every = [*MODELS, *known.models]
     for index, name in enumerate(section["models"]):
-        place = f"{where}models[{index}]"
-        if name not in MODELS and name not in known.models:
-            advice = did_you_mean(name, [*MODELS, *known.models])
-            yield f"{place}: unknown network {name!r}; {advice}"
+        place, values = f"{where}models[{index}]", {**section, **section["overrides"].get(name, {})}
+        if name not in every:
+            yield f"{place}: unknown network {name!r}; {did_you_mean(name, every)}"
             continue
-        values = {**section, **section["overrides"].get(name, {})}
-        for depth in values["depths"]:
-            if problem := depth_problem(name, depth):
-                yield f"{place}: {problem}, not {depth}; correct the depths"
-        for width in values["widths"]:
-            if problem := width_problem(name, width):
-                yield f"{place}: {problem}, not {width}; correct the width"
+        for key, problem_of in {"depth": depth_problem, "width": width_problem}.items():
+            for size in values[f"{key}s"]:
+                if problem := problem_of(name, size):
+                    yield f"{place}: {problem}, not {size}; correct the {key}s"
 
 
 def own_network(known: Known, name: str, values: Config, where: str) -> Iterator[str]:
     """Yield a line if a network of the user's own cannot be built and trained as it is used."""
     from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
 
-    sigmas = [sigma for sigma in values["activations"] if activations.is_known(sigma)]
-    for dataset in values["datasets"] if sigmas else ():
+    sigma, outputs = activations.get("relu"), 3 if values["outputs"] == "classes" else 1
+    for dataset, depth in product(values["datasets"], values["depths"]):
         d, image = known.shape(dataset)[1], known.image(dataset)
-        depths = values["overrides"].get(dataset, {}).get("depths", values["depths"])
-        for depth in depths if d is not None else ():
-            size: dict[str, Any] = {"d": d, "image": image, "depth": depth}
-            size |= {"width": values["width"], "activation": activations.get(sigmas[0])}
-            size["outputs"] = ANY_CLASSES if values["outputs"] == "classes" else 1
-            try:
-                own.require_trainable(known.models[name], **size)
-            except UserError as error:
-                yield f"{where}: {name} on {dataset}: {error}"
-                return
-            if values["predict"] and own.normalises_batches(known.models[name], **size):
-                yield f"{where}: {name}: {UNPREDICTABLE}; switch predict off"
-                return
+        size = {"d": d, "image": image, "depth": depth, "width": values["width"]}
+        try:
+            if d is not None:
+                own.require_trainable(known.models[name], **size, activation=sigma, outputs=outputs)
+        except UserError as error:
+            yield f"{where}: {name} on {dataset}: {error}"
+            return

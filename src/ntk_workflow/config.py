@@ -1,9 +1,8 @@
 """The config: its schema and defaults, and every mistake as one line with key and remedy."""
 
 import difflib
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_workflow.yaml_files import LOADER as LOADER
-from ntk_workflow.yaml_files import parse_yaml as parse_yaml
 from ntk_workflow.yaml_files import read_yaml as read_yaml
 
 Config = Mapping[str, Any]
@@ -57,21 +55,18 @@ def typed(value: Any) -> Any:
 def with_defaults(values: Any, schema: Config, root: Config | None = None) -> Any:
     """Return a value with the defaults that its schema gives for keys that are absent.
 
-    >>> keys = {"steps": {"default": 50}, "seed": {}}
-    >>> with_defaults({"seed": 1}, {"properties": keys})
+    >>> with_defaults({"seed": 1}, {"properties": {"steps": {"default": 50}, "seed": {}}})
     {'steps': 50, 'seed': 1}
     """
     root = root or schema
     while "$ref" in schema:
-        other = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
-        schema = {**other, **{key: each for key, each in schema.items() if key != "$ref"}}
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
     if not isinstance(values, Mapping):
         return values
-    known, other = schema.get("properties", {}), schema.get("additionalProperties", {})
-    other = other if isinstance(other, Mapping) else {}
+    known, other = schema.get("properties", {}), schema.get("additionalProperties") or {}
     absent = {key: each["default"] for key, each in known.items() if "default" in each}
     given = {k: with_defaults(each, known.get(k, other), root) for k, each in values.items()}
-    return {**absent, **given}
+    return absent | given
 
 
 def canonical(value: Any, key: str = "") -> Any:
@@ -91,59 +86,44 @@ def canonical(value: Any, key: str = "") -> Any:
 def schema_errors(values: Any, schema: Config) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids, with key and remedy."""
     errors = jsonschema.Draft202012Validator(schema).iter_errors(values)
-    by_key = sorted(errors, key=lambda error: list(map(str, error.absolute_path)))
-    return list(dict.fromkeys(line for error in by_key for line in _lines(error)))
+    lines = [line for error in sorted(errors, key=_key) for line in _lines(error)]
+    return list(dict.fromkeys(lines))
+
+
+def _key(error: jsonschema.ValidationError) -> str:
+    """Return where an error is as users write it: ``overrides.digits.depths[0]``."""
+    parts = (f"[{it}]" if isinstance(it, int) else f".{it}" for it in error.absolute_path)
+    return "".join(parts).removeprefix(".")
 
 
 def _lines(error: jsonschema.ValidationError) -> Iterator[str]:
-    path, value = list(error.absolute_path), error.instance
+    key, value = _key(error), error.instance
+    # of alternatives, those of the value's type
+    fitting = [e for e in error.context if e.path or e.validator not in ("type", "const")]
     if error.validator == "additionalProperties":
         known = error.schema.get("properties", {})
-        for name in value:
-            if name not in known:
-                advice = did_you_mean(str(name), known)
-                yield f"unknown key {key_name([*path, name])!r}; {advice}"
-    elif error.validator == "anyOf" and isinstance(value, list | dict) and (inner := _inner(error)):
-        for each in inner:
+        for name in sorted(value.keys() - known.keys()):
+            whole = f"{key}.{name}".removeprefix(".")
+            yield f"unknown key {whole!r}; {did_you_mean(name, known)}"
+    elif fitting and isinstance(value, list | dict):
+        for each in fitting:
             yield from _lines(each)
     else:
-        yield f"{key_name(path)}: {_reason(error)}"
-
-
-def _inner(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
-    """Return the errors of those alternatives whose type the value has."""
-    other = {e.schema_path[0] for e in error.context if e.validator in ("type", "const")}
-    return [e for e in error.context if e.schema_path[0] not in other or len(e.path)]
+        reasons = dict.fromkeys(map(_reason, error.context or [error]))
+        yield f"{key or 'the file'}: {', or '.join(reasons)}"
 
 
 def _reason(error: jsonschema.ValidationError) -> str:
     """Return jsonschema's message with a remedy, where there is one."""
     rule, expected, value = error.validator, error.validator_value, error.instance
-    message: str = error.message
-    if rule == "anyOf":
-        return ", or ".join(dict.fromkeys(map(_reason, error.context)))
     remedy = ""
     if rule == "type" and "array" in expected and not isinstance(value, dict):
         remedy = f"; write [{value}]"
     elif rule == "enum" and (close := difflib.get_close_matches(str(value), map(str, expected), 1)):
         remedy = f"; did you mean {close[0]!r}?"
-    elif rule == "maxProperties":
-        remedy = f"; give {' or '.join(value)}"
     elif rule == "pattern":
-        lower, takes = value.strip().lower(), error.schema.get("title", "other letters")
-        fits = re.search(expected, lower)
-        remedy = f"; did you mean {lower!r}?" if fits else f"; it takes {takes}"
-    return message + remedy
-
-
-def key_name(path: Iterable[str | int]) -> str:
-    """Return a key's path as users write it.
-
-    >>> key_name(["overrides", "digits", "depths", 0])
-    'overrides.digits.depths[0]'
-    """
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".") or "the file"
+        remedy = f"; it takes {error.schema.get('title', 'other letters')}"
+    return f"{error.message}{remedy}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -151,27 +131,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = [other for other in known if other.startswith(name)]
     close = close or difflib.get_close_matches(name, known, n=1)
-    names = ", ".join(known) if len(known) <= 50 else f"{', '.join(known[:50])} and others"
-    return f"did you mean {close[0]!r}?" if close else f"known: {names}"
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:50])}"
 
 
-def main(paths: Sequence[str]) -> int:
-    """Name file and line of a config that is no YAML mapping, which Snakemake does not.
-
-    Nor does it say that a file with the key ``__use_yte__`` has expressions, which it runs.
-    """
-    for path in paths:
-        try:
-            content = read_yaml(path)
-            if not isinstance(content, Mapping):
-                raise UserError(f"{path}: not a mapping of keys; see config.yaml")
-            if "__use_yte__" in content:
-                raise UserError(f"{path}: __use_yte__: Snakemake would run its Python; remove it")
-        except UserError as error:
-            sys.stderr.write(f"{error}\n")
-            return 2
-    return 0
+def require_config(path: str) -> None:
+    """Raise `UserError` for a file that Snakemake would not read as a config, or not safely."""
+    content = read_yaml(path)
+    if not isinstance(content, Mapping):
+        raise UserError(f"{path}: not a mapping of keys; see config.yaml")
+    if "__use_yte__" in content:
+        raise UserError(f"{path}: __use_yte__: Snakemake would run its Python; remove it")
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":  # `make` does this first: Snakemake names neither file nor line
+    try:
+        for name in sys.argv[1:]:
+            require_config(name)
+    except UserError as error:
+        sys.exit(str(error))

@@ -10,7 +10,6 @@ import re
 import sys
 from collections import defaultdict
 from logging import ERROR, WARNING, LogRecord
-from pathlib import Path
 from statistics import mean
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -56,8 +55,8 @@ class LogHandler(LogHandlerBase):
             return "Stopped; the same command goes on where it was." if first else ""
         if record.levelno >= WARNING:
             text = self.format(self.shortened(record))
-            plain = self.common_settings.nocolor or os.environ.get("TERM") == "dumb"
             colour = RED if record.levelno >= ERROR else YELLOW
+            plain = self.common_settings.nocolor or os.environ.get("TERM") == "dumb"
             return text if plain or not sys.stderr.isatty() else f"\033[{colour}m{text}\033[0m"
         if self.common_settings.dryrun:
             return self.format(record)
@@ -80,7 +79,7 @@ class LogHandler(LogHandlerBase):
             fields |= {"rule_name": name(job), "msg": fields["rule_msg"]}
             fields |= {"input": [], "output": [], "shellcmd": ""}
         elif full := FULL.search(record.getMessage()):
-            record.msg = f"{Path.cwd()}: {full[1]}; make room and run again"
+            record.msg = f"{os.getcwd()}: {full[1]}; make room and run again"
         elif fields.get("exception") == "RuleException":
             lines = record.getMessage().splitlines()
             short = (it if len(it) < 300 else f"{it[:200]} ... {it[-60:]}" for it in lines)
@@ -105,27 +104,22 @@ class LogHandler(LogHandlerBase):
         longer; as many jobs run side by side as did until now.
         """
         spent = [seconds for rule in self.seconds.values() for seconds in rule]
-        ages = [(vars(job)["rule_name"], now - job.created) for job in self.running.values()]
-        expected = dict.fromkeys(self.planned, mean(spent))
-        expected |= {rule: mean(seconds) for rule, seconds in self.seconds.items()}
-        for rule, age in ages:
-            expected[rule] = max(expected[rule], age)
-        finished = {rule: len(self.seconds.get(rule, ())) for rule in self.planned}
-        work = sum((n - finished[rule]) * expected[rule] for rule, n in self.planned.items())
-        under_way = sum(age for _, age in ages)
+        work = under_way = 0.0
+        for rule, planned in self.planned.items():
+            running = [job for job in self.running.values() if vars(job)["rule_name"] == rule]
+            ages, finished = [now - job.created for job in running], self.seconds[rule]
+            expected = max([mean(finished or spent), *ages])
+            work += (planned - len(finished)) * expected - sum(ages)
+            under_way += sum(ages)
         side_by_side = (sum(spent) + under_way) / max(now - self.begin, 0.1)
-        return (work - under_way) / max(side_by_side, 0.1)
+        return work / max(side_by_side, 0.1)
 
 
 def name(job: LogRecord) -> str:
     """Return a job's rule and wildcards, the run apart."""
     fields = vars(job)
-    wildcards = fields["wildcards"].items()
-    wildcards = [
-        f"{key}-{text}" if key == "depth" else text for key, text in wildcards if key != "run"
-    ]
-    # one of a path's own begins with "/", and may be empty
-    parts = [text.strip("/") for text in wildcards if text]
+    given = {key: text.strip("/") for key, text in fields["wildcards"].items() if key != "run"}
+    parts = [f"depth-{text}" if key == "depth" else text for key, text in given.items() if text]
     return " ".join([fields["rule_name"], *filter(None, ["/".join(parts)])])
 
 

@@ -168,7 +168,7 @@ def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
     reversed_lists = {"seeds": [111, 32, 1], "depths": [8.0, 4, 2, 1, 0]}
     assert record.changed_keys(run_of(overlay | reversed_lists)) == []
     changed = run_of(overlay | {"width": 128, "datasets": ["digits"], "data_dir": "elsewhere"})
-    assert changed.changed_keys() == ["datasets", "width"]
+    assert record.changed_keys(changed) == ["datasets", "width"]
     assert record.changed_keys(run_of(overlay | {"width": 128, "run": "other"})) == []
 
 

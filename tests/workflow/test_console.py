@@ -53,23 +53,17 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     assert "no such dataset" in shown()
 
 
-def test_a_full_disk_is_one_line_where_snakemake_has_a_traceback(capsys):
-    message = (
-        "Traceback (most recent call last):\n  ...\nOSError: [Errno 28] No space left on device\n"
-    )
+def test_a_full_disk_and_ctrl_c_are_one_line(capsys):
     console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
-    console.emit(makeLogRecord({"levelno": 40, "msg": message}))
-    here = Path.cwd()
-    assert capsys.readouterr().err == f"{here}: No space left on device; make room and run again\n"
-
-
-def test_after_ctrl_c_there_is_one_line(capsys):
-    console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
-    console.emit(
-        makeLogRecord({"levelno": 20, "msg": "Terminating processes on user request, ..."})
-    )
-    console.emit(makeLogRecord({"levelno": 40, "msg": "RuleException: died with SIGINT"}))
-    assert capsys.readouterr().err == "Stopped; the same command goes on where it was.\n"
+    for level, message in (
+        (40, "Traceback ...\nOSError: [Errno 28] No space left on device: 'x'"),
+        (20, "Terminating processes on user request, ..."),
+        (40, "RuleException: died with SIGINT"),
+    ):
+        console.emit(makeLogRecord({"levelno": level, "msg": message}))
+    full, stopped = capsys.readouterr().err.splitlines()
+    assert full == f"{Path.cwd()}: No space left on device; make room and run again"
+    assert stopped == "Stopped; the same command goes on where it was."
 
 
 def test_what_is_left_follows_from_the_times_of_each_rule(capsys):

@@ -21,7 +21,6 @@ from ntk_conditioning.networks.architectures import Sizes
 from ntk_conditioning.networks.layers import Elementwise
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.networks.plugins import described, run_file
-from ntk_conditioning.networks.statistics import has_batch_norm
 
 #: What a function that builds networks is given.
 KEYWORDS = ("depth", "width", "activation", "shape", "outputs", "generator")
@@ -155,12 +154,6 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
             "gives a network whose outputs differ from one call to the next, as with dropout; a "
             "training could not go on after a stop: remove it"
         )
-
-
-def normalises_batches(model: OwnModel, **size: Any) -> bool:
-    """Return whether networks of a function have batch normalisation; ``size`` as above."""
-    network = make_own_network(model, np.random.default_rng(0), **size, dtype=torch.float32)
-    return has_batch_norm(network)
 
 
 def measure_sizes(model: OwnModel, **size: Any) -> Sizes:

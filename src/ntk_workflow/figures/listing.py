@@ -39,12 +39,11 @@ def target(figure: str) -> str:
 
 def title(wildcards: Any) -> str:
     """Return the title with which a figure's caption begins: its name in the report."""
-    number = re.search(r"\bfig(\d+)_", wildcards.figure)
     path = NOTEBOOKS / f"{wildcards.figure}.rst"
-    caption = " ".join(path.read_text(encoding="utf-8").split())
-    bold = re.match(r"\*\*(.+?)\.?\*\*", caption)
+    bold = re.match(r"\*\*(.+?)\.?\*\*", " ".join(path.read_text(encoding="utf-8").split()))
     if not bold:
         raise ValueError(f"{path}: begin with a title: **What against what.**")
+    number = re.search(r"\bfig(\d+)_", wildcards.figure)
     return f"Figure {number[1]}: {bold[1]}" if number else bold[1]
 
 

@@ -3,13 +3,12 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2.utils import htmlsafe_json_dumps
 from latex2mathml.converter import convert
 from markupsafe import Markup
 
@@ -19,21 +18,6 @@ from ntk_conditioning.errors import one_line
 def render(template: str, **values: Any) -> str:
     """Return a template of this folder with its values; in HTML they are escaped."""
     return _TEMPLATES.get_template(template).render(values)
-
-
-def table_page(table: pa.Table, *, title: str, note: str = "") -> str:
-    """Return an HTML page with all rows of a table; a column's description appears at its name.
-
-    Numbers have four significant digits: the page is to be read, the table to be computed with.
-    """
-    columns = []
-    for field in table.schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        meaning = (field.metadata or {}).get(b"description", b"").decode()
-        kind = "number" if number else "text"
-        columns.append({"name": field.name, "meaning": meaning, "kind": kind})
-    rows = [row.values() for row in table.to_pylist()]
-    return render("table.html.j2", title=title, note=note, columns=columns, rows=rows)
 
 
 def shown(value: Any) -> str:
@@ -55,10 +39,7 @@ def shown(value: Any) -> str:
 def mathml(latex: str) -> Markup:
     """Return a formula in LaTeX as MathML, which browsers set without any program.
 
-    The converter lets unknown commands and missing braces pass; they are refused here.
-
-    Raises:
-        ValueError: one line, if there is something in it that cannot be converted.
+    `ValueError` for what cannot be converted; the converter lets some of it pass.
 
     >>> mathml("x^{1/2")
     Traceback (most recent call last):
@@ -77,24 +58,11 @@ def mathml(latex: str) -> Markup:
     return Markup(formula)
 
 
-def in_script(content: Any) -> Markup:
-    """Return JSON that may stand in a script of a page: no text in it can end the script.
-
-    >>> in_script({"a": "</script>"})
-    Markup('{"a":"\\\\u003c/script>"}')
-    """
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", r"\u003c").replace("\u2028", r"\u2028"))
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown whose columns stand below each other in a terminal, too."""
-    cells = [tuple(row) for row in rows]
-    widths = [max(3, *map(len, column)) for column in zip(head, *cells, strict=True)]
-    lines = [head, ["-" * width for width in widths], *cells]
-    padded = (map(str.ljust, line, widths) for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in padded)
-
+#: JSON that may stand in a script of a page: no text in it can end the script.
+in_script = partial(
+    htmlsafe_json_dumps,
+    dumps=partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
+)
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -107,8 +75,6 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters |= {
     "shown": shown,
     "mathml": mathml,
-    "in_script": in_script,
     "in_cell": lambda text: str(text).replace("|", "\\|"),
     "in_rst": lambda text: re.sub(r"([\\*`_|])", r"\\\1", " ".join(str(text).split())),
 }
-_TEMPLATES.globals["markdown_table"] = markdown_table

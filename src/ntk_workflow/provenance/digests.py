@@ -73,9 +73,9 @@ def _meaning(text: str, path: Path) -> str:
     """Return a program without comments, layout and docstrings."""
     tree = ast.parse(text, str(path))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:]
+        documented = ast.Module | ast.ClassDef | ast.FunctionDef
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
     return ast.dump(tree)
 
 
