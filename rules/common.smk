@@ -29,7 +29,7 @@ def unpacked(hosted):
 
 # Jobs are run by the Python that runs Snakemake, though its environment is not activated. The
 # environment of a rule's `conda:` comes before it.
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+os.environ.update(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.getenv('PATH')}")
 
 # `module:`, -s and --directory have Snakemake work in another folder than this checkout.
 here = workflow.current_basedir

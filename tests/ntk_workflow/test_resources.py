@@ -120,8 +120,8 @@ def test_memory_covers_the_peaks_of_programs(tmp_path):
     (angle,) = peaks("compute_min_angle", grid)
     assert spectrum < row("compute_spectrum", "relu", samples, **config).memory
     assert angle < row("compute_min_angle", "relu", samples, **config).memory
-    words = [*names, "--experiment=one", "--depth=4", "--width=1000", "--seeds", "1", "2"]
-    words += ["--learning-rates", "0.1", "0.2", "--epochs=1", "--batch-size=1000"]
+    words = [*names, "--experiment=one", "--depth=4", "--settings", "width=1000", "seeds=[1, 2]"]
+    words += ["learning_rates=[0.1, 0.2]", "epochs=1", "batch_size=1000"]
     (trained,) = peaks("train_network", words)
     values = {"seeds": [1, 2], "learning_rates": [0.1, 0.2], "batch_size": 1000, "width": 1000}
     assert trained < training("mlp", 4, samples, **values).memory
