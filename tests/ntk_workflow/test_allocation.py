@@ -35,8 +35,7 @@ def test_the_smallest_limit_on_cores_counts(bound, monkeypatch, granted, expecte
 
 def test_threads_are_at_most_the_cores_which_is_logged(bound, caplog, monkeypatch):
     def threads(*given: str) -> int:
-        parser = cli.Parser()
-        cli.threads_argument(parser)
+        parser = cli.Parser("threads")
         return parser.parse_args(given).threads
 
     caplog.set_level("INFO")

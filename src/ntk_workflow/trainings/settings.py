@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.training.descent import AUTO_RATES, Augmentation, Descent, rounded_down
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.settings import from_mapping
 
@@ -103,16 +102,14 @@ def training_parser(description: str | None) -> cli.Parser:
 
     Settings that are not given are left to `TrainingSettings`.
     """
-    parser = cli.Parser(description=description)
+    parser = cli.Parser("activation-file", "threads", description=description)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add("--experiment", required=True, help="name written into the table")
     add("--dataset", required=True, help="name written into the table")
     add("--model", default="mlp", help="kind of network (default: mlp)")
     add("--activation", required=True, help="name of the activation")
-    activation_files_argument(parser)
     own_network_arguments(parser)
-    cli.threads_argument(parser)
 
     seed, count, rate = cli.seed, cli.positive_integer, cli.positive_number
     add = partial(parser.add_argument, default=argparse.SUPPRESS)
