@@ -1,4 +1,4 @@
-"""The study of other architectures: what its rows are, and what is computed again."""
+"""The study of other architectures: what its rows are."""
 
 import measure_architectures
 import numpy as np
@@ -79,36 +79,3 @@ def test_one_more_network_computes_it_alone(measure, capsys):
     assert (wide["model"], wide["width"] != wide["width"]) == ("conv", True)
     near = rows.query("kernel == 'empirical_ntk' and model == 'conv'")["lambda_max"].mean()
     assert near == pytest.approx(wide["lambda_max"], rel=0.9)
-
-
-def test_what_can_change_a_kernel_computes_it_again(measure, tmp_path, capsys):
-    def computed(*more: str) -> int:
-        capsys.readouterr()
-        measure("mine 8 2", more=[*OWN, *more])
-        return capsys.readouterr().err.count(": computed")
-
-    assert [computed(), computed()] == [2, 0]
-    for options in (
-        "--code=2",
-        "--samples=5",
-        "--sample-seed=2",
-        "--image 2 8 2",
-        "--activation erf",
-    ):
-        assert computed(*options.split()) == 2, options
-    computed()
-    write_prepared(tmp_path / "tiny.npz", n=9, d=32, seed=1)
-    assert computed() == 2
-
-
-def test_mistakes_are_one_line(tmp_path, refusal, measure):
-    words = ["--data", tmp_path / "tiny.npz", "--dataset", "tiny", "--activation", "relu"]
-    words += ["--samples", 6, "--seeds", 1, "--output", tmp_path / "rows.parquet"]
-    for network, problem in (
-        ("mlp", "--network mlp: give its width and its depths"),
-        ("mine 8 2", "--network mine: give its --own-network; built in are mlp"),
-        ("conv 8 2", "images are needed; give --image HEIGHT WIDTH COLOURS"),
-        ("resnet 8 1", "--depth 1: resnet has two layers or more"),
-    ):
-        given = [*words, "--network", *network.split()]
-        assert problem in refusal(measure_architectures, given)
