@@ -18,10 +18,10 @@ def test_rows_become_the_table_of_that_name(name, tmp_path):
     values = "bca" if table.schema.field(key).type == pa.string() else (2, 3, 1)
     rows = [write(tmp_path / f"{value}.parquet", table, {key: value}) for value in values]
     output = tmp_path / f"{name}.parquet"
-    for given in (rows, []):
+    whole = [plain(table, **{key: value}) for value in sorted(values)]
+    for given, expected in ((rows, whole), ([], [])):
         call = [f"--table={name}", f"--output={output}", "--rows", *map(str, given)]
         assert aggregate_table.main(call) == 0
-        expected = [plain(table, **{key: value}) for value in sorted(values)] if given else []
         assert tables.read(output, table).to_pylist() == expected
 
 

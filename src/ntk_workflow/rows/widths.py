@@ -48,7 +48,7 @@ def two_classes(
 def drawn_network(
     x: Tensor, hidden: Sequence[int], *, activation: str, dense: bool, seed: int, device: str
 ) -> tuple[FeedforwardNet, Tensor]:
-    """Return a network at its initialisation, and the samples ``x``, in the samples' span."""
+    """Return a network at its initialisation, and the samples ``x``, see `on_span`."""
     rng = generator(seed, "init")
     net = draw_network(x.shape[1], hidden, activation=activation, generator=rng, dense=dense)
     net, x = on_span(net, x)
