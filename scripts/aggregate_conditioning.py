@@ -4,18 +4,15 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.spectra.summary import NEEDED, summarize
-from ntk_conditioning.tables import collect
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow import cli
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser("output", description=__doc__)
     parser.add_argument("--rows", type=Path, nargs="*", required=True, help="spectra (.parquet)")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
-
-    spectra = collect(args.rows, "spectra", columns=NEEDED)
+    spectra = tables.collect(args.rows, "spectra", columns=NEEDED)
     tables.write(args.output, "conditioning", summarize(spectra))
 
 

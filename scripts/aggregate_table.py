@@ -3,20 +3,17 @@
 from pathlib import Path
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables import TABLES, collect
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow import cli
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
-    parser.add_argument("--table", choices=TABLES, required=True, help="what the files hold")
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser("output", description=__doc__)
+    choices = tables.TABLES
+    parser.add_argument("--table", choices=choices, required=True, help="what the files hold")
     parser.add_argument("--rows", type=Path, nargs="*", required=True, help="files (.parquet)")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
-
-    table = TABLES[args.table]
-    tables.write(args.output, table, collect(args.rows, table))
+    tables.write(args.output, args.table, tables.collect(args.rows, args.table))
 
 
 if __name__ == "__main__":

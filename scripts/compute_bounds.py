@@ -1,13 +1,11 @@
 """Compare kernels of infinite width along depth with the bounds of agarwal2021deep."""
 
-from pathlib import Path
-
 from ntk_conditioning import tables
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activations_argument, load_activations
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -15,28 +13,21 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(description=__doc__)
-    positive, count = cli.positive_integer, cli.positive_integer_or_all
-    parser.add_argument("--data", type=Path, required=True, help="prepared dataset (.npz)")
-    parser.add_argument("--dataset", required=True, help="name written into the tables")
-    activations_argument(parser)
-    parser.add_argument("--depths", type=positive, nargs="+", required=True, help="hidden layers")
+    parser = cli.Parser(*cli.COMPUTE, "data", "dataset", "depths", description=__doc__)
+    count = cli.positive_integer_or_all
     parser.add_argument("--samples", type=count, required=True, help="samples drawn, or all")
     parser.add_argument("--seed", type=cli.seed, default=1, help="seed of the draw")
-    cli.threads_argument(parser)
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
-    x = load_samples(args.data).x
-    rng = generator(args.seed, "blocks")
+    x, rng = load_samples(args.data).x, generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
     log.info("device cpu, float64, infinite width, %d samples", len(block))
     rows = []
     for name, sigma in sigmas.items():
         labels = {"dataset": args.dataset, "activation": name}
-        rows += [labels | each for each in compare(x[block], depths=args.depths, activation=sigma)]
+        rows += [labels | row for row in compare(x[block], depths=args.depths, activation=sigma)]
         log.info("%s: %d depths", name, len(args.depths))
     tables.write(args.output, "bounds", rows)
 

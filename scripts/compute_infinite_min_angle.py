@@ -1,23 +1,26 @@
 """Find the smallest gradient angle of the network of infinite width over all pairs of a dataset."""
 
 from itertools import product
+from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import infinite
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.rows import grid_arguments, row_parser, samples_by_seed
-from ntk_workflow.rows.angles import angle_row
+from ntk_workflow.rows import samples_by_seed
 
 log = cli.logger(__file__)
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = row_parser(__doc__)
-    grid_arguments(parser, seed_type=seed_or_none)
-    parser.add_argument("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    parser = cli.Parser(*cli.ROW, "depths", description=__doc__)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
+    help = "seeds of the draws, or none for a whole dataset"
+    add("--seeds", type=seed_or_none, nargs="+", required=True, help=help)
+    add("--exclude-duplicates", action="store_true", help="leave out equal samples")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
@@ -27,37 +30,24 @@ def main(argv: cli.Argv = None) -> None:
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
-            names = {
-                "kernel": "infinite_ntk",
-                "dataset": args.dataset,
-                "activation": activation,
-                "depth": depth,
-                "seed": seed,
-                "width": None,
-            }
-            cell = names | {
-                "code": args.code,
-                "data": data,
-                "exclude_duplicates": args.exclude_duplicates,
-            }
+            names = {"kernel": "infinite_ntk", "dataset": args.dataset, "activation": activation}
+            names |= {"depth": depth, "seed": seed, "width": None}
+            excluded = {"exclude_duplicates": args.exclude_duplicates}
+            cell = names | {"code": args.code, "data": data} | excluded
             if (done := checkpoints.read(cell)) is None:
                 try:
-                    result = infinite.min_angle(
-                        x,
-                        depth=depth,
-                        activation=sigma,
-                        exclude_duplicates=args.exclude_duplicates,
-                    )
+                    angle = infinite.min_angle(x, depth=depth, activation=sigma, **excluded)
                 except infinite.UnresolvedKernelError as error:
                     raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
-                done = [names | angle_row(result, *x.shape)]
+                sizes = {"dtype": "float64", "n": len(x), "d": x.shape[1]}
+                done = [names | sizes | angle.row()]
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "angles", rows)
 
 
 def seed_or_none(text: str) -> int | None:
-    """Return a seed, or None of ``none``, for a whole dataset; a type for `add_argument`."""
+    """Return a seed, or None of ``none``; a type for `add_argument`."""
     return None if text == "none" else cli.seed(text)
 
 

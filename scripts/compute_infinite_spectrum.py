@@ -1,6 +1,7 @@
 """Condition a kernel of infinite width on random blocks of a dataset."""
 
 from itertools import product
+from pathlib import Path
 from typing import get_args
 
 from ntk_conditioning import tables
@@ -9,7 +10,7 @@ from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteNam
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.rows import available_memory, grid_arguments, row_parser, samples_by_seed
+from ntk_workflow.rows import available_memory, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_arguments, block_rows
 
 log = cli.logger(__file__)
@@ -17,10 +18,11 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = row_parser(__doc__)
-    grid_arguments(parser)
+    parser = cli.Parser(*cli.ROW, "depths", "seeds", "memory-gb", description=__doc__)
     block_arguments(parser)
-    parser.add_argument("--kernel", choices=get_args(InfiniteName), required=True)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
+    add("--kernel", choices=get_args(InfiniteName), required=True)
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
@@ -32,32 +34,15 @@ def main(argv: cli.Argv = None) -> None:
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
-            names = {
-                "kernel": args.kernel,
-                "dataset": args.dataset,
-                "activation": activation,
-                "depth": depth,
-                "seed": seed,
-                "width": None,
-            }
-            cell = names | {
-                "code": args.code,
-                "data": data,
-                "kernel_size": args.kernel_size,
-                "blocks": args.blocks,
-                "eigenvalues": args.eigenvalues,
-                "full_spectrum_below": args.full_spectrum_below,
-            }
+            names = {"kernel": args.kernel, "dataset": args.dataset, "activation": activation}
+            names |= {"depth": depth, "seed": seed, "width": None}
+            blocks = {"size": args.kernel_size, "count": args.blocks}
+            blocks |= {"eigenvalues": args.eigenvalues}
+            cell = names | {"code": args.code, "data": data} | blocks
+            cell |= {"full_spectrum_below": args.full_spectrum_below}
             if (done := checkpoints.read(cell)) is None:
-                blocks = block_rows(
-                    InfiniteKernel(sigma, depth, args.kernel, budget),
-                    x,
-                    seed=seed,
-                    size=args.kernel_size,
-                    count=args.blocks,
-                    eigenvalues=args.eigenvalues,
-                )
-                done = [names | block for block in blocks]
+                kernel = InfiniteKernel(sigma, depth, args.kernel, budget)
+                done = [names | row for row in block_rows(kernel, x, seed=seed, **blocks)]
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "spectra", rows)

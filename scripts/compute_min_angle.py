@@ -1,6 +1,7 @@
 """Find the smallest gradient angle of networks of finite width over all pairs of a dataset."""
 
 from itertools import product
+from pathlib import Path
 
 import torch
 
@@ -12,31 +13,23 @@ from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import device_argument, torch_device
-from ntk_workflow.rows import (
-    available_memory,
-    grid_arguments,
-    memory_argument,
-    row_parser,
-    samples_by_seed,
-)
-from ntk_workflow.rows.angles import angle_row
+from ntk_workflow.rows import available_memory, samples_by_seed
 
 log = cli.logger(__file__)
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = row_parser(__doc__)
-    grid_arguments(parser)
-    memory_argument(parser)
+    parser = cli.Parser(*cli.ROW, "depths", "seeds", "memory-gb", description=__doc__)
     device_argument(parser)
     add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
     add("--width", type=cli.positive_integer, default=512, help="units per layer")
     add("--exclude-duplicates", action="store_true", help="leave out equal samples")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
-    load_activations(args.activation, args.activation_file)
+    sigmas = load_activations(args.activation, args.activation_file)
     device = torch_device(args.device)
     # A half for the gradients; the samples and what is computed from them need the rest.
     memory = min(MEMORY, available_memory(args.memory_gb, device.type) // 2)
@@ -44,35 +37,19 @@ def main(argv: cli.Argv = None) -> None:
     checkpoints = Checkpoints(args.checkpoints, "angles")
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
-        for activation, depth in product(args.activation, args.depths):
-            names = {
-                "kernel": "empirical_ntk",
-                "dataset": args.dataset,
-                "activation": activation,
-                "depth": depth,
-                "seed": seed,
-                "width": args.width,
-            }
-            cell = names | {
-                "code": args.code,
-                "data": data,
-                "device": device.type,
-                "exclude_duplicates": args.exclude_duplicates,
-            }
+        samples = torch.from_numpy(x).to(device)
+        for (activation, sigma), depth in product(sigmas.items(), args.depths):
+            names = {"kernel": "empirical_ntk", "dataset": args.dataset, "activation": activation}
+            names |= {"depth": depth, "seed": seed, "width": args.width}
+            excluded = {"exclude_duplicates": args.exclude_duplicates}
+            cell = names | {"code": args.code, "data": data, "device": device.type} | excluded
             if (done := checkpoints.read(cell)) is None:
-                mlp = init_mlp(
-                    x.shape[1],
-                    depth=depth,
-                    width=args.width,
-                    activation=activation,
-                    generator=generator(seed, "init"),
-                    device=device,
-                )
-                samples = torch.from_numpy(x).to(device)
-                result = min_angle(
-                    mlp, samples, memory=memory, exclude_duplicates=args.exclude_duplicates
-                )
-                done = [names | angle_row(result, *x.shape)]
+                size = {"depth": depth, "width": args.width, "activation": sigma}
+                rng = generator(seed, "init")
+                mlp = init_mlp(x.shape[1], **size, generator=rng, device=device)
+                angle = min_angle(mlp, samples, memory=memory, **excluded)
+                sizes = {"dtype": "float64", "n": len(x), "d": x.shape[1]}
+                done = [names | sizes | angle.row()]
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "angles", rows)

@@ -6,7 +6,6 @@ What the source was like is taken from the light datasheet that prepare_dataset.
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,25 +22,24 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(description=__doc__)
-    add = parser.add_argument
-    add("--data", type=Path, required=True, help="prepared dataset (.npz)")
-    add("--datasheet", type=Path, required=True, help="its datasheet (.json)")
-    add("--dataset", required=True, help="name written into the table")
-    cli.threads_argument(parser)
-    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    parser = cli.Parser("data", "dataset", "threads", "output", description=__doc__)
+    parser.add_argument("--datasheet", type=Path, required=True, help="its datasheet (.json)")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
-    sheet = read_datasheet(args.datasheet)
+    require_file(args.datasheet)
+    try:
+        written = json.loads(args.datasheet.read_text(encoding="utf-8"))
+        sheet = {key: written[key] for key in KNOWN}
+    except (ValueError, LookupError, TypeError):
+        raise UserError(f"{args.datasheet} is no datasheet; {HOW_TO_PREPARE}") from None
     data = load_samples(args.data)
-    n, d = data.x.shape
-    if (n, d) != (sheet["n"], sheet["d"]):
+    if data.x.shape != (sheet["n"], sheet["d"]):
         raise UserError(
-            f"{args.datasheet} is of {sheet['n']} samples of {sheet['d']} features, {args.data} "
-            f"has {n} of {d}; give the two that were written together"
+            f"{args.datasheet} is of {sheet['n']} samples of {sheet['d']} features, {args.data} has"
+            f" {len(data.x)} of {data.x.shape[1]}; give the two that were written together"
         )
-    log.info("device cpu, float64, n %d, d %d", n, d)
+    log.info("device cpu, float64, n %d, d %d", *data.x.shape)
     geometry = datasheets.geometry(data.x)
     log.info("rank %d, smallest angle %s degrees", geometry.gram_rank, geometry.min_angle)
     if geometry.duplicates:
@@ -50,16 +48,6 @@ def main(argv: cli.Argv = None) -> None:
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}
     tables.write(args.output, "datasets", [row])
-
-
-def read_datasheet(path: Path) -> dict[str, Any]:
-    """Return what a datasheet tells of the source."""
-    require_file(path)
-    try:
-        sheet = json.loads(path.read_text(encoding="utf-8"))
-        return {key: sheet[key] for key in KNOWN}
-    except (ValueError, LookupError, TypeError):
-        raise UserError(f"{path} is no datasheet; {HOW_TO_PREPARE}") from None
 
 
 if __name__ == "__main__":

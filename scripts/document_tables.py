@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ntk_conditioning.files import write_text
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow import cli
 
 README = Path(__file__).resolve().parents[1] / "results" / "README.md"
 START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- end of tables -->\n"
@@ -13,17 +13,16 @@ START, END = "<!-- tables: written by scripts/document_tables.py -->\n", "<!-- e
 def documented(text: str) -> str:
     """Return a page with the part between the marks replaced by what the tables declare."""
     head, _, rest = text.partition(START)
-    _, _, tail = rest.partition(END)
     sections = "\n".join(table.markdown() for table in TABLES.values())
-    return f"{head}{START}\n{sections}\n{END}{tail}"
+    return f"{head}{START}\n{sections}\n{END}{rest.partition(END)[2]}"
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser(description=__doc__)
     parser.add_argument("--page", type=Path, default=README, help="page to bring up to date")
-    args = parser.parse_args(argv)
-    write_text(args.page, documented(args.page.read_text(encoding="utf-8")))
+    page = parser.parse_args(argv).page
+    write_text(page, documented(page.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

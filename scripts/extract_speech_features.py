@@ -27,57 +27,48 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(prog="extract_speech_features.py", description=__doc__)
-    add, number = parser.add_argument, cli.positive_integer_or_all
+    parser, number = cli.Parser("threads", description=__doc__), cli.positive_integer_or_all
+    add = parser.add_argument
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
     add("--subset", required=True, help="e.g. train-clean-100")
     add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
     add("--frames", type=number, default="all", help="frames to draw, or all")
     add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
     add("--seed", type=cli.seed, default=0, help="seed of the draw")
-    cli.threads_argument(parser)
-    add("--output", required=True, type=Path, metavar="FILE.npz", help="features to write")
-    add("--index", required=True, type=Path, metavar="FILE.parquet", help="table to write")
+    add("--output", required=True, type=Path, help="features to write (.npz)")
+    add("--index", required=True, type=Path, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     values, known = named_values(args.settings, option="--settings"), vars(FeatureSettings())
     if unknown := sorted(values.keys() - known.keys()):
         raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
-    settings = FeatureSettings(**values)
+    corpus = (args.source, args.subset, FeatureSettings(**values))
     alignments = None if args.alignments is None else find_alignments(args.alignments)
     log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
 
     shown = partial(progress, unit="utterance", log=log)
-    corpus = survey(args.source, args.subset, settings, alignments=alignments, progress=shown)
-    total = len(corpus.frames) + corpus.short + corpus.unaligned
-    available = sum(corpus.frames.values())
+    found = survey(*corpus, alignments=alignments, progress=shown)
+    total = len(found.frames) + found.short + found.unaligned
+    log.info("%d utterances, %.1f minutes", total, found.seconds / 60)
+    log.info("left out: %d without a frame, %d unaligned", found.short, found.unaligned)
+    available = sum(found.frames.values())
     n = available if args.frames == "all" else args.frames
-    log.info("%d utterances, %.1f minutes", total, corpus.seconds / 60)
-    log.info("left out: %d without a frame, %d unaligned", corpus.short, corpus.unaligned)
     log.info("drawing %d of %d frames", n, available)
-    drawn = draw_frames(corpus.frames, n, generator=generator(args.seed, "data"))
+    drawn = draw_frames(found.frames, n, generator=generator(args.seed, "data"))
 
-    start = time.perf_counter()
-    frames = extract(
-        *(args.source, args.subset, settings, drawn),
-        alignments=alignments,
-        threads=args.threads,
-        progress=partial(shown, total=total),
-    )
+    start, shown = time.perf_counter(), partial(shown, total=total)
+    read = {"alignments": alignments, "threads": args.threads, "progress": shown}
+    frames = extract(*corpus, drawn, **read)
     seconds = time.perf_counter() - start
-    rate = frames.seconds / seconds
-    numbers = (*frames.x.shape, len(np.unique(frames.y)), frames.seconds / 60, seconds, rate)
-    log.info(
-        "%d vectors of %d numbers, %d classes; %.1f minutes of speech in %.1f s, %.0f x real time",
-        *numbers,
-    )
+    log.info("%d vectors of %d numbers, %d classes", *frames.x.shape, len(np.unique(frames.y)))
+    speed = (frames.seconds / 60, seconds, frames.seconds / seconds)
+    log.info("%.1f minutes of speech in %.1f s, %.0f x real time", *speed)
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
         np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
-    columns = [*frames.index.T, frames.y, np.array(frames.names)[frames.y]]
-    index = pa.table(
-        [pa.array(column) for column in columns], names=tables.get("frames").schema.names
-    )
-    tables.write(args.index, "frames", index.cast(tables.get("frames").schema))
+    names = np.array(frames.names)[frames.y]
+    schema = tables.get("frames").schema
+    index = pa.table([*frames.index.T, frames.y, names], names=schema.names)
+    tables.write(args.index, "frames", index.cast(schema))
 
 
 if __name__ == "__main__":

@@ -2,22 +2,18 @@
 
 from pathlib import Path
 
-import pandas as pd
-
 from ntk_conditioning import tables
 from ntk_conditioning.theory.finite_width import fitted_laws
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow import cli
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser("output", description=__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="table finite_width (.parquet)")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
-
-    rows = fitted_laws(pd.DataFrame(tables.read(args.rows, "finite_width").to_pydict()))
-    tables.write(args.output, "finite_width_laws", rows)
+    rows = tables.read(args.rows, "finite_width").to_pandas()
+    tables.write(args.output, "finite_width_laws", fitted_laws(rows))
 
 
 if __name__ == "__main__":

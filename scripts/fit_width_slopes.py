@@ -2,28 +2,20 @@
 
 from pathlib import Path
 
-import pandas as pd
-
 from ntk_conditioning import tables
 from ntk_conditioning.transition.slopes import width_slopes
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow import cli
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    parser = cli.Parser("output", description=__doc__)
     parser.add_argument("--orthogonality", type=Path, required=True, help="its table (.parquet)")
     parser.add_argument("--linearity", type=Path, required=True, help="its table (.parquet)")
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
-    rows = [
-        row
-        for table, path in (
-            (tables.get("orthogonality"), args.orthogonality),
-            (tables.get("linearity"), args.linearity),
-        )
-        for row in width_slopes(table.name, pd.DataFrame(tables.read(path, table).to_pydict()))
-    ]
+    orthogonality = tables.read(args.orthogonality, "orthogonality").to_pandas()
+    linearity = tables.read(args.linearity, "linearity").to_pandas()
+    rows = [*width_slopes("orthogonality", orthogonality), *width_slopes("linearity", linearity)]
     tables.write(args.output, "width_slopes", rows)
 
 

@@ -1,6 +1,5 @@
 """Measure activations: Hermite coefficients, how far from affine they are, where duals tend."""
 
-from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
@@ -10,29 +9,22 @@ from ntk_conditioning.duals.length_map import length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import NORMALIZED, Activation
 from ntk_conditioning.theory import depth
-from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow import cli
+from ntk_workflow.cli_activations import load_activation_files
 
-log = logger(__file__)
+log = cli.logger(__file__)
 
 
-@run_main
-def main(argv: Argv = None) -> None:
-    parser = Parser(description=__doc__)
-    parser.add_argument(
-        "--activation", nargs="+", required=True, help="names, each also normalised"
-    )
-    activation_files_argument(parser)
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
-    args = parser.parse_args(argv)
+@cli.run_main
+def main(argv: cli.Argv = None) -> None:
+    names = ("activation", "activation-file", "output")
+    args = cli.Parser(*names, description=__doc__).parse_args(argv)
 
     load_activation_files(args.activation_file)
     plain = [name.removeprefix(NORMALIZED) for name in args.activation]
-    names = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
-    sigmas = [activations.get(name) for name in names]
-    log.info("device cpu, float64, %d activations", len(sigmas))
-    rows = [row(sigma) for sigma in sigmas]
-    tables.write(args.output, "activations", rows)
+    both = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
+    log.info("device cpu, float64, %d activations, as they are and normalised", len(both))
+    tables.write(args.output, "activations", [row(activations.get(name)) for name in both])
 
 
 def row(sigma: Activation) -> dict[str, Any]:

@@ -6,7 +6,6 @@ those that take images, such that a pixel's colours together have mean square 1.
 
 import math
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.files import sha256
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
+from ntk_conditioning.networks import own
+from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.cli_networks import architectures_arguments, load_architectures
-from ntk_workflow.rows import row_parser
 from ntk_workflow.samples import load_samples
 from ntk_workflow.trainings.networks import initial_network, takes_images
 
@@ -32,85 +31,65 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = row_parser(__doc__), cli.positive_integer
+    options = (*cli.ROW, "data", "samples", "sample-seed", "seeds")
+    parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="prepared dataset (.npz)")
     help = "height, width and colours of a sample, for networks of images"
-    add("--image", type=positive, nargs=3, help=help)
-    architectures_arguments(parser)
+    add("--image", type=cli.positive_integer, nargs=3, help=help)
+    help = "a kind of network, its width and its depths; repeated"
+    add("--network", nargs="+", action="append", default=[], help=help)
+    help = "name of a network that is not built in, and the function that builds it; repeated"
+    own_metavar = ("NAME", "FILE", "FUNCTION")
+    add("--own-network", nargs=3, action="append", default=[], metavar=own_metavar, help=help)
     add("--infinite-width", nargs="*", default=[], help="networks that are also infinitely wide")
-    add("--samples", type=positive, required=True, help="samples of a kernel")
-    add("--sample-seed", type=cli.seed, default=1, help="seed that draws the samples")
-    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the initialisations")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
-    networks = load_architectures(args.network, args.own_network)
+    own_models = {name: own.load(file, function) for name, file, function in args.own_network}
+    networks = []
+    for name, *numbers in args.network:
+        if len(numbers) < 2 or not all(map(str.isdecimal, numbers)):
+            raise cli.UsageError(f"--network {name}: give its width and its depths")
+        if name not in {*MODELS, *own_models}:
+            known = ", ".join(MODELS)
+            raise cli.UsageError(f"--network {name}: give its --own-network; built in are {known}")
+        networks += [(name, int(numbers[0]), int(depth)) for depth in numbers[1:]]
     image = tuple(args.image) if args.image else None
     data = load_samples(args.data).x
     x = draw_on_sphere(args.dataset, data, args.samples, seed=args.sample_seed)
     log.info("device cpu, float64, %d samples of %d features", *x.shape)
     checkpoints = Checkpoints(args.checkpoints, "architectures")
-    kernel = {
-        "code": args.code,  # with the user's own networks
-        "data": sha256(args.data),
-        "samples": args.samples,
-        "sample_seed": args.sample_seed,
-        "image": image,
-    }
+    given = {"code": args.code, "data": sha256(args.data), "image": image}
+    given |= {"samples": args.samples, "sample_seed": args.sample_seed}
+    sizes = {"n": len(x), "d": x.shape[1]}
     rows = []
-    for network in networks:
-        axes = product(network.depths, sigmas.items(), args.seeds)
-        for depth, (activation, sigma), seed in axes:
-            names = {
-                "kernel": EMPIRICAL,
-                "dataset": args.dataset,
-                "model": network.name,
-                "activation": activation,
-                "width": network.width,
-                "depth": depth,
-                "seed": seed,
-            }
-            cell = names | kernel | {"function": network.own and network.own.function}
-            if (done := checkpoints.read(cell)) is None:
-                net, samples = initial_network(
-                    network.name,
-                    scaled(x, network.name, image),
-                    seed=seed,
-                    depth=depth,
-                    width=network.width,
-                    image=image,
-                    activation=sigma,
-                    own=network.own,
-                )
-                weights = net.weights if isinstance(net, MLP) else net.parameters()
-                parameters = sum(weight.numel() for weight in weights)
-                sizes = {"n": len(x), "d": x.shape[1], "parameters": parameters}
-                done = [names | sizes | measured(ntk(net, samples).numpy())]
-                checkpoints.write(cell, done)
-            rows += done
+    for (model, width, depth), activation, seed in product(networks, sigmas, args.seeds):
+        names = {"kernel": EMPIRICAL, "dataset": args.dataset, "model": model}
+        names |= {"activation": activation, "width": width, "depth": depth, "seed": seed}
+        mine = own_models.get(model)
+        cell = names | given | {"function": mine and mine.function}
+        if (done := checkpoints.read(cell)) is None:
+            kind: Any = {"depth": depth, "width": width, "activation": sigmas[activation]}
+            kind |= {"image": image, "own": mine}
+            network, seen = initial_network(model, scaled(x, model, image), seed=seed, **kind)
+            weights = network.weights if isinstance(network, MLP) else network.parameters()
+            parameters = {"parameters": sum(weight.numel() for weight in weights)}
+            done = [names | sizes | parameters | measured(ntk(network, seen).numpy())]
+            checkpoints.write(cell, done)
+        rows += done
     for model, (activation, sigma) in product(args.infinite_width, sigmas.items()):
-        depths = sorted({depth for one in networks if one.name == model for depth in one.depths})
+        depths = sorted({depth for name, _, depth in networks if name == model})
         kernels: dict[int, NDArray[np.float64]] = {}  # of all depths, once one is needed
         for depth in depths:
-            names = {
-                "kernel": "infinite_ntk",
-                "dataset": args.dataset,
-                "model": model,
-                "activation": activation,
-                "width": None,
-                "depth": depth,
-                "seed": None,
-            }
-            cell = names | kernel
-            if (done := checkpoints.read(cell)) is None:
+            names = {"kernel": "infinite_ntk", "dataset": args.dataset, "model": model}
+            names |= {"activation": activation, "width": None, "depth": depth, "seed": None}
+            if (done := checkpoints.read(names | given)) is None:
                 kernels = kernels or infinite_models.ntks(
                     model, scaled(x, model, image), image=image, depths=depths, activation=sigma
                 )
-                sizes = {"n": len(x), "d": x.shape[1], "parameters": None}
-                done = [names | sizes | measured(kernels[depth])]
-                checkpoints.write(cell, done)
+                done = [names | sizes | {"parameters": None} | measured(kernels[depth])]
+                checkpoints.write(names | given, done)
             rows += done
     tables.write(args.output, "architectures", rows)
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from ntk_conditioning.theory.finite_width import spread
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.rows import row_parser
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -27,16 +25,11 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = row_parser(__doc__), cli.positive_integer
+    options = (*cli.ROW, "data", "sample-seed", "widths", "depths", "seeds")
+    parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="prepared dataset (.npz)")
     add("--samples", type=positive, nargs="+", required=True, help="sizes n of kernels")
-    add("--sample-seed", type=cli.seed, default=1, help="seed that draws the samples")
-    add("--widths", type=positive, nargs="+", required=True, help="widths m")
-    help = "hidden layers, of which those above a width are left out there"
-    add("--depths", type=positive, nargs="+", required=True, help=help)
     add("--networks", type=positive, required=True, help="networks of each kind and seed")
-    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the networks")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
@@ -44,41 +37,29 @@ def main(argv: cli.Argv = None) -> None:
     data = load_samples(args.data).x
     x = draw_on_sphere(args.dataset, data, max(args.samples), seed=args.sample_seed)
     log.info("device cpu, float64, up to %d samples of %d features", *x.shape)
-    checkpoints, digest = Checkpoints(args.checkpoints, "finite_width"), sha256(args.data)
+    checkpoints = Checkpoints(args.checkpoints, "finite_width")
+    given = {"code": args.code, "data": sha256(args.data), "samples": args.samples}
+    given |= {"sample_seed": args.sample_seed, "networks": args.networks}
     rows = []
     for activation, sigma in sigmas.items():
         infinite: dict[int, dict[int, float | None]] = {}  # by samples and depth, once needed
         for width, depth, seed in product(args.widths, args.depths, args.seeds):
             if depth > width:
                 continue
-            names = {
-                "dataset": args.dataset,
-                "activation": activation,
-                "width": width,
-                "depth": depth,
-                "seed": seed,
-            }
-            cell = names | {
-                "code": args.code,
-                "data": digest,
-                "samples": args.samples,
-                "sample_seed": args.sample_seed,
-                "networks": args.networks,
-            }
+            names = {"dataset": args.dataset, "activation": activation}
+            size = {"width": width, "depth": depth}
+            cell = names | size | {"seed": seed} | given
             if (done := checkpoints.read(cell)) is None:
                 done = []
                 for number, n in enumerate(args.samples, start=1):
                     infinite[n] = infinite.get(n) or log_kappas(x[:n], args.depths, activation)
-                    kernels = sampled_ntks(
-                        x[:n],
-                        depth=depth,
-                        width=width,
-                        activation=sigma,
-                        networks=args.networks,
-                        generator=generator(seed, "init", number),
-                    )
-                    sizes = {"n": n, "d": x.shape[1], "infinite": infinite[n][depth]}
-                    done.append(names | sizes | asdict(spread(kernels)))
+                    drawn = {
+                        "networks": args.networks,
+                        "generator": generator(seed, "init", number),
+                    }
+                    kernels = sampled_ntks(x[:n], **size, activation=sigma, **drawn)
+                    measured = asdict(spread(kernels)) | {"infinite": infinite[n][depth]}
+                    done.append(names | size | {"seed": seed, "n": n, "d": x.shape[1]} | measured)
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "finite_width", rows)

@@ -13,16 +13,14 @@ from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
-from ntk_workflow.rows import row_parser
-from ntk_workflow.rows.widths import initial_network, study_arguments, two_classes
+from ntk_workflow.rows.widths import drawn_network, study_parser, two_classes
 
 log = cli.logger(__file__)
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = row_parser(__doc__), cli.positive_integer
-    study_arguments(parser)
+    parser, positive = study_parser(__doc__), cli.positive_integer
     add = parser.add_argument
     add("--steps", type=cli.count_from_zero, default=100, help="steps of gradient descent")
     radii = "radii of the balls"
@@ -33,63 +31,30 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.limit_threads(args.threads)
     load_activations(args.activation, args.activation_file)
-    device = torch_device(args.device)
-    samples, y = two_classes(
-        args.data, args.dataset, args.samples, classes=args.classes, seed=args.sample_seed
-    )
-    y = y.to(device)
-    log.info("device %s, float64, %d samples of %d features", device.type, *samples.shape)
-    checkpoints, data = Checkpoints(args.checkpoints, "linearity"), sha256(args.data)
+    device = torch_device(args.device).type
+    given = {"samples": args.samples, "classes": args.classes, "sample_seed": args.sample_seed}
+    samples, y = two_classes(args.data, args.dataset, **given)
+    log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
+    checkpoints = Checkpoints(args.checkpoints, "linearity")
+    given |= {"code": args.code, "data": sha256(args.data), "device": device}
+    given |= {"dense": args.dense, "step_size": args.step_size, "steps": args.steps}
+    ball = {"radii": args.radii, "directions": args.directions}
     rows = []
     for activation, width, seed in product(args.activation, args.widths, args.seeds):
-        hidden = [given or width for given in args.hidden]
-        names = {
-            "dataset": args.dataset,
-            "architecture": args.architecture,
-            "activation": activation,
-            "width": width,
-            "seed": seed,
-            "hidden": "-".join(map(str, hidden)),
-        }
-        cell = names | {
-            "code": args.code,
-            "data": data,
-            "device": device.type,
-            "samples": args.samples,
-            "sample_seed": args.sample_seed,
-            "classes": args.classes,
-            "dense": args.dense,
-            "step_size": args.step_size,
-            "steps": args.steps,
-            "radii": args.radii,
-            "expansions": args.expansions,
-            "directions": args.directions,
-        }
+        hidden = [fixed or width for fixed in args.hidden]
+        names = {"dataset": args.dataset, "architecture": args.architecture, "width": width}
+        names |= {"activation": activation, "seed": seed, "hidden": "-".join(map(str, hidden))}
+        cell = names | given | ball | {"expansions": args.expansions}
         if (done := checkpoints.read(cell)) is None:
-            net, x = initial_network(
-                samples,
-                hidden,
-                activation=activation,
-                dense=args.dense,
-                seed=seed,
-                device=device.type,
-            )
-            (descent,) = descend(net, x, y, steps=[args.steps], step_size=args.step_size)
+            kind = {"activation": activation, "dense": args.dense}
+            net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)
+            (descent,) = descend(net, x, y.to(device), steps=[args.steps], step_size=args.step_size)
             chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
-            network = {
-                "samples": len(chosen),
-                "d": net.fan_ins[0],
-                "parameters": net.parameters,
-                "largest_weight": largest_weight(net),
-                "steps": args.steps,
-                "loss_before": descent.loss_before,
-                "loss_after": descent.loss_after,
-                "kernel_change": descent.kernel_change,
-                "distance": descent.distance,
-            }
-            by_radius = linearity(
-                net, chosen, radii=args.radii, directions=args.directions, seed=seed
-            )
+            network = {"largest_weight": largest_weight(net), "parameters": net.parameters}
+            network |= {"samples": len(chosen), "d": net.fan_ins[0], "steps": args.steps}
+            columns = ("loss_before", "loss_after", "kernel_change", "distance")
+            network |= {name: getattr(descent, name) for name in columns}
+            by_radius = linearity(net, chosen, **ball, seed=seed)
             done = [names | network | radius for radius in by_radius]
             checkpoints.write(cell, done)
         rows += done

@@ -1,16 +1,14 @@
 """Measure what depth does to random samples on the sphere, through one activation."""
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
-from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument, load_activation_files
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.progress import progress
 
 log = cli.logger(__file__)
@@ -18,25 +16,18 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(description=__doc__)
-    add, positive = parser.add_argument, cli.positive_integer
+    parser = cli.Parser(*cli.COMPUTE, "depths", "seeds", description=__doc__)
+    add = parser.add_argument
     for name in SHAPES:
         help = f"numbers of the shape {name}"
         add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=(), help=help)
-    add("--activation", required=True, help="name of the activation")
-    activation_files_argument(parser)
-    add("--samples", type=positive, nargs="+", required=True, help="numbers n of samples")
+    add("--samples", type=cli.positive_integer, nargs="+", required=True, help="numbers n")
     help = "numbers n/d, of which those that leave fewer than 3 dimensions are left out"
     add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help=help)
-    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
-    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the samples")
-    cli.threads_argument(parser)
-    add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
-    load_activation_files(args.activation_file)
-    sigma = activations.get(args.activation)
+    (sigma,) = load_activations(args.activation, args.activation_file).values()
     log.info("device cpu, float64, infinite width, samples drawn on the sphere")
     functions = tabulated.tables(sigma, args.depths)
     places = [

@@ -1,13 +1,12 @@
 """Place samples of a dataset on the map of conditioning, and measure what depth does to them."""
 
-from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activations_argument, load_activations
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -15,19 +14,8 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(description=__doc__)
-    add, positive = parser.add_argument, cli.positive_integer
-    add("--data", type=Path, required=True, help="prepared dataset (.npz)")
-    add("--dataset", required=True, help="name written into the table")
-    activations_argument(parser)
-    add(
-        "--samples", type=positive, required=True, help="how many are drawn, or all if it has fewer"
-    )
-    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
-    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the draw")
-    cli.threads_argument(parser)
-    add("--output", type=Path, required=True, help="table to write (.parquet)")
-    args = parser.parse_args(argv)
+    options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
+    args = cli.Parser(*options, description=__doc__).parse_args(argv)
 
     cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)

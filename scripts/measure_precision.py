@@ -1,7 +1,5 @@
 """Compare condition numbers from float arithmetic with references in many digits."""
 
-from pathlib import Path
-
 from ntk_conditioning import tables
 from ntk_conditioning.spectra import precision
 from ntk_workflow import cli
@@ -13,19 +11,12 @@ LABELS = ("kernel", "activation", "depth", "seed", "delta")
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = cli.Parser(description=__doc__), cli.positive_integer
-    parser.add_argument("--samples", type=positive, required=True, help="samples per kernel")
-    parser.add_argument("--dim", type=positive, required=True, help="input dimension")
-    parser.add_argument("--width", type=positive, required=True, help="hidden units per layer")
-    parser.add_argument(
-        "--depths", type=cli.count_from_zero, nargs="+", required=True, help="hidden layers"
-    )
-    parser.add_argument("--seeds", type=cli.seed, nargs="+", required=True, help="seeds")
-    parser.add_argument(
-        "--points", type=positive, required=True, help="distances of the close pair"
-    )
-    cli.threads_argument(parser)
-    parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
+    options = ("samples", "depths", "seeds", "threads", "output")
+    parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
+    add = parser.add_argument
+    add("--dim", type=positive, required=True, help="input dimension")
+    add("--width", type=positive, required=True, help="hidden units per layer")
+    add("--points", type=positive, required=True, help="distances of the close pair")
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
@@ -38,12 +29,9 @@ def main(argv: cli.Argv = None) -> None:
         labels = {name: getattr(problem.place, name) for name in LABELS}
         labels |= {"width": args.width if problem.mlp else None, "n": args.samples, "d": args.dim}
         for method, reference, (ratio, resolved, floor), error in precision.measure(problem):
-            rows.append(
-                labels
-                | {"method": method, "kappa_reference": reference, "ratio": ratio}
-                | {"kappa": ratio if resolved else None, "resolved": resolved}
-                | {"relative_error": error, "floor_kappa": floor}
-            )
+            row = {"method": method, "kappa_reference": reference, "ratio": ratio}
+            row |= {"kappa": ratio if resolved else None, "resolved": resolved}
+            rows.append(labels | row | {"relative_error": error, "floor_kappa": floor})
     tables.write(args.output, "precision", rows)
 
 

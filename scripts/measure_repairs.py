@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activations_argument, load_activations
+from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
 log = cli.logger(__file__)
@@ -20,17 +19,10 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(description=__doc__)
-    add, positive = parser.add_argument, cli.positive_integer
-    add("--data", type=Path, required=True, help="prepared dataset (.npz), with labels")
-    add("--dataset", required=True, help="name written into the table")
-    activations_argument(parser)
-    add("--samples", type=positive, required=True, help="samples of a kernel")
-    add("--depths", type=positive, nargs="+", required=True, help="hidden layers")
-    add("--directions", type=positive, nargs="+", required=True, help="top directions to remove")
-    add("--seeds", type=cli.seed, nargs="+", required=True, help="seeds of the samples")
-    cli.threads_argument(parser)
-    add("--output", type=Path, required=True, help="table to write (.parquet)")
+    options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
+    parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
+    help = "top directions to remove"
+    parser.add_argument("--directions", type=positive, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
     cli.limit_threads(args.threads)
@@ -38,9 +30,8 @@ def main(argv: cli.Argv = None) -> None:
     data = load_samples(args.data)
     if data.y is None:
         raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
-    if max(args.directions) >= min(args.samples, data.x.shape[1]):
-        most = min(args.samples, data.x.shape[1]) - 1
-        raise UserError(f"{args.dataset}: at most {most} top directions can be removed")
+    if max(args.directions) >= (least := min(args.samples, data.x.shape[1])):
+        raise UserError(f"{args.dataset}: at most {least - 1} top directions can be removed")
     log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
     codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
     rows: list[dict[str, Any]] = []
@@ -49,8 +40,8 @@ def main(argv: cli.Argv = None) -> None:
         x, y = data.x[chosen], codes[chosen]
         for (name, sigma), depth in product(sigmas.items(), args.depths):
             keys = {"dataset": args.dataset, "activation": name, "depth": depth, "seed": seed}
-            for each in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
-                rows.append(keys | asdict(each) | {"d": x.shape[1]})
+            for repair in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
+                rows.append(keys | asdict(repair) | {"d": x.shape[1]})
         log.info("seed %d done", seed)
     tables.write(args.output, "repairs", rows)
 

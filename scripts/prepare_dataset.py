@@ -7,7 +7,6 @@ datasheet in JSON. The same arguments and files give the same bytes.
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,40 +27,35 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(prog="prepare_dataset.py", description=__doc__)
-    add, number = parser.add_argument, cli.positive_integer_or_all
-    add("--dataset", required=True, metavar="NAME", help="its name in the catalogue")
+    parser, number = cli.Parser(description=__doc__), cli.positive_integer_or_all
+    add = parser.add_argument
+    add("--dataset", required=True, help="its name in the catalogue")
     add("--catalogues", required=True, nargs="+", metavar="FILE", help="files that describe it")
     by_part = "its files by part: train_x, train_y, test_x, test_y, features; a path is train_x"
     add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help=by_part)
     add("--split", choices=["train", "test"], default="train", help="which part to prepare")
-    samples = "how many samples to draw, or all"
-    add("--samples", type=number, default="all", metavar="N", help=samples)
+    add("--samples", type=number, default="all", help="how many samples to draw, or all")
     add("--balanced", action="store_true", help="draw equally many samples of each class")
     add("--seed", type=cli.seed, help="seed of the draw")
-    add("--output", required=True, type=Path, metavar="FILE.npz", help="the archive to write")
-    add("--datasheet", required=True, type=Path, metavar="FILE.json", help="its datasheet")
+    add("--output", required=True, type=Path, help="the archive to write (.npz)")
+    add("--datasheet", required=True, type=Path, help="its datasheet (.json)")
     args = parser.parse_args(argv)
 
-    if args.balanced and args.samples == "all":
-        raise cli.UsageError("--balanced draws samples, so it needs --samples N, not all")
-    if (args.samples == "all") != (args.seed is None):
+    if (args.samples == "all") != (args.seed is None) or args.balanced > (args.samples != "all"):
         raise cli.UsageError("a draw needs --samples N and --seed S, the whole dataset neither")
     source = dataset_source(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
-    if len(parts) < len(args.parts):
-        raise cli.UsageError("--parts gives a part twice; give each at most once")
     for part in sorted(parts.keys() & source.sha256.keys()):  # also files put in place by hand
         files.require_sha256(parts[part], source.sha256[part])
     dataset = datasets.read(source, parts, split=args.split)
-    rows = np.arange(len(dataset.x))
-    drawn = {"available": len(rows), "seed": args.seed, "balanced": args.balanced}
+    available, rows = len(dataset.x), np.arange(len(dataset.x))
     if args.samples != "all":
-        how: Any = {"generator": seed_stream(args.seed), "balanced": args.balanced}
-        rows = datasets.drawn_rows(dataset, args.samples, **how)
+        rng = seed_stream(args.seed)
+        rows = datasets.drawn_rows(dataset, args.samples, generator=rng, balanced=args.balanced)
         dataset = dataset.rows(rows)
+    drawn = {"available": available, "seed": args.seed, "balanced": args.balanced}
     sheet = datasets.describe(dataset, **drawn)
-    found = f"{sheet.n} of {sheet.available} samples, {sheet.d} features of type {sheet.dtype}"
+    found = f"{sheet.n} of {available} samples, {sheet.d} features of type {sheet.dtype}"
     classes = "no labels" if sheet.classes is None else f"{sheet.classes} classes"
     log.info("%s, %s: %s, %s, scaling %s", source.name, args.split, found, classes, sheet.scaling)
     equal = find_duplicates(prepared.scaled(dataset))

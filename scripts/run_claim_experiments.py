@@ -12,12 +12,11 @@ log = cli.logger(__file__)
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = cli.Parser(description=__doc__), cli.positive_integer
+    parser, positive = cli.Parser("threads", description=__doc__), cli.positive_integer
     parser.add_argument("--papers", nargs="*", required=True, help="names of papers, if any")
     parser.add_argument("--widths", type=positive, nargs="+", required=True, help="ascending")
     parser.add_argument("--depths", type=positive, nargs="+", required=True, help="hidden layers")
     parser.add_argument("--seeds", type=cli.seed, nargs="+", required=True, help="seeds")
-    cli.threads_argument(parser)
     parser.add_argument("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 

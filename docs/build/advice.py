@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-import advise_dataset
+import numpy as np
 
 from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.words import in_words
+from ntk_conditioning.data.readers.tables import read_csv
 from ntk_conditioning.networks import activations
 
 ROOT = Path(__file__).parents[2]
@@ -13,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 def in_markdown() -> str:
     """Return what is said of the samples, and what is to be done first, in Markdown."""
-    x, labels = advise_dataset.samples(ROOT / "docs/examples/wine.csv", "cultivar")
-    sigmas = [activations.get("relu")]
-    sections = in_words(advise("wine", x, labels, activations=sigmas, depths=(1,)))[:2]
+    wine = read_csv(ROOT / "docs/examples/wine.csv", labels="cultivar")
+    x, sigmas = wine.features().astype(np.float64), [activations.get("relu")]
+    sections = in_words(advise("wine", x, wine.labels(), activations=sigmas, depths=(1,)))[:2]
     lines = []
     for section in sections:
         lines += [f"> **{section.title}**", ">", *(f"> - {each}" for each in section.sentences)]

@@ -11,9 +11,6 @@ from pathlib import Path
 
 from ntk_conditioning.errors import UserError
 
-#: The files that `atomic` has written in this process, for a job to say so.
-written: list[Path] = []
-
 
 class ChecksumError(UserError):
     """A file's content is not the one that was asked for."""
@@ -106,7 +103,6 @@ def atomic(target: Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())  # on the disk before the name points to it
             os.replace(temporary, target)
-        written.append(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

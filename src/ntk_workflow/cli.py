@@ -1,8 +1,7 @@
-"""What all programs share: arguments, errors in one line, logging, threads."""
+"""What all programs share: options, errors in one line, logging, threads."""
 
 import argparse
 import atexit
-import errno
 import gc
 import logging
 import math
@@ -14,30 +13,15 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
-from ntk_conditioning import files
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
-Main = Callable[[Argv], int | None]
+Number = TypeVar("Number", int, float)
 
 
 class UsageError(UserError):
     """The command line is not one that the program takes."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations whose errors are a `UsageError`, hence one line.
-
-    ``description`` is usually the program's own docstring.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        formatter = argparse.RawDescriptionHelpFormatter
-        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 def logger(file: str) -> logging.Logger:
@@ -47,11 +31,90 @@ def logger(file: str) -> logging.Logger:
 
 log = logger(__file__)
 
-#: Errors of the machine, whose messages name the file; `files.room_for` is for those that do not.
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+def _number(
+    kind: type[Number], what: str, fits: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """Return a type for `Parser.add_argument`: numbers that fit."""
+
+    def convert(text: str) -> Number:
+        try:
+            if fits(number := kind(text)):
+                return number
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"{text} is not {what}")
+
+    return convert
 
 
-def run_main(main: Main) -> Callable[..., int]:
+positive_integer = _number(int, "a whole number above zero", lambda n: n > 0)
+positive_number = _number(float, "a number above zero", lambda x: 0 < x < math.inf)
+not_negative = _number(float, "a number from 0 on", lambda x: 0 <= x < math.inf)
+share = _number(float, "a number from 0 to below 1", lambda x: 0 <= x < 1)
+count_from_zero = seed = _number(int, "a whole number from 0 on", lambda n: n >= 0)
+
+
+def positive_integer_or_all(text: str) -> int | Literal["all"]:
+    """Return ``"all"`` or a whole number above zero; a type for `Parser.add_argument`."""
+    return "all" if text == "all" else positive_integer(text)
+
+
+def named_path(text: str) -> tuple[str, Path]:
+    """Return the two sides of ``NAME=PATH``; a type for `Parser.add_argument`."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
+    return name, Path(path)
+
+
+def threads_given(text: str) -> int:
+    """Return the threads that are asked for, at most as many as there are cores; a type."""
+    asked, given = positive_integer(text), allocation.cores(os.environ)
+    if asked > given:
+        log.info("%d threads asked for, %d given: using %d", asked, given, given)
+    return min(asked, given)
+
+
+#: Options of several programs, by name.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "data": {"type": Path, "required": True, "help": "prepared dataset (.npz)"},
+    "dataset": {"required": True, "help": "name written into the table"},
+    "activation": {"nargs": "+", "required": True, "help": "names of activations"},
+    "activation-file": {"action": "append", "type": Path, "default": [], "help": "registers more"},
+    "samples": {"type": positive_integer, "required": True, "help": "samples of a kernel"},
+    "sample-seed": {"type": seed, "default": 1, "help": "seed that draws the samples"},
+    "widths": {"type": positive_integer, "nargs": "+", "required": True, "help": "widths"},
+    "depths": {"type": count_from_zero, "nargs": "+", "required": True, "help": "hidden layers"},
+    "seeds": {"type": seed, "nargs": "+", "required": True, "help": "seeds to compute"},
+    "memory-gb": {"type": positive_number, "help": "memory to keep within, in 10^9 bytes"},
+    "threads": {"type": threads_given, "default": 1, "help": "at most as many as cores are given"},
+    "output": {"type": Path, "required": True, "help": "table to write (.parquet)"},
+    "checkpoints": {"type": Path, "help": "folder in which cells that are done are kept"},
+    "code": {"default": "", "help": "digest of the code, on which checkpoints depend"},
+}
+#: Those of all programs that compute for activations, and those of rows with checkpoints.
+COMPUTE = ("activation", "activation-file", "threads", "output")
+ROW = (*COMPUTE, "dataset", "checkpoints", "code")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser without abbreviations whose errors are a `UsageError`, hence one line.
+
+    It begins with some of the `OPTIONS`; ``description`` is usually the program's own docstring.
+    """
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
+        for name in names:
+            self.add_argument(f"--{name}", **OPTIONS[name])
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def run_main(main: Callable[[Argv], int | None]) -> Callable[..., int]:
     """Return ``main`` with logging to stderr; its None is code 0, a user's mistake a line and 2.
 
     A decorator. What is not the user's to mend is a defect of ours and keeps its traceback.
@@ -67,21 +130,17 @@ def run_main(main: Main) -> Callable[..., int]:
             package.setLevel(logging.INFO)
         if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
             log.info("host %s %s", platform.system(), platform.machine())
+        if argv is None:
+            atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
         try:
-            if argv is None:
-                atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
-            code = main(argv) or 0
-            if "NTK_JOB" in os.environ and not code:
-                # what a job was asked to write, for its record; not its checkpoints
-                words = set(sys.argv if argv is None else argv)
-                for path in dict.fromkeys(path for path in files.written if str(path) in words):
-                    log.info("wrote %s sha256 %s", path, files.sha256(path))
-            return code
+            return main(argv) or 0
         except (UserError, MemoryError, RuntimeError, OSError) as error:
-            if not (problem := _problem(error)):
+            # an OSError names the file that is not there, or may not be written
+            memory = isinstance(error, MemoryError | RuntimeError)
+            problem = memory_problem(error) if memory else one_line(error)
+            if not problem:
                 raise
-            program = Path(main.__code__.co_filename).stem
-            sys.stderr.write(f"{program}: error: {problem}\n")
+            sys.stderr.write(f"{Path(main.__code__.co_filename).stem}: error: {problem}\n")
             return 2
         finally:
             for package in packages:
@@ -90,16 +149,7 @@ def run_main(main: Main) -> Callable[..., int]:
     return guarded
 
 
-def _problem(error: Exception) -> str | None:
-    """Return what is said of an error in a line, None if that is not the user's to mend."""
-    if isinstance(error, UserError):
-        return " ".join(str(error).splitlines())
-    if isinstance(error, OSError):
-        return one_line(error) if error.errno in DENIED else None
-    return memory_problem(error) if isinstance(error, MemoryError | RuntimeError) else None
-
-
-def memory_problem(error: MemoryError | RuntimeError) -> str | None:
+def memory_problem(error: Exception) -> str | None:
     """Return what is said of an error in a line if it is that there is no memory left.
 
     >>> memory_problem(MemoryError("Unable to allocate 7.5 GiB for an array"))
@@ -122,71 +172,15 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
     return f"out of memory{said}; lower kernel_size, samples or width{remedy}"
 
 
-Number = TypeVar("Number", int, float)
-
-
-def _number(
-    kind: type[Number], problem: str, fits: Callable[[Number], bool]
-) -> Callable[[str], Number]:
-    """Return a type for `Parser.add_argument`: numbers that fit."""
-
-    def convert(text: str) -> Number:
-        try:
-            number = kind(text)
-        except ValueError:
-            what = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {what}") from None
-        if not fits(number):
-            raise argparse.ArgumentTypeError(f"{text} {problem}")
-        return number
-
-    return convert
-
-
-#: Types for `Parser.add_argument`.
-positive_integer = _number(int, "is not above zero", lambda n: n > 0)
-positive_number = _number(float, "is not a number above zero", lambda x: 0 < x < math.inf)
-not_negative = _number(float, "is not a number from 0 on", lambda x: 0 <= x < math.inf)
-share = _number(float, "is not a number from 0 to below 1", lambda x: 0 <= x < 1)
-count_from_zero = seed = _number(int, "is negative", lambda n: n >= 0)
-
-
-def positive_integer_or_all(text: str) -> int | Literal["all"]:
-    """Return ``"all"`` or a whole number above zero; a type for `Parser.add_argument`."""
-    return "all" if text == "all" else positive_integer(text)
-
-
-def threads_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the threads of a program: those that it is asked to use and was given cores for."""
-
-    def threads_given(text: str) -> int:
-        asked, given = positive_integer(text), allocation.cores(os.environ)
-        if asked > given:
-            log.info("%d threads asked for, %d given: using %d", asked, given, given)
-        return min(asked, given)
-
-    threads = "processor threads, at most as many as the job has cores"
-    parser.add_argument("--threads", type=threads_given, default=1, help=threads)
-
-
-def named_path(text: str) -> tuple[str, Path]:
-    """Return the two sides of ``NAME=PATH``; a type for `Parser.add_argument`."""
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
-    return name, Path(path)
-
-
 def limit_threads(threads: int) -> None:
     """Let linear algebra use that many threads, so that a job keeps to what it was given.
 
-    Sets it in libraries that are loaded; those that come later read the environment.
+    Set in libraries that are loaded; those that come later read the environment.
     """
     import threadpoolctl
 
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
-
     threadpoolctl.threadpool_limits(limits=threads)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)

@@ -1,23 +1,10 @@
 """The user's own activations, which programs are given as files."""
 
-import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-
-
-def activation_files_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the files that register activations."""
-    help = "Python file that registers activations; may be repeated"
-    parser.add_argument("--activation-file", type=Path, action="append", default=[], help=help)
-
-
-def activations_argument(parser: argparse.ArgumentParser) -> None:
-    """Add activations by name, and the files that register activations."""
-    parser.add_argument("--activation", nargs="+", required=True, help="names of activations")
-    activation_files_argument(parser)
 
 
 def load_activation_files(files: Sequence[Path]) -> None:

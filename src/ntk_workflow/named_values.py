@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -12,44 +11,36 @@ from ntk_workflow.yaml_files import LOADER
 
 
 def to_words(values: Mapping[str, Any]) -> list[str]:
-    """Return values as NAME=VALUE, the form in which a person types them; `from_words` reads it.
+    """Return values as NAME=VALUE, the form in which a person types them.
 
-    >>> to_words({"run": "demo", "depths": [1, 2], "mirror": None})
-    ['run=demo', 'depths=[1, 2]', 'mirror=null']
+    >>> to_words({"run": "demo", "depths": [1, 2], "mirror": None, "name": "true"})
+    ['run=demo', 'depths=[1, 2]', 'mirror=null', 'name="true"']
     """
-    return [f"{key}={_text(value)}" for key, value in values.items()]
+    return [f"{name}={_text(value)}" for name, value in values.items()]
 
 
-def from_words(words: Iterable[str]) -> dict[str, Any]:
-    """Return the values of NAME=VALUE, each read as YAML; `ValueError` if they are something else.
+def _text(value: Any) -> str:
+    """Return a value as YAML: a text as it is where YAML reads it as the same text."""
+    try:
+        plain = isinstance(value, str) and "=" not in value and yaml.load(value, LOADER) == value
+    except yaml.YAMLError:
+        plain = False
+    return value if plain else json.dumps(value, sort_keys=True)
 
-    >>> from_words(["run=demo", "depths=[1, 2]", "mirror=null", "rate=1e-3"])
+
+def named_values(words: Iterable[str], *, option: str) -> dict[str, Any]:
+    """Return the values of an ``option``'s NAME=VALUE words, each read as YAML.
+
+    >>> named_values(["run=demo", "depths=[1, 2]", "mirror=null", "rate=1e-3"], option="--config")
     {'run': 'demo', 'depths': [1, 2], 'mirror': None, 'rate': 0.001}
     """
     values = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not (name and equals):
-            raise ValueError(f"{word!r} is not of the form NAME=VALUE")
+            raise UserError(f"{option}: {word!r} is not of the form NAME=VALUE")
         try:
             values[name] = yaml.load(text, LOADER)
         except yaml.YAMLError:
-            raise ValueError(f"{name}: {text!r} is not YAML") from None
+            raise UserError(f"{option}: {name}: {text!r} is not YAML") from None
     return values
-
-
-def named_values(words: Iterable[str], *, option: str) -> dict[str, Any]:
-    """Return the values of an ``option``'s NAME=VALUE words; `UserError` if they are no such."""
-    try:
-        return from_words(words)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
-
-
-def _text(value: Any) -> str:
-    """Return a value as YAML: a text as it is where YAML reads it as the same text."""
-    if isinstance(value, str) and "=" not in value:
-        with suppress(yaml.YAMLError):
-            if yaml.load(value, LOADER) == value:
-                return value
-    return json.dumps(value, sort_keys=True)

@@ -17,11 +17,8 @@ def progress(
     total: int | None = None,
     done: int = 0,
 ) -> tqdm:
-    """Return a tqdm over items, or one to be updated by hand, which shows how many are done.
-
-    The time left follows from the units done since the start, without the ``done`` before it.
-    """
-    known = {"total": total, "initial": done, "unit": unit}
+    """Return a tqdm over items, or one to be updated by hand; ``done`` were so before it began."""
+    known: dict[str, Any] = {"total": total, "initial": done, "unit": unit}
     if sys.stderr.isatty():
         return tqdm(items, **known)
     line = "{n_fmt} of {total_fmt} {unit}s{postfix}, {remaining} left"

@@ -24,7 +24,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.figures import captions
-from ntk_workflow.named_values import from_words, named_values, to_words
+from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.run import STUDY_OF
 from tests.plans import run_of
@@ -74,7 +74,8 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
     defaults: dict[str, Any] = {}
     exec("".join(cells["parameters"]["source"]), {}, defaults)
-    assert defaults == from_words(figures.notebook_parameters(run_of({}), figure))
+    words = figures.notebook_parameters(run_of({}), figure)
+    assert defaults == named_values(words, option="--parameters")
 
 
 @pytest.mark.slow

@@ -8,8 +8,7 @@ from ntk_workflow import allocation, cli
 
 
 def test_threads_are_at_most_the_cores_that_are_given_which_is_logged(monkeypatch, caplog):
-    parser = cli.Parser()
-    cli.threads_argument(parser)
+    parser = cli.Parser("threads")
     caplog.set_level("INFO")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)}, raising=False)
     for granted, given in (("", 8), ("3", 3), ("64", 8), ("4(x2)", 8)):

@@ -1,19 +1,14 @@
 """Rows become tables: one program for all of them, and one for condition numbers."""
 
-import os
-
 import aggregate_conditioning
 import aggregate_table
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import aggregation, memory
 from ntk_conditioning import tables
 from ntk_conditioning.tables import TABLES
 from tests.rows import plain, write
-from tests.support.peaks import peaks
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -23,10 +18,10 @@ def test_rows_become_the_table_of_that_name(name, tmp_path):
     values = "bca" if table.schema.field(key).type == pa.string() else (2, 3, 1)
     rows = [write(tmp_path / f"{value}.parquet", table, {key: value}) for value in values]
     output = tmp_path / f"{name}.parquet"
-    for given in (rows, []):
+    whole = [plain(table, **{key: value}) for value in sorted(values)]
+    for given, expected in ((rows, whole), ([], [])):
         call = [f"--table={name}", f"--output={output}", "--rows", *map(str, given)]
         assert aggregate_table.main(call) == 0
-        expected = [plain(table, **{key: value}) for value in sorted(values)] if given else []
         assert tables.read(output, table).to_pylist() == expected
 
 
@@ -50,26 +45,3 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         assert aggregate_conditioning.main([f"--output={output}", "--rows", *map(str, given)]) == 0
         points = tables.read(output, "conditioning").to_pylist()
         assert [(point["depth"], point["seeds"]) for point in points] == expected
-
-
-# A cell adds 25 kB to the peak, 8 of them its eigenvalues before and after sorting; as Python's
-# objects it would add 63. What the threads of a reader happen to hold comes and goes, 15 MB of it.
-MOST = 40_000
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells the peak")
-def test_memory_grows_little_with_the_number_of_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda number: None)  # waiting for the disk takes minutes
-    rows = [
-        aggregation.write_rows(tmp_path / f"{seeds}", seeds=seeds, datasets=1) for seeds in (3, 11)
-    ]
-    for program in aggregation.PROGRAMS:
-        table = tmp_path / f"{program}.parquet"
-        options = [f"--output={table}", "--rows"]
-        options[:0] = ["--table=spectra"] if program == "aggregate_table" else []
-        few, many = peaks(program, *([*options, *map(str, paths)] for paths in rows))
-        assert many - few < (2200 - 600) * MOST
-        blocks, points = 2200 * aggregation.BLOCKS, 200
-        number = blocks if program == "aggregate_table" else points
-        assert pq.read_metadata(table).num_rows == number

@@ -59,16 +59,10 @@ def test_what_does_not_exist_is_missing(prepared, tmp_path):
     assert row["duplicates"] == 3
 
 
-WRONG = {None: "seed-3.json does not exist", "{": "seed-3.json is no datasheet; make one with"}
-WRONG |= {"[1]": "seed-3.json is no datasheet", '{"n": 4}': "seed-3.json is no datasheet"}
-WRONG |= {"of 5": "is of 5 samples of 3 features, "}
-
-
-@pytest.mark.parametrize(("text", "problem"), WRONG.items())
-def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal, text, problem):
+def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal):
     arguments, path = prepared(X, seed=3), tmp_path / "seed-3.json"
-    other = json.dumps(json.loads(path.read_text()) | {"n": 5})
-    path.unlink()
-    if text is not None:
-        path.write_text(other if text == "of 5" else text)
-    assert problem in refusal(describe_dataset, arguments)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n": 5}))
+    assert "is of 5 samples of 3 features, " in refusal(describe_dataset, arguments)
+    for text in ("{", "[1]", '{"n": 4}'):
+        path.write_text(text)
+        assert "seed-3.json is no datasheet; make one" in refusal(describe_dataset, arguments)

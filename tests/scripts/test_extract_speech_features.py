@@ -1,6 +1,5 @@
 """The real program draws frames from a corpus; bytes repeat however it is run."""
 
-import re
 from pathlib import Path
 
 import extract_speech_features
@@ -17,8 +16,8 @@ FRAMES = 195 + 229 + 188  # of the utterances of make_tree
 
 
 def arguments(folder: Path, source: Path, *options: str) -> list[str]:
-    outputs = ["--output", str(folder / "x.npz"), "--index", str(folder / "x.parquet")]
-    return ["--source", str(source), "--subset", SUBSET, *outputs, *options]
+    outputs = [f"--output={folder}/x.npz", f"--index={folder}/x.parquet"]
+    return [f"--source={source}", f"--subset={SUBSET}", *outputs, *options]
 
 
 def run(folder: Path, source: Path, *options: str) -> int:
@@ -61,14 +60,6 @@ def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
     assert outputs(tree, "--seed", "1") != usual
 
 
-def test_more_frames_than_memory_are_refused(tree, tmp_path, refusal, monkeypatch):
-    monkeypatch.setattr("os.sysconf", lambda _name: 1000)  # a million bytes
-    assert run(tmp_path, tree, "--frames", "200") == 0
-    problem = f"{FRAMES} vectors of 6848 numbers are 0 GB, more than the 0 GB of memory; lower"
-    options = arguments(tmp_path, tree, "--settings", "stack_left=100")
-    assert problem in refusal(extract_speech_features, options)
-
-
 @pytest.mark.parametrize(("offset", "first"), [(12.5, 49), (5, 50)])
 def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys, offset, first):
     lines = "19-198-0000 1 0 0.5 AH1\n19-198-0000 1 0.5 1.465 T\n19-198-0001 1 0 1 T\n"
@@ -80,28 +71,29 @@ def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys, of
     text = capsys.readouterr().err
     assert "left out: 1 without a frame, 2 unaligned" in text
     assert "drawing 195 of 195 frames" in text
-    assert re.search(r"of speech in \d+\.\d s, \d+ x real time", text)
 
 
-def test_a_mistake_is_one_line(tree, tmp_path, refusal):
+def test_a_mistake_is_one_line(tree, tmp_path, refusal, monkeypatch):
     (tmp_path / "other.ctm").write_text("1-1-0001 1 0 0.5 AH1\n")
-    for option, value, problem in (
-        ("--frames", "100000", f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
-        ("--settings", "bins=3", "no setting is called bins; they are sample_rate"),
-        ("--alignments", str(tmp_path), "0 are shorter than a frame, 4 have no alignment"),
+    for options, problem in (
+        ("--frames 100000", f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
+        ("--settings bins=3", "no setting is called bins; they are sample_rate"),
+        (f"--alignments {tmp_path}", "0 are shorter than a frame, 4 have no alignment"),
     ):
-        options = arguments(tmp_path, tree, option, value)
-        assert problem in refusal(extract_speech_features, options)
-
-
-def test_a_damaged_utterance_is_named(tree, tmp_path, refusal):
-    name = f"{SUBSET}/328/129766/328-129766-0000.flac"
-    data = bytearray((tree / "LibriSpeech" / name).read_bytes())
+        call = arguments(tmp_path, tree, *options.split())
+        assert problem in refusal(extract_speech_features, call)
+    name = f"LibriSpeech/{SUBSET}/328/129766/328-129766-0000.flac"
+    data = bytearray((tree / name).read_bytes())
     data[len(data) // 2] ^= 1
-    (tree / "LibriSpeech" / name).write_bytes(data)
+    (tree / name).write_bytes(data)
     for threads in ("1", "3"):
-        options = arguments(tmp_path, tree, "--threads", threads)
-        assert f"{name}: " in refusal(extract_speech_features, options)
+        call = arguments(tmp_path, tree, "--threads", threads)
+        assert f"{name.partition('/')[2]}: " in refusal(extract_speech_features, call)
+    monkeypatch.setattr("os.sysconf", lambda _name: 1000)  # a million bytes
+    call = arguments(tmp_path, tree, "--settings", "stack_left=100")
+    assert "numbers are 0 GB, more than the 0 GB of memory" in refusal(
+        extract_speech_features, call
+    )
 
 
 @pytest.mark.slow

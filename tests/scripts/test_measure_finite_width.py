@@ -1,4 +1,4 @@
-"""Random networks of finite width: what is measured, kept after a kill, and fitted."""
+"""Random networks of finite width: what is measured and fitted."""
 
 from pathlib import Path
 
@@ -19,8 +19,7 @@ def given(tmp_path: Path):
     save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
     given = {"dataset": "mine", "data": tmp_path / "mine.npz", "activation": ("relu", "tanh")}
     given |= {"samples": (4, 9), "widths": (8, 32, 64), "depths": (1, 2, 4, 16), "seeds": 1}
-    given |= {"networks": 60, "threads": 1, "checkpoints": tmp_path / "checkpoints", "code": 1}
-    return given | {"output": tmp_path / "rows.parquet"}
+    return given | {"networks": 60, "threads": 1, "output": tmp_path / "rows.parquet"}
 
 
 def test_networks_tend_to_infinite_width(given, tmp_path: Path):
@@ -37,12 +36,8 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
         if row["depth"] == 1 and row["width"] == 64:
             assert row["mean"] == pytest.approx(row["infinite"], abs=0.35)
 
-    assert (
-        fit_finite_width.main(
-            to_words({"rows": given["output"], "output": tmp_path / "laws.parquet"})
-        )
-        == 0
-    )
+    words = {"rows": given["output"], "output": tmp_path / "laws.parquet"}
+    assert fit_finite_width.main(to_words(words)) == 0
     laws = tables.read(tmp_path / "laws.parquet", "finite_width_laws").to_pylist()
     variance = [law for law in laws if law["quantity"] == "variance"]
     assert len(variance) == 4
@@ -60,24 +55,3 @@ def test_infinite_width_is_that_of_the_samples(given):
     assert row["infinite"] == pytest.approx(np.log(np.linalg.cond(kernel)), rel=1e-9)
     assert row["resolved"] == 0  # a single unit
     assert row["mean"] is None
-
-
-def test_cells_are_kept_unless_what_they_depend_on_changes(given, capsys):
-    given |= {"samples": (4, 9), "widths": (8, 9), "depths": 1, "networks": 5}
-
-    def states(**changes) -> tuple[bytes, int, int]:
-        capsys.readouterr()
-        assert measure_finite_width.main(to_words(given | changes)) == 0
-        log = capsys.readouterr().err
-        return given["output"].read_bytes(), log.count(": kept"), log.count(": computed")
-
-    whole, *first = states()
-    assert first == [0, 4]
-    for path in sorted(given["checkpoints"].rglob("*.parquet"))[::2]:  # as after a kill
-        path.unlink()
-    assert states() == (whole, 2, 2)
-    for change in ({"code": 2}, {"samples": (4, 8)}, {"sample_seed": 2}, {"networks": 6}):
-        assert states(**change)[1:] == (0, 4), change
-    states()
-    save_prepared(given["data"], PreparedSamples("mine", np.eye(50, 20) + 1, None))
-    assert states()[1:] == (0, 4)

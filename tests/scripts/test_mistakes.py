@@ -1,4 +1,7 @@
-"""Mistakes in the arguments of programs that need no data for it."""
+"""Mistakes in the arguments of programs that need no data for it, and what all programs share."""
+
+import logging
+import platform
 
 import aggregate_table
 import measure_activations
@@ -7,8 +10,11 @@ import pytest
 import record_run
 import render_page
 import run_claim_experiments
+import threadpoolctl
+import torch
 
 from ntk_conditioning.tables import TABLES
+from ntk_workflow import cli
 from tests.rows import write
 
 OUTPUT = "--output=table.parquet"
@@ -38,3 +44,47 @@ def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatc
     write(tmp_path / "one.parquet", TABLES["datasets"], {})
     words = arguments.split() + ([] if "output=" in arguments else [OUTPUT])
     assert problem in refusal(program, words)
+
+
+def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, tmp_path):
+    def called(error: Exception) -> str:
+        @cli.run_main
+        def main(argv=None):
+            raise error
+
+        assert main([]) == 2
+        return capsys.readouterr().err.removeprefix("test_mistakes: error: ")
+
+    assert called(cli.UsageError("first\nsecond")) == "first second\n"
+    assert called(PermissionError(13, "Permission denied", "a.npz")).endswith("denied: 'a.npz'\n")
+    for defect in (KeyError("a"), RuntimeError("shapes differ")):
+        with pytest.raises(type(defect)):
+            called(defect)
+
+
+def test_the_lines_of_both_packages_are_shown_during_the_call_only(capsys, monkeypatch):
+    @cli.run_main
+    def main(argv=None):
+        for package in ("ntk_conditioning", "ntk_workflow"):
+            logging.getLogger(f"{package}.module").info("%s speaks", package)
+        return 0
+
+    for _ in range(2):
+        assert main([]) == 0
+    logging.getLogger("ntk_workflow.module").info("after the call")
+    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["ntk_conditioning speaks", "ntk_workflow speaks"] * 2
+    monkeypatch.setenv("NTK_JOB", "1")  # a job says on what kind of machine it runs
+    assert main([]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.endswith(f"host {platform.system()} {platform.machine()}")
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_loaded_libraries_are_limited():
+    with threadpoolctl.threadpool_limits():  # restores what this test changes
+        for threads in (2, 1):
+            cli.limit_threads(threads)
+            pools = threadpoolctl.threadpool_info()
+            assert {pool["num_threads"] for pool in pools} == {torch.get_num_threads()}
+            assert torch.get_num_threads() == threads

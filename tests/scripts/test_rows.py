@@ -13,6 +13,8 @@ import compute_infinite_min_angle
 import compute_infinite_spectrum
 import compute_min_angle
 import compute_spectrum
+import measure_architectures
+import measure_finite_width
 import measure_linearity
 import measure_orthogonality
 import numpy as np
@@ -26,21 +28,22 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_workflow.checkpoints.cells import Checkpoints
+from tests.support.clone import ROOT
 from tests.support.sources import write_prepared
 
-ROOT = Path(__file__).parents[2]
-STUDY = "--architecture deep --hidden m m --samples 4 --steps 3"
-# The programs with options of their own. Studies have rows over widths, others over depths.
-INFINITE = "--activation relu --kernel nngp --kernel-size 10"
+STUDY = "--architecture deep --hidden m m --samples 4 --steps 3 --widths"
+INFINITE = "--activation relu --kernel nngp --kernel-size 10 --depths"
+#: Programs with options of their own, up to that of the numbers that rows run along.
 PROGRAMS = {
-    "spectrum": (compute_spectrum, "--width 8 --kernel-size 10"),
+    "spectrum": (compute_spectrum, "--width 8 --kernel-size 10 --depths"),
     "infinite_spectrum": (compute_infinite_spectrum, INFINITE),
-    "min_angle": (compute_min_angle, "--width 64"),
-    "infinite_min_angle": (compute_infinite_min_angle, "--activation relu"),
+    "min_angle": (compute_min_angle, "--width 64 --depths"),
+    "infinite_min_angle": (compute_infinite_min_angle, "--activation relu --depths"),
     "orthogonality": (measure_orthogonality, STUDY),
-    "linearity": (measure_linearity, f"{STUDY} --radii 1 --directions 2"),
+    "linearity": (measure_linearity, f"--radii 1 --directions 2 {STUDY}"),
+    "finite_width": (measure_finite_width, "--samples 4 9 --networks 3 --widths 5 --depths"),
+    "architectures": (measure_architectures, "--samples 6 --network mlp_bias 4"),
 }
-STUDIES = ("orthogonality", "linearity")
 
 
 @pytest.fixture
@@ -51,10 +54,9 @@ def folder(tmp_path: Path) -> Path:
 
 def arguments(folder: Path, program: str, options: str, *, values: str, seeds: str) -> list[str]:
     """Return a command line that writes row.parquet in a folder."""
-    axis = "widths" if program in STUDIES else "depths"
-    given = f"--dataset tiny --activation tanh {PROGRAMS[program][1]} --output {folder}/row.parquet"
-    data = f"--data {folder}/all.npz --{axis} {values} --seeds {seeds} --code 1"
-    return f"{data} {given} {options}".split()
+    given = f"--data {folder}/all.npz --dataset tiny --activation tanh --seeds {seeds} --code 1"
+    output = f"--output {folder}/row.parquet"
+    return f"{given} {PROGRAMS[program][1]} {values} {output} {options}".split()
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def row(folder, capsys):
         assert PROGRAMS[program][0].main(given) == 0
         log = capsys.readouterr().err
         computed, reused = (
-            sorted(re.findall(rf"(?:depth|width) (\w+),.* seed (\w+): {state}$", log, re.MULTILINE))
+            sorted(re.findall(rf"(?:depth|width) (\w+), seed (\w+): {state}$", log, re.MULTILINE))
             for state in ("computed", "kept")
         )
         return (folder / "row.parquet").read_bytes(), computed, reused
@@ -113,46 +115,39 @@ def test_a_job_that_is_killed_goes_on_with_the_cells_it_lacks(row, folder):
     assert killed.returncode == -signal.SIGKILL
     assert not (folder / "row.parquet").exists()
     assert row() == (whole, ALL[1:], ALL[:1])
+    damaged = min(folder.glob("kept/*"))
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    assert row() == (whole, ALL[:1], ALL[1:])
 
 
 #: By program, each entry of a cell's dictionary and the option that changes it: first those that
 #: decide numbers, then those that say which cell it is.
-BLOCKS = {
-    "kernel_size": "--kernel-size 9",
-    "blocks": "--blocks 2",
-    "eigenvalues": "--eigenvalues none",
-}
+BLOCKS = {"size": "--kernel-size 9", "count": "--blocks 2", "eigenvalues": "--eigenvalues none"}
 BLOCKS |= {"full_spectrum_below": "--full-spectrum-below 9"}
 NAMES = {"dataset": "--dataset other", "activation": "--activation erf", "seed": "--seeds 2 5"}
 DEPTHS = NAMES | {"depth": "--depths 2 4"}
-STUDIED = {"samples": "--samples 5", "sample_seed": "--sample-seed 2", "classes": "--classes 0 2"}
-STUDIED |= {"hidden": "--hidden m", "dense": "--dense", "step_size": "--step-size 0.1"}
+SAMPLES = {"samples": "--samples 5", "sample_seed": "--sample-seed 2"}
+STUDIED = SAMPLES | {"classes": "--classes 0 2", "hidden": "--hidden m", "dense": "--dense"}
+STUDIED |= {"step_size": "--step-size 0.1"}
 WIDTHS = NAMES | {"architecture": "--architecture other", "width": "--widths 4 5"}
+SPECTRUM = {"dtype": "--dtype float32", "kernel": "--kernel empirical_nngp", "width": "--width 9"}
+TRAINED = {"trained_for": "--steps 2", "label_scales": "--label-scales 2"}
+LINEAR = {"steps": "--steps 2", "radii": "--radii 2", "expansions": "--expansions 2"}
 DECIDING = {
-    "spectrum": {"dtype": "--dtype float32"}
-    | BLOCKS
-    | {"kernel": "--kernel empirical_nngp", "width": "--width 9"}
-    | DEPTHS,
+    "spectrum": BLOCKS | SPECTRUM | DEPTHS,
     "infinite_spectrum": BLOCKS | {"kernel": "--kernel infinite_ntk"} | DEPTHS,
     "min_angle": {"exclude_duplicates": "--exclude-duplicates", "width": "--width 65"} | DEPTHS,
     "infinite_min_angle": {"exclude_duplicates": "--exclude-duplicates"} | DEPTHS,
-    "orthogonality": STUDIED
-    | {"trained_for": "--steps 2", "label_scales": "--label-scales 2"}
-    | WIDTHS,
-    "linearity": STUDIED
-    | {"steps": "--steps 2", "radii": "--radii 2"}
-    | {"expansions": "--expansions 2", "directions": "--directions 3"}
-    | WIDTHS,
+    "orthogonality": STUDIED | TRAINED | WIDTHS,
+    "linearity": STUDIED | LINEAR | {"directions": "--directions 3"} | WIDTHS,
+    "finite_width": SAMPLES | {"networks": "--networks 4", "width": "--widths 6"} | DEPTHS,
+    "architectures": SAMPLES | {"image": "--image 2 2 1"} | NAMES,
 }
 #: Entries that no option changes here: a GPU, and what is the same in all rows of a program.
-FIXED = {
-    "spectrum": {"device"},
-    "infinite_spectrum": {"width"},
-    "min_angle": {"device", "kernel"},
-    "infinite_min_angle": {"kernel", "width"},
-    "orthogonality": {"device"},
-    "linearity": {"device"},
-}
+FIXED = {"spectrum": {"device"}, "infinite_spectrum": {"width"}, "min_angle": {"device", "kernel"}}
+FIXED |= {"infinite_min_angle": {"kernel", "width"}, "finite_width": set()}
+FIXED |= {"orthogonality": {"device"}, "linearity": {"device"}}
+FIXED["architectures"] = {"kernel", "model", "width", "depth", "function"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -183,22 +178,6 @@ def test_what_can_change_a_cell_computes_it_again(program, row, folder, monkeypa
     assert row(program)[2] == []
 
 
-@pytest.mark.parametrize(
-    ("program", "options"),
-    [("spectrum", "--memory-gb 50 --threads 2"), ("min_angle", "--memory-gb 0.0001")],
-)
-def test_memory_and_threads_leave_cells_as_they_are(program, options, row):
-    before, *_ = row(program)
-    assert row(program, options) == (before, [], ALL)
-
-
-def test_a_damaged_checkpoint_is_made_again(row, folder):
-    before, *_ = row()
-    damaged = min(folder.glob("kept/*"))
-    damaged.write_bytes(damaged.read_bytes()[:-100])
-    assert row() == (before, ALL[:1], ALL[1:])
-
-
 def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
     row(values="1", seeds="5")
     block = np.sort(generator(5, "blocks").permutation(20)[:10])
@@ -226,9 +205,10 @@ def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
         ("min_angle", "--exclude-duplicates", "--memory-gb 0.0001"),
     ],
 )
-def test_threads_and_memory_change_no_byte(program, options, resources, row):
-    usual, given = (row(program, f"{options} {more}", kept=False)[0] for more in ("", resources))
-    assert usual == given
+def test_threads_and_memory_change_no_byte_and_no_cell(program, options, resources, row):
+    usual = row(program, options)[0]
+    assert row(program, f"{options} {resources}", kept=False)[0] == usual
+    assert row(program, f"{options} {resources}") == (usual, [], ALL)
 
 
 @pytest.mark.parametrize(
@@ -237,22 +217,23 @@ def test_threads_and_memory_change_no_byte(program, options, resources, row):
         ("spectrum", "--depths 1 1", "2 rows repeat the key (kernel, dataset, activation, depth"),
         ("spectrum", "--checkpoints kept --code=", "--checkpoints: give --code, too"),
         ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
-        ("spectrum", "--data absent.npz", "absent.npz does not exist"),
-        ("spectrum", "--depths -1", "argument --depths: -1 is negative"),
-        ("spectrum", "--seeds none", "argument --seeds: 'none' is not a whole number"),
+        ("spectrum", "--depths -1", "argument --depths: -1 is not a whole number from 0 on"),
         ("spectrum", "--memory-gb 0.001", "at most 0 samples fit, or 0 in float32"),
         ("spectrum", "--kernel-size 6 --blocks 4", "at most 3 fit"),
         ("infinite_spectrum", "--memory-gb 0.001", "at most 0 samples fit: lower kernel_size"),
         ("min_angle", "--device cuda", "--device cuda: torch sees no GPU here"),
         ("orthogonality", "--classes 0 7", "are not two of its labels, which are 0 to 2"),
         ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
-        ("orthogonality", "--hidden m k", "--hidden"),
         ("orthogonality", "--step-size 1e300 --steps 9", "diverged in step"),
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
         (
             *("infinite_min_angle", "--data large.npz --activation erf --depths 2 --seeds none"),
             "; scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0",
         ),
+        ("architectures", "--network mlp", "--network mlp: give its width and its depths"),
+        ("architectures", "--network mine 8 2", "mine: give its --own-network; built in are mlp"),
+        ("architectures", "--network conv 8 2", "images are needed; give --image HEIGHT WIDTH"),
+        ("architectures", "--network resnet 8 1", "--depth 1: resnet has two layers or more"),
     ],
 )
 def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, refusal):
@@ -265,20 +246,20 @@ def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, r
 
 
 def test_bounds_of_all_activations_are_one_file(folder, refusal):
-    given = f"--data {folder}/all.npz --dataset tiny --activation relu erf --depths 1 4"
-
-    def compute(options: str) -> bytes:
-        assert compute_bounds.main(f"{given} --output {folder}/row.parquet {options}".split()) == 0
-        return (folder / "row.parquet").read_bytes()
-
     write_prepared(folder / "all.npz", scaling="unit_norm")
-    first = compute("--samples 10")
+    given = f"--data {folder}/all.npz --dataset tiny --depths 1 4 --output {folder}/row.parquet"
+    written = []
+    for options in (
+        "--samples 10 --activation relu erf",
+        "--samples 10 --activation erf relu",
+        "--samples 10 --activation relu erf --seed 2",
+    ):
+        assert compute_bounds.main(f"{given} {options}".split()) == 0
+        written.append((folder / "row.parquet").read_bytes())
+    assert written[0] == written[1] != written[2]
     rows = tables.read(folder / "row.parquet", "bounds").to_pandas()
     assert len(rows) == 2 * 2 * 2  # activations, kernels, depths
     assert set(rows["n"]) == {10}
-    assert rows.query("activation == 'erf'")["l_0"].notna().all()
-    assert rows.query("activation == 'relu'")["l_0"].isna().all()
-    assert compute("--samples 10 --activation erf relu") == first
-    assert compute("--samples 10 --seed 2") != first
-    words = f"{given} --output {folder}/other.parquet --samples 31".split()
+    assert (rows["l_0"].notna() == (rows["activation"] == "erf")).all()
+    words = f"{given} --activation relu --samples 31".split()
     assert "larger than the dataset's 20 samples" in refusal(compute_bounds, words)

@@ -45,6 +45,12 @@ class MinAngle:
         """The bound on the angle's error in degrees."""
         return None if self.error is None else math.degrees(self.error)
 
+    def row(self) -> dict[str, float | None]:
+        """Return what the search gives of a row of the table of angles."""
+        row = {"min_angle": self.degrees, "min_angle_error": self.error_degrees}
+        counts = {"duplicates": self.duplicates, "candidates": self.candidates}
+        return row | {"i": self.i, "j": self.j} | counts
+
 
 @dataclass(frozen=True)
 class Duplicates:

@@ -1,7 +1,6 @@
 """Rows of spectra: the options of kernel blocks, and the rows of one kernel."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -11,14 +10,11 @@ from numpy.typing import NDArray
 from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel
-from ntk_conditioning.spectra.conditioning import Conditioning, spectra_row
+from ntk_conditioning.spectra.conditioning import spectra_row
 from ntk_workflow import cli
-from ntk_workflow.rows import memory_argument
 
 #: What an error of a kernel that does not fit ends with.
 REMEDY = "lower kernel_size, or find a larger machine"
-
-log = cli.logger(__file__)
 
 
 def block_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +26,6 @@ def block_arguments(parser: ArgumentParser) -> None:
     add("--eigenvalues", choices=choices, default="first", help=help)
     help = "samples from which only the extreme eigenvalues are computed"
     add("--full-spectrum-below", type=cli.positive_integer, default=2048, help=help)
-    memory_argument(parser)
 
 
 def block_rows(
@@ -44,34 +39,19 @@ def block_rows(
 ) -> list[dict[str, Any]]:
     """Return a row of the spectra table for each random block of the samples ``x`` (n, d)."""
     blocks = draw_blocks(len(x), size=size, count=count, generator=generator(seed, "blocks"))
-    log.info("%d blocks of %d samples, %d inputs", len(blocks), len(blocks[0]), x.shape[1])
     kernel.require_memory(len(blocks[0]))
-    kept = {"first": 1, "all": len(blocks), "none": 0}[eigenvalues]
-    rows = []
-    for number, result in enumerate(_conditioned(kernel, x, blocks)):
-        if result.kappa is None:
-            rank = (result.numerical_rank, result.n)
-            log.info("block %d: lambda_min not resolved, rank %d of %d", number, *rank)
-        row = spectra_row(result, eigenvalues=number < kept)
-        rows.append({"block": number, "d": x.shape[1], **row})
-    return rows
-
-
-def _conditioned(
-    kernel: BlockKernel, x: NDArray[np.float64], blocks: Sequence[NDArray[np.intp]]
-) -> Iterator[Conditioning]:
-    """Yield the conditioning of all blocks, in their order.
-
-    Small blocks are computed side by side, each by one thread: threads that share a small product
-    wait for each other more than they compute.
-    """
     threads = kernel.budget.threads
-    if threads == 1 or len(blocks) == 1 or not kernel.budget.is_small(len(blocks[0])):
-        yield from (kernel.conditioning(x[block]) for block in blocks)
-        return
-    cli.limit_threads(1)
-    try:
+    if threads > 1 and len(blocks) > 1 and kernel.budget.is_small(len(blocks[0])):
+        # Small blocks are computed side by side, each by one thread: threads that share a small
+        # product wait for each other more than they compute.
+        cli.limit_threads(1)
         with ThreadPoolExecutor(threads, initializer=cli.limit_threads, initargs=(1,)) as pool:
-            yield from pool.map(lambda block: kernel.conditioning(x[block]), blocks)
-    finally:
+            results = [*pool.map(lambda block: kernel.conditioning(x[block]), blocks)]
         cli.limit_threads(threads)
+    else:
+        results = [kernel.conditioning(x[block]) for block in blocks]
+    kept = {"first": 1, "all": len(blocks), "none": 0}[eigenvalues]
+    return [
+        {"block": number, "d": x.shape[1], **spectra_row(result, eigenvalues=number < kept)}
+        for number, result in enumerate(results)
+    ]

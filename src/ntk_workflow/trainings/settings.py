@@ -11,7 +11,6 @@ from typing import Any, Literal
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.training.descent import AUTO_RATES, Descent, rounded_down
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import activation_files_argument
 from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.named_values import named_values
 
@@ -90,17 +89,15 @@ def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def training_parser(description: str | None) -> cli.Parser:
     """Return a parser with a job's network, its samples and settings, and threads."""
-    parser = cli.Parser(description=description)
+    parser = cli.Parser("activation-file", "threads", description=description)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
     add("--experiment", required=True, help="name written into the table")
     add("--dataset", required=True, help="name written into the table")
     add("--model", default="mlp", help="kind of network (default: mlp)")
     add("--activation", required=True, help="name of the activation")
-    activation_files_argument(parser)
     own_network_arguments(parser)
     names = ", ".join(sorted(field.name for field in fields(TrainingSettings)))
     help = f"of {names}; see experiment in schemas/config.schema.yaml"
     add("--settings", nargs="+", required=True, metavar="KEY=VALUE", help=help)
-    cli.threads_argument(parser)
     return parser
