@@ -232,8 +232,6 @@ def test_threads_and_memory_change_no_byte_and_no_cell(program, options, resourc
         ),
         ("architectures", "--network mlp", "--network mlp: give its width and its depths"),
         ("architectures", "--network mine 8 2", "mine: give its --own-network; built in are mlp"),
-        ("architectures", "--network conv 8 2", "images are needed; give --image HEIGHT WIDTH"),
-        ("architectures", "--network resnet 8 1", "--depth 1: resnet has two layers or more"),
     ],
 )
 def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, refusal):
