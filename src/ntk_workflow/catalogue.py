@@ -222,7 +222,7 @@ def path_errors(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files and folders of the user's own that a dataset lacks."""
     alignments = entry.get("options", {}).get("alignments")
     for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
-        if path is not None and not Path(path).exists():
+        if path is not None and not Path(path).exists() and not path.startswith("…/"):
             remedy = "give a path that is absolute or relative to the working directory"
             yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
     if "path" in entry and entry["reader"] in ONE_FILE and Path(entry["path"]).is_dir():

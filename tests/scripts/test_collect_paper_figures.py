@@ -24,9 +24,9 @@ def given(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arguments(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> list[str]:
+def arguments(given: Path) -> list[str]:
     figures = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
-    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in captions)]
+    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in WIDTHS)]
     return [*figures, *texts, f"--folder={given}/paper"]
 
 
@@ -57,11 +57,9 @@ def test_figures_are_collected_with_their_captions(given):
 NO_CAPTIONS = {"One.\n\nTwo.": "it has 2", ":unknown:`role`": "not reStructuredText"}
 
 
-def test_what_is_no_caption_or_has_none_is_refused(given, refusal):
+def test_what_is_no_caption_is_refused(given, refusal):
     path = given / "one_fig2.rst"
     for text, problem in NO_CAPTIONS.items():
         path.write_text(text, encoding="utf-8")
         assert problem in (line := refusal(collect_paper_figures, arguments(given)))
         assert line.startswith(str(path))
-    line = refusal(collect_paper_figures, arguments(given, captions=("one_fig1",)))
-    assert line.startswith("not both a PDF and a caption: one_fig2")
