@@ -34,15 +34,15 @@ WITHOUT_ROWS = tuple(
     f"tables/{name}.parquet"
     for name in ("claim_experiments", "precision", "activations", "phase_laws")
 )
-#: What is made of the rows.
+#: What is made of the rows; notebooks are beside their figures.
 PAGES = ("claims.md", "claims.html", "explorer.html")
-DERIVED = ("tables/", "figures/", "notebooks/", *PAGES)
+DERIVED = ("tables/", "figures/", *PAGES)
 #: Relative change of a number that the order of a sum may make, and of one on a page.
 ROUNDING, ON_PAGES = 1e-9, 1e-6
 #: That of a computed number on another processor; columns and tables that are not compared there:
 #: noise over noise, bounds of rounding, trainings and random networks, which are chaotic.
 OTHER_PROCESSOR = 1e-5
-NOISE = re.compile(r"kappa|lambda_min|_error$|rank|floor")
+NOISE = "kappa|lambda_min|_error$|rank|floor"
 CHAOTIC = {"training", "predictions", "kernels_along_training", "finite_width"}
 CHAOTIC |= {"precision", "claim_experiments"}
 #: A picture is the same if at most that share of its pixels differ by more than so many levels.
@@ -57,11 +57,7 @@ def verify(results: Path) -> tuple[dict[str, Any], int]:
     """
     # a published config leaves out where files are
     config: dict[str, Any] = {"data_dir": "data", "mirror": None}
-    config |= {
-        "models": {},
-        "activation_files": [],
-        **comparison.read_record(results / "record/config.yaml"),
-    }
+    config |= comparison.read_record(results / "record/config.yaml")
     schema = yaml.safe_load((ROOT / "schemas/config.schema.yaml").read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
     if error := jsonschema.exceptions.best_match(validator.iter_errors(config)):
@@ -99,7 +95,7 @@ def users_files(config: Mapping[str, Any]) -> list[str]:
 
 def files_of_rows(results: Path) -> list[str]:
     """Return the files that jobs compute, by their names in ``results``."""
-    others = (*DERIVED, "record/")
+    others = (*DERIVED, "notebooks/", "record/")
     names = files_by_name(results)
     return [name for name in names if name in WITHOUT_ROWS or not name.startswith(others)]
 
@@ -121,12 +117,11 @@ def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
         more = f"; and {len(problems) - 20} more" if len(problems) > 20 else ""
         raise BundleError("; ".join(problems[:20]) + more)
     drawn = sum(name.startswith("figures/") for name in names)
-    others = sum(not name.startswith(("figures/", "notebooks/")) for name in names)
     pictures = "are the same" if same_software else "not compared: another lock or system"
     kept = ", ".join(Path(name).stem for name in WITHOUT_ROWS if name in names)
     return (
-        f"{others} tables and pages made again from the rows are the same; {drawn} "
-        f"pictures {pictures}; not checked: the rows, what notebooks say, the tables {kept}"
+        f"{len(names) - drawn} tables and pages made again from the rows are the same; {drawn} "
+        f"pictures {pictures}; not checked: the rows, the notebooks, the tables {kept}"
     )
 
 
@@ -153,11 +148,10 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
         elif filecmp.cmp(a, b, shallow=False):
             continue
         elif a.suffix == ".parquet":
-            (x, keys), (y, _) = comparison.read_table(a), comparison.read_table(b)
-            problem = in_words(comparison.compare_tables(x, y, keys, tolerance=ROUNDING))
+            problem = compared_tables(a, b, ROUNDING)
         elif name in PAGES:
             problem = compared_texts(*(path.read_text("utf-8", "replace") for path in (a, b)))
-        elif a.suffix == ".ipynb" or not same_software:
+        elif not same_software:
             continue
         elif a.suffix == ".png":
             problem = compared_pictures(a, b)
@@ -168,13 +162,20 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
     return lines
 
 
-def in_words(difference: Mapping[str, Any]) -> str:
-    """Return the first difference of two tables, the bundle's first; nothing if there is none."""
+def compared_tables(a: Path, b: Path, tolerance: float, without: str = "^$") -> str:
+    """Return the first difference of two tables, the bundle's first; nothing if there is none.
+
+    Columns are not compared whose names ``without`` describes.
+    """
+    (x, keys), (y, _) = comparison.read_table(a), comparison.read_table(b)
+    left_out = [name for name in x if re.search(without, name) and name not in keys]
+    x, y = (frame.drop(columns=left_out, errors="ignore") for frame in (x, y))
+    difference = comparison.compare_tables(x, y, keys, tolerance=tolerance)
     if comparison.equal(difference):
         return ""
     for column in difference["columns"]:
         e = column["examples"][0]
-        row = comparison.where(e, difference["keys"])
+        row = comparison.where(e, keys)
         return f"{column['name']} is {e['a']}, and {e['b']} when made again, at {row}"
     rows = len(difference["only_a"]), len(difference["only_b"])
     return f"{rows[0]} rows too many, {rows[1]} missing, or other columns, when made again"
@@ -203,31 +204,22 @@ def compared_pictures(a: Path, b: Path) -> str:
 def recompute(
     results: Path, config: Mapping[str, Any], count: int, mirror: str, scratch: Path
 ) -> str:
-    """Return what of randomly chosen files of rows was computed again from the data, in a line.
-
-    `BundleError` if a job fails, or gives other rows.
-    """
+    """Return which rows, drawn at random, were computed again, in a line; or `BundleError`."""
     rows = sorted(name for name in files_of_rows(results) if name.endswith(".parquet"))
     drawn = random.SystemRandom().sample(rows, min(count, len(rows)))
     targets = [f"results/{results.name}/{name}" for name in drawn]
     run_workflow(results, config, scratch, targets, mirror=mirror)
     again = scratch / "results" / results.name
-    tables = {
-        name: (*comparison.read_table(results / name), comparison.read_table(again / name)[0])
-        for name in drawn
-    }
-    # eigenvalues that are the same to the last bit: this processor rounds as the run's did
-    spectra = [table for table in tables.values() if "eigenvalues" in table[0]]
-    exact = any(comparison.equal(comparison.compare_tables(x, y, keys)) for x, keys, y in spectra)
+    pairs = {name: (results / name, again / name) for name in drawn}
+    # spectra that are the same to the last bit: this processor rounds as the run's did
+    exact = any(n.startswith("spectra/") and not compared_tables(*pairs[n], 0.0) for n in pairs)
     problems = []
-    for name, (x, keys, y) in tables.items():
-        problem = in_words(comparison.compare_tables(x, y, keys, tolerance=ROUNDING))
+    for name, pair in pairs.items():
+        problem = compared_tables(*pair, ROUNDING)
         if problem and not exact:
-            noise = [column for column in x if NOISE.search(column) and column not in keys]
-            x, y = (frame.drop(columns=noise, errors="ignore") for frame in (x, y))
-            problem = in_words(comparison.compare_tables(x, y, keys, tolerance=OTHER_PROCESSOR))
-        if problem and (exact or not CHAOTIC & {*PurePosixPath(name).with_suffix("").parts}):
-            problems.append(f"{name}: {problem}")
+            chaotic = CHAOTIC & {*PurePosixPath(name).with_suffix("").parts}
+            problem = "" if chaotic else compared_tables(*pair, OTHER_PROCESSOR, without=NOISE)
+        problems += [f"{name}: {problem}"] if problem else []
     if problems:
         raise BundleError("; ".join(problems))
     tenth = max(1, len(rows) // 10)
@@ -267,10 +259,8 @@ def run_workflow(
         catalogue.write_text(yaml.safe_dump(entries), encoding="utf-8")
         settings["catalogues"].append(catalogue.name)
     (folder / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", *targets, "--snakefile", str(ROOT / "Snakefile")]
-    command += ["--directory", str(folder), "--cores", "all"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command += ["--configfile", str(folder / "config.yaml"), "--logger", "console", *options]
-    done = subprocess.run(command, env=environment)
-    if done.returncode:
+    command = [sys.executable, "-m", "snakemake", *targets, "--cores", "all", "--logger", "console"]
+    command += ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
+    command += ["--configfile", str(folder / "config.yaml"), *options]
+    if subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}).returncode:
         raise BundleError("the workflow cannot make it again: what it says is above")
