@@ -13,7 +13,7 @@ from ntk_conditioning.files import scratch_folder, write_text
 from ntk_workflow.bundle import archive
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, logger, not_negative, run_main
-from ntk_workflow.comparison import PARTS, compare, equal, where
+from ntk_workflow.comparison import PARTS, compare, where
 from ntk_workflow.pages.rendering import render
 
 log = logger(__file__)
@@ -38,7 +38,7 @@ def main(argv: Argv = None) -> int:
     found |= {"a": str(args.a), "b": str(args.b)}
     if args.json:
         write_text(args.json, json.dumps(found, indent=2, default=str) + "\n")
-    different = {name: table for name, table in found["tables"].items() if not equal(table)}
+    different = {name: table for name, table in found["tables"].items() if not table["equal"]}
     given = {"found": found, "parts": PARTS, "different": different}
     sys.stdout.write(render("comparison.md.j2", **given, short=short, where=where))
     return 0 if found["equal"] else 1

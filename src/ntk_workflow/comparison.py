@@ -5,6 +5,7 @@ Rows of two tables are matched by their keys. The relative change of two numbers
 the largest number of both, since the small numbers of a spectrum are rounding noise.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,17 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def compare_tables(
-    a: pd.DataFrame, b: pd.DataFrame, keys: list[str], *, tolerance: float = 0.0
+    first: Path, second: Path, *, tolerance: float = 0.0, without: str = "^$"
 ) -> dict[str, Any]:
     """Return how two tables differ: rows and columns of only one, and columns whose values differ.
 
     Numbers are equal whose relative change is at most ``tolerance``. A column that differs has
     ``rows``, their number, and ``examples``: of numbers the largest change, of texts all rows.
+    Columns are left out whose names ``without`` describes.
     """
+    (a, keys), (b, _) = read_table(first), read_table(second)
+    left_out = [name for name in a if re.search(without, name) and name not in keys]
+    a, b = (frame.drop(columns=left_out, errors="ignore") for frame in (a, b))
     if a.empty or b.empty:  # pandas cannot merge columns of texts without a row
         a, b = a.astype(object), b.astype(object)
     try:
@@ -118,20 +123,15 @@ def compare_tables(
             column["largest"], differs = float(change.max()), differs[[change[differs].argmax()]]
         columns.append({**column, "examples": pairs.iloc[differs].to_dict("records")})
     only = {side: rows.loc[rows["_merge"] == side, keys] for side in ("left_only", "right_only")}
-    return {
-        "keys": keys,
-        "common": len(both),
+    difference = {
         "only_a": only["left_only"].to_dict("records"),
         "only_b": only["right_only"].to_dict("records"),
         "columns_a": [*a.columns.difference(b.columns)],
         "columns_b": [*b.columns.difference(a.columns)],
         "columns": columns,
     }
-
-
-def equal(difference: Mapping[str, Any]) -> bool:
-    """Return whether `compare_tables` has found no difference."""
-    return not any(value for key, value in difference.items() if key not in ("keys", "common"))
+    equal = not any(difference.values())
+    return {"equal": equal, "keys": keys, "common": len(both), **difference}
 
 
 def _changes(x: pd.Series, y: pd.Series) -> NDArray[np.float64]:
@@ -158,7 +158,7 @@ def _change(a: Any, b: Any) -> float:
 def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return a row's key in words: texts speak for themselves, numbers have their name.
 
-    >>> where({"dataset": "digits", "depth": 3.0, "seed": math.nan}, ["dataset", "depth", "seed"])
+    >>> where({"dataset": "digits", "depth": 3.0, "seed": None}, ["dataset", "depth", "seed"])
     'digits, depth 3'
     """
     values = [(key, row[key]) for key in keys if not pd.isna(row[key])]
@@ -177,11 +177,11 @@ def compare(a: Path, b: Path, *, tolerance: float) -> dict[str, Any]:
     found: dict[str, Any] = {part: compare_settings(left[part], right[part]) for part in PARTS}
     found["tables_a"] = sorted(files[0].keys() - files[1].keys())
     found["tables_b"] = sorted(files[1].keys() - files[0].keys())
-    found["tables"] = {}
-    for name in sorted(files[0].keys() & files[1].keys()):
-        (x, keys), (y, _) = (read_table(tables[name]) for tables in files)
-        found["tables"][name] = compare_tables(x, y, keys, tolerance=tolerance)
-    same = all(equal(difference) for difference in found["tables"].values())
+    found["tables"] = {
+        name: compare_tables(files[0][name], files[1][name], tolerance=tolerance)
+        for name in sorted(files[0].keys() & files[1].keys())
+    }
+    same = all(difference["equal"] for difference in found["tables"].values())
     found["equal"] = same and not any(found[p] for p in (*PARTS, "tables_a", "tables_b"))
     return {**found, "tolerance": tolerance}
 

@@ -163,19 +163,13 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
 
 
 def compared_tables(a: Path, b: Path, tolerance: float, without: str = "^$") -> str:
-    """Return the first difference of two tables, the bundle's first; nothing if there is none.
-
-    Columns are not compared whose names ``without`` describes.
-    """
-    (x, keys), (y, _) = comparison.read_table(a), comparison.read_table(b)
-    left_out = [name for name in x if re.search(without, name) and name not in keys]
-    x, y = (frame.drop(columns=left_out, errors="ignore") for frame in (x, y))
-    difference = comparison.compare_tables(x, y, keys, tolerance=tolerance)
-    if comparison.equal(difference):
+    """Return the first difference of two tables, the bundle's first; nothing if there is none."""
+    difference = comparison.compare_tables(a, b, tolerance=tolerance, without=without)
+    if difference["equal"]:
         return ""
     for column in difference["columns"]:
         e = column["examples"][0]
-        row = comparison.where(e, keys)
+        row = comparison.where(e, difference["keys"])
         return f"{column['name']} is {e['a']}, and {e['b']} when made again, at {row}"
     rows = len(difference["only_a"]), len(difference["only_b"])
     return f"{rows[0]} rows too many, {rows[1]} missing, or other columns, when made again"
