@@ -143,16 +143,3 @@ def test_a_users_own_data_and_files_are_not_named_by_their_place(here, tmp_path,
     with pytest.raises(AssertionError):
         bundle(own=[str(catalogue), str(other)], dataset="mine")
     assert "two files would be elsewhere/my_catalogue.yaml" in capsys.readouterr().err
-
-
-def test_results_without_records(here: Path, monkeypatch, refusal):
-    monkeypatch.setattr(record_jobs, "Records", lambda _folder: lambda _path: None)
-    assert record()["jobs"] == []
-    for name in FILES:
-        os.utime(name, (1e9, 1e9))
-    bundle()
-    with zipfile.ZipFile(BUNDLE) as opened:
-        graph = json.loads(opened.read("tiny/data/ro-crate-metadata.json"))["@graph"]
-    entities = {entity["@id"]: entity for entity in graph}
-    assert entities["./"]["datePublished"] == "2001-09-09T01:46:40+00:00"
-    assert "none does not exist" in refusal(record_jobs, ["--output=jobs.json", "--files", "none"])

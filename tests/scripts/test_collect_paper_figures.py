@@ -40,9 +40,7 @@ def test_figures_are_collected_with_their_captions(given):
     assert header.endswith("for columns of 3.4 and pages of 7 inches.")
     assert first.startswith("\\begin{figure}\n")
     assert second.startswith("\\begin{figure*}\n")  # across both columns
-    assert (
-        r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$" in first
-    )
+    assert r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$" in first
     assert r"\emph{inputs} (“\_” and \# are signs); $\kappa^{-1}$ as well.}" in first
     assert "\n## one_fig1\n" in markdown
     assert (

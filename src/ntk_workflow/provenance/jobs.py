@@ -40,40 +40,35 @@ def provenance(
 
     The result has ``files``, by path relative to the working folder, each with ``sha256`` and
     ``bytes``, and ``jobs``, which name their files by these paths; ``root``, with which the files
-    of a module may begin, is left out.
-
-    Raises:
-        MissingFileError: if one of ``outputs`` is not there.
+    of a module may begin, is left out. Raises `MissingFileError` if an output is not there.
     """
     records: dict[tuple[str, ...], dict[str, Record]] = {}  # files of one rule with one log
     queue, paths = [*outputs], {*outputs}
-    for path in outputs:
-        require_file(Path(path))
+    for output in outputs:
+        require_file(Path(output))
     while queue:
-        path = queue.pop()
-        if known := record(path):
-            records.setdefault((known.rule, *(known.log or known.inputs)), {})[path] = known
+        output = queue.pop()
+        if known := record(output):
+            records.setdefault((known.rule, *(known.log or known.inputs)), {})[output] = known
             queue += {*known.inputs} - paths
             paths.update(known.inputs)
     files: dict[str, dict[str, Any]] = {}
     names: dict[str, str] = {}
-    for path in sorted(paths):
-        facts, name = _facts(Path(path)), path.removeprefix(root)
-        if Path(path).is_absolute() or ".." in Path(path).parts:
-            name = f"elsewhere/{Path(path).name}"
-            if files.get(name, facts) != facts:  # another file of this name
-                name = f"elsewhere/{str([*facts.values()])[2:14]}/{Path(path).name}"
-        files[name], names[path] = facts, name
+    for name in sorted(paths):
+        path, names[name] = Path(name), name.removeprefix(root)
+        facts: dict[str, Any] = {}
+        if path.is_dir():
+            facts = {"folder": path_digest(path)}
+        elif path.is_file():
+            facts = {"sha256": sha256(path), "bytes": path.stat().st_size}
+        if path.is_absolute() or ".." in path.parts:
+            names[name] = f"elsewhere/{path.name}"
+            if files.get(names[name], facts) != facts:  # another file of this name
+                names[name] = f"elsewhere/{str([*facts.values()])[2:14]}/{path.name}"
+        files[names[name]] = facts
     jobs = [_job(job, names) for job in records.values()]
     jobs.sort(key=lambda job: (job["rule"], job["outputs"]))
     return {"files": dict(sorted(files.items())), "jobs": jobs}
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    """Return sha256 and size of a file, or the digest of a folder; nothing of a file not there."""
-    if path.is_dir():
-        return {"folder": path_digest(path)}
-    return {"sha256": sha256(path), "bytes": path.stat().st_size} if path.is_file() else {}
 
 
 def _job(outputs: Mapping[str, Record], names: Mapping[str, str]) -> dict[str, Any]:
