@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pypdf import PdfReader
 
-from ntk_conditioning.files import atomic, require_file, write_text
+from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, SINGLE_COLUMN
-from ntk_workflow.cli import Argv, Parser, UsageError, named_path, run_main
+from ntk_workflow.cli import Argv, Parser, named_path, run_main
 from ntk_workflow.figures import captions
 
 HEADER = f"""% The figures of a run for a paper: \\input{{captions}}, or copy what you need.
@@ -25,16 +25,19 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where everything is put")
     args = parser.parse_args(argv)
 
-    figures, texts = dict(args.figures), dict(args.captions)
-    if figures.keys() != texts.keys():
-        odd = ", ".join(sorted(figures.keys() ^ texts.keys()))
-        raise UsageError(f"not both a PDF and a caption: {odd}")
-    words = {name: captions.read(path) for name, path in texts.items()}
+    words = {name: captions.read(path) for name, path in args.captions}
     latex, markdown = [HEADER], ["# Figures\n"]
-    for name, path in figures.items():
-        require_file(path)
+    for name, path in args.figures:
         width, height = (float(points) / 72 for points in PdfReader(path).pages[0].mediabox[2:])
-        latex.append(latex_figure(name, words[name], wide=width > SINGLE_COLUMN + 0.1))
+        # across both columns if it is wide, and at its own size, so that its letters have theirs
+        environment = "figure*" if width > SINGLE_COLUMN + 0.1 else "figure"
+        latex.append(rf"""\begin{{{environment}}}
+  \centering
+  \includegraphics{{{name}.pdf}}
+  \caption{{{captions.latex(words[name])}}}
+  \label{{fig:{name}}}
+\end{{{environment}}}
+""")
         size = f"{width:.1f} × {height:.1f} inches"
         heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {size}"
         markdown.append(f"{heading}\n\n{captions.markdown(words[name])}\n")
@@ -42,21 +45,6 @@ def main(argv: Argv = None) -> None:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", "\n".join(latex))
     write_text(args.folder / "captions.md", "\n".join(markdown))
-
-
-def latex_figure(name: str, caption: str, *, wide: bool) -> str:
-    """Return a figure environment of LaTeX, across both columns if ``wide``.
-
-    The file is included at its own size, so that its letters have theirs.
-    """
-    environment = "figure*" if wide else "figure"
-    return rf"""\begin{{{environment}}}
-  \centering
-  \includegraphics{{{name}.pdf}}
-  \caption{{{captions.latex(caption)}}}
-  \label{{fig:{name}}}
-\end{{{environment}}}
-"""
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning.files import scratch_folder, write_text
-from ntk_workflow.bundle import BundleError, archive
+from ntk_workflow.bundle import archive
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, logger, not_negative, run_main
-from ntk_workflow.comparison import PARTS, SHOWN, compare, equal
+from ntk_workflow.comparison import PARTS, compare, where
 from ntk_workflow.pages.rendering import render
 
 log = logger(__file__)
@@ -28,44 +28,26 @@ def main(argv: Argv = None) -> int:
     parser.add_argument("--tolerance", type=not_negative, default=0.0, help=help)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
     args = parser.parse_args(argv)
+    runs = [args.a, args.b]
     with scratch_folder() as scratch:
-        folders = [results(path, scratch / name) for name, path in (("a", args.a), ("b", args.b))]
-        found = compare(*folders, tolerance=args.tolerance)
+        for index, path in enumerate(runs):
+            if not path.is_dir():
+                runs[index] = archive.unpack(path, scratch / str(index))
+                log.info("%s: whole, by its checksums; %s", path, made_by(path))
+        found = compare(*runs, tolerance=args.tolerance)
     found |= {"a": str(args.a), "b": str(args.b)}
     if args.json:
         write_text(args.json, json.dumps(found, indent=2, default=str) + "\n")
-    sys.stdout.write(page(found))
+    different = {name: table for name, table in found["tables"].items() if not table["equal"]}
+    given = {"found": found, "parts": PARTS, "different": different}
+    sys.stdout.write(render("comparison.md.j2", **given, short=short, where=where))
     return 0 if found["equal"] else 1
-
-
-def results(path: Path, scratch: Path) -> Path:
-    """Return a run's folder; a bundle is unpacked and refused unless its checksums are right."""
-    if path.is_dir():
-        return path
-    folder = archive.unpack(path, scratch)
-    try:
-        archive.require_bag(folder)
-    except BundleError as error:
-        raise BundleError(f"{path}: {error}") from None
-    runs = sorted((folder / archive.PAYLOAD / "results").glob("*"))
-    if len(runs) != 1:
-        raise BundleError(f"{path}: {len(runs)} runs in it, not one: results/*")
-    log.info("%s: whole, by its checksums; %s", path, made_by(path))
-    return runs[0]
-
-
-def page(found: dict[str, Any]) -> str:
-    """Return a comparison as Markdown: tables with differing numbers, verdicts, settings."""
-    different = {name: d for name, d in found["tables"].items() if not equal(d)}
-    return render(
-        "comparison.md.j2", found=found, parts=PARTS, different=different, shown=SHOWN, short=short
-    )
 
 
 def short(value: Any) -> str:
     """Return a value for a cell of the page."""
     text = f"{value:.17g}" if isinstance(value, float) else str(value)
-    text = "missing" if value is None else " ".join(text.split()).replace("|", "\\|")
+    text = "missing" if text in ("None", "nan") else " ".join(text.split()).replace("|", "\\|")
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

@@ -1,7 +1,6 @@
 """Record who made a run's files: every job with its code, inputs, outputs, device and times."""
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,25 +20,21 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="record to write (.json)")
     args = parser.parse_args(argv)
     records = Records(Path.cwd())
-    before, after = renaming(args.files, records)
+    # what a workflow that imports this one has put before and after its rules' names
+    first = next((path for path in args.files if path.endswith("/record/versions.json")), "")
+    known = records(first)
+    before, ours, after = (known.rule if known else "").partition("record_run")
 
     def record(path: str) -> jobs.Record | None:
         """Return the record of a job of ours, with the name that its rule has here."""
         known = records(path)
-        if known is None or not (known.rule.startswith(before) and known.rule.endswith(after)):
+        if not known or not (known.rule.startswith(before) and known.rule.endswith(after)):
             return None
         return replace(known, rule=known.rule.removeprefix(before).removesuffix(after))
 
-    made = jobs.provenance(args.files, record, root=args.root)
+    made = jobs.provenance(args.files, record if ours else records, root=args.root)
     write_text(args.output, json.dumps(made, indent=1) + "\n")
     log.info("%d jobs, %d files", len(made["jobs"]), len(made["files"]))
-
-
-def renaming(files: Sequence[str], records: Callable[[str], jobs.Record | None]) -> tuple[str, str]:
-    """Return what a workflow that imports this one has put before and after its rules' names."""
-    known = next((records(path) for path in files if path.endswith("/record/versions.json")), None)
-    before, ours, after = (known.rule if known else "").partition("record_run")
-    return (before, after) if ours else ("", "")
 
 
 if __name__ == "__main__":

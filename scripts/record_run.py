@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.named_values import named_values
 from ntk_workflow.provenance import versions
 from ntk_workflow.provenance.places import published
@@ -19,8 +19,6 @@ HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say
 # where files are. It is an overlay itself; after --configfile it asks for the same run.
 """
-
-log = logger(__file__)
 
 
 @run_main
@@ -33,8 +31,7 @@ def main(argv: Argv = None) -> None:
     add("--versions-output", type=Path, required=True, help="versions to write (.json)")
     args = parser.parse_args(argv)
 
-    given = named_values(args.config, option="--config")
-    config = {key: published(value, Path.cwd()) for key, value in given.items()}
+    config = published(named_values(args.config, option="--config"), Path.cwd())
     text = yaml.safe_dump(config, allow_unicode=True, default_flow_style=None, width=100)
     software = {
         "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},
@@ -44,7 +41,6 @@ def main(argv: Argv = None) -> None:
     }
     write_text(args.config_output, HEADING + text)
     write_text(args.versions_output, json.dumps(software, indent=2) + "\n")
-    log.info("%d keys, %d libraries", len(config), len(software["libraries"]))
 
 
 if __name__ == "__main__":

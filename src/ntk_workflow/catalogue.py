@@ -172,7 +172,8 @@ def file_problems(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files of the user's own that are not there, or not what the entry says."""
     alignments = entry.get("options", {}).get("alignments")
     for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
-        if path is not None and not Path(path).exists():
+        # of a bundle's run, what was outside its folder is named …/
+        if path is not None and not Path(path).exists() and not path.startswith("…/"):
             remedy = "give a path that is absolute or relative to the working directory"
             yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
     if problem := _read(name, entry)[0]:

@@ -86,10 +86,10 @@ class Records:
 
 
 def _code(parameters: list[str], command: str) -> str | None:
-    """Return the digest of a job's code, `params: code`, which no command contains.
+    """Return the digest of a job's code, `params: code`, which commands contain after --code.
 
     Snakemake notes the values of parameters without their names.
     """
     matches = [match[1] for value in parameters if (match := _DIGEST.fullmatch(str(value)))]
-    digests = [digest for digest in matches if digest not in command]
+    digests = [d for d in matches if d not in command or f"--code {d}" in command]
     return digests[0] if len(digests) == 1 else None

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import record_jobs
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import archive, crate
-from ntk_workflow.provenance import jobs
 from ntk_workflow.snakemake_internals import Records
 from tests import rows, snakemake_forks
 
@@ -67,23 +65,24 @@ def here(checkout, monkeypatch):
     shutil.rmtree(Path(BUNDLE).parent, ignore_errors=True)
 
 
-def record(*more: str):
+def record():
     """Record the jobs; return what is written."""
-    assert record_jobs.main(["--files", *FILES, *more, ROW, f"--output={JOBS}"]) == 0
+    assert record_jobs.main(["--files", *FILES, ROW, f"--output={JOBS}"]) == 0
     return json.loads(Path(JOBS).read_text())
 
 
-def bundle(*options, files=(), workflow="datasets.yaml", own=(), dataset="drawn") -> set[str]:
-    """Write the bundle, whose checksums fit; return the names of the files in it."""
-    arguments = ["--run=tiny", "--files", *FILES, *files, f"--jobs={JOBS}", *options]
-    arguments += ["--workflow", "Snakefile", "src", workflow, "--own-catalogues", *own]
-    arguments += ["--catalogues", "datasets.yaml", *own, "--datasets", dataset]
-    assert bundle_run.main([*arguments, f"--output={BUNDLE}"]) == 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = archive.unpack(Path(BUNDLE), Path(scratch))
-        archive.require_bag(folder)
-        crate.require_crate(folder / "data")
-    with zipfile.ZipFile(BUNDLE) as opened:
+def bundle(*options, workflow=(), own=(), dataset="drawn", root="", source=".", output=BUNDLE):
+    """Write the bundle; return the names of the files in it, which are whole."""
+    arguments = ["--run=tiny", "--files", *(root + name for name in FILES), f"--root={root}"]
+    arguments += [f"--jobs={root}{JOBS}", f"--source={source}", "--datasets", dataset, *options]
+    programs = [f"{source}/{name}" for name in ("Snakefile", "src", "datasets.yaml")]
+    arguments += ["--workflow", *programs, *workflow, "--own-catalogues", *own]
+    arguments += ["--catalogues", f"{root}datasets.yaml", *own, f"--output={output}"]
+    assert bundle_run.main(arguments) == 0
+    scratch = Path(f"{output}.unpacked")
+    crate.require_crate(archive.unpack(Path(output), scratch).parents[1])
+    shutil.rmtree(scratch)
+    with zipfile.ZipFile(output) as opened:
         return {name.removeprefix("tiny/data/") for name in opened.namelist()}
 
 
@@ -104,44 +103,6 @@ def test_jobs_of_a_run(here: Path):
     assert not (here / "src" / ".snakemake").exists()
 
 
-def test_files_of_a_module_have_its_prefix_outside_the_bundle_alone(here: Path, monkeypatch):
-    """It is bundled in another folder, with a prefix before all paths, and the source elsewhere."""
-    record()
-    bundle()
-    first = Path(BUNDLE).read_bytes()
-    monkeypatch.chdir(here.parent)
-    root = f"{here.name}/"
-    arguments = ["--run=tiny", "--files", *(root + name for name in FILES), f"--root={root}"]
-    arguments += [
-        f"--jobs={root}{JOBS}",
-        f"--source={here}",
-        "--catalogues",
-        f"{root}datasets.yaml",
-    ]
-    arguments += [
-        "--workflow",
-        *(f"{here}/{name}" for name in ("Snakefile", "src", "datasets.yaml")),
-    ]
-    output = here.parent / "module.zip"
-    assert bundle_run.main([*arguments, "--datasets", "drawn", f"--output={output}"]) == 0
-    assert output.read_bytes() == first
-
-
-def test_jobs_of_a_module_are_recorded_without_its_prefix(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("row.parquet", "table.parquet"):
-        (tmp_path / "ntk/results").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "ntk/results" / name).write_text(name)
-    known = jobs.Record(
-        "ntk_make", ("ntk/results/row.parquet",), ("ntk/logs/tiny/make/digits.log",)
-    )
-    table = "ntk/results/table.parquet"
-    made = jobs.provenance([table], lambda path: known if path == table else None, root="ntk/")
-    assert {*made["files"]} == {"results/row.parquet", "results/table.parquet"}
-    (job,) = made["jobs"]
-    assert (job["inputs"], job["outputs"]) == (["results/row.parquet"], ["results/table.parquet"])
-
-
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     record()
     names = bundle()
@@ -150,6 +111,10 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     assert not any("__pycache__" in name or name.startswith("logs") for name in names)
     assert ROW not in names
     first = Path(BUNDLE).read_bytes()
+    # as a module, with a prefix before all paths, and the source elsewhere
+    monkeypatch.chdir(here.parent)
+    bundle(root=f"{here.name}/", source=here, output=here.parent / "module.zip")
+    assert (here.parent / "module.zip").read_bytes() == first
     copy = tmp_path / "elsewhere"
     shutil.copytree(here, copy)
     monkeypatch.chdir(copy)
@@ -162,15 +127,13 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     assert bundle("--include-rows") - names == {ROW}
 
 
-def test_a_users_own_data_and_files_are_not_named_by_their_place(
-    here: Path, tmp_path: Path, capsys
-):
+def test_a_users_own_data_and_files_are_not_named_by_their_place(here, tmp_path, capsys):
     record()
     (tmp_path / "secret.csv").write_text("3,4\n")
-    catalogue, activation = tmp_path / "my_catalogue.yaml", tmp_path / "swish.py"
+    catalogue, activation = tmp_path / "my_catalogue.yaml", Path("../swish.py")
     catalogue.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")
     activation.write_text("x = 1\n")
-    names = bundle(workflow=str(activation), own=[str(catalogue)], dataset="mine")
+    names = bundle(workflow=[str(activation)], own=[str(catalogue)], dataset="mine")
     assert {f"workflow/elsewhere/{name}" for name in ("my_catalogue.yaml", "swish.py")} <= names
     content = Path(BUNDLE).read_bytes()
     assert sha256(tmp_path / "secret.csv").encode() in content
@@ -180,24 +143,3 @@ def test_a_users_own_data_and_files_are_not_named_by_their_place(
     with pytest.raises(AssertionError):
         bundle(own=[str(catalogue), str(other)], dataset="mine")
     assert "two files would be elsewhere/my_catalogue.yaml" in capsys.readouterr().err
-
-
-def test_results_without_records_and_a_file_that_names_a_folder(here: Path, capsys, monkeypatch):
-    monkeypatch.setenv("HOME", "/home/somebody")
-    monkeypatch.setattr(record_jobs, "Records", lambda _folder: lambda _path: None)
-    assert record()["jobs"] == []
-    for name in FILES:
-        os.utime(name, (1e9, 1e9))
-    Path("profile.yaml").write_text("work: /home/somebody/work\n")
-    bundle(workflow="profile.yaml")
-    Path("profile.yaml").unlink()
-    assert "workflow/profile.yaml names a folder of yours" in capsys.readouterr().err
-    with zipfile.ZipFile(BUNDLE) as opened:
-        graph = json.loads(opened.read("tiny/data/ro-crate-metadata.json"))["@graph"]
-    entities = {entity["@id"]: entity for entity in graph}
-    assert entities["./"]["datePublished"] == "2001-09-09T01:46:40+00:00"
-    assert "startTime" not in entities["#run"]
-
-
-def test_a_file_that_is_missing(here: Path, refusal):
-    assert "none does not exist" in refusal(record_jobs, ["--output=jobs.json", "--files", "none"])

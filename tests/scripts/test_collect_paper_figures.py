@@ -24,9 +24,9 @@ def given(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arguments(given: Path, captions: tuple[str, ...] = tuple(WIDTHS)) -> list[str]:
+def arguments(given: Path) -> list[str]:
     figures = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
-    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in captions)]
+    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in WIDTHS)]
     return [*figures, *texts, f"--folder={given}/paper"]
 
 
@@ -40,13 +40,8 @@ def test_figures_are_collected_with_their_captions(given):
     assert header.endswith("for columns of 3.4 and pages of 7 inches.")
     assert first.startswith("\\begin{figure}\n")
     assert second.startswith("\\begin{figure*}\n")  # across both columns
-    assert [line.strip() for line in first.splitlines()[2:]] == [
-        "\\includegraphics{one_fig1.pdf}",
-        r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$ of 100 \% of the "
-        r"\emph{inputs} (“\_” and \# are signs); $\kappa^{-1}$ as well.}",
-        "\\label{fig:one_fig1}",
-        "\\end{figure}",
-    ]
+    assert r"\caption{\textbf{Angles \& more of 1.} The angle $\theta_{\mathrm{in}}$" in first
+    assert r"\emph{inputs} (“\_” and \# are signs); $\kappa^{-1}$ as well.}" in first
     assert "\n## one_fig1\n" in markdown
     assert (
         r"**Angles & more of 2.** The angle $\theta_{\mathrm{in}}$ of 100 % of the *inputs* "
@@ -54,14 +49,12 @@ def test_figures_are_collected_with_their_captions(given):
     ) in markdown.splitlines()
 
 
-NO_CAPTIONS = {"One.\n\nTwo.": "it has 2", ":unknown:`role`": "not reStructuredText"}
-
-
-def test_what_is_no_caption_or_has_none_is_refused(given, refusal):
-    path = given / "one_fig2.rst"
-    for text, problem in NO_CAPTIONS.items():
-        path.write_text(text, encoding="utf-8")
-        assert problem in (line := refusal(collect_paper_figures, arguments(given)))
-        assert line.startswith(str(path))
-    line = refusal(collect_paper_figures, arguments(given, captions=("one_fig1",)))
-    assert line.startswith("not both a PDF and a caption: one_fig2")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("One.\n\nTwo.", "it has 2"), (":unknown:`role`", "not reStructuredText")],
+)
+def test_what_is_no_caption_is_refused(given, refusal, text, problem):
+    (given / "one_fig2.rst").write_text(text, encoding="utf-8")
+    line = refusal(collect_paper_figures, arguments(given))
+    assert line.startswith(str(given / "one_fig2.rst"))
+    assert problem in line

@@ -8,20 +8,20 @@ import shutil
 import socket
 import subprocess
 import sys
-import zipfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import verify_bundle
 import yaml
+from PIL import Image, ImageOps
 
 from ntk_conditioning import tables
-from ntk_conditioning.tables import TABLES
-from ntk_workflow.bundle import BundleError, archive, crate, signatures, verification
+from ntk_workflow.bundle import BundleError, archive, signatures, verification
 from tests.crates import crate_issues
-from tests.support.clone import Clone, job_counts
+from tests.support.clone import ROOT, Clone, job_counts
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
@@ -41,26 +41,25 @@ def bundled(finished: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 @pytest.fixture(scope="module")
 def unpacked(bundled: Clone, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return archive.unpack(bundled.folder / BUNDLE, tmp_path_factory.mktemp("unpacked"))
+    """The results in the bundle."""
+    return archive.unpack(bundled.folder / BUNDLE, tmp_path_factory.mktemp("parts") / "unpacked")
 
 
 @pytest.fixture(scope="module")
-def made_again(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(unpacked: Path) -> dict[str, Any]:
+    return verification.verify(unpacked)[0]
+
+
+@pytest.fixture(scope="module")
+def made_again(unpacked: Path, config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results that the bundle's rows give."""
-    bundle = verification.verify(unpacked)
-    return verification.make_again(bundle, tmp_path_factory.mktemp("again"))
+    return verification.make_again(unpacked, config, tmp_path_factory.mktemp("again"))
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
-def test_a_bundle_is_a_workflow_run_crate_of_every_job(bundled, unpacked, tmp_path):
-    payload = unpacked / "data"
-    assert crate_issues(payload, tmp_path) == []
-    broken = shutil.copytree(payload, tmp_path / "broken") / crate.NAME
-    metadata = json.loads(broken.read_text())
-    del next(each for each in metadata["@graph"] if each["@id"] == "#run")["instrument"]
-    broken.write_text(json.dumps(metadata))
-    assert any("instrument" in message for message in crate_issues(broken.parent, tmp_path))
-    jobs = json.loads((payload / "results/ci/record/jobs.json").read_text())["jobs"]
+def test_a_bundle_is_a_workflow_run_crate_of_every_job(unpacked: Path, tmp_path: Path):
+    assert crate_issues(unpacked.parents[1], tmp_path) == []
+    jobs = json.loads((unpacked / "record/jobs.json").read_text())["jobs"]
     for job in jobs:
         assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
     train = next(job for job in jobs if job["rule"] == "train_network")
@@ -69,10 +68,10 @@ def test_a_bundle_is_a_workflow_run_crate_of_every_job(bundled, unpacked, tmp_pa
 
 def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
     private = [str(bundled.folder), sys.prefix, str(Path.home())]
-    for path in archive.files_by_name(unpacked).values():
+    for path in archive.files_by_name(unpacked.parents[2]).values():
         content = path.read_bytes()
         assert not [word for word in private if f"{word}/".encode() in content], path
-    text = (unpacked / "data/results/ci/record/jobs.json").read_text()
+    text = (unpacked / "record/jobs.json").read_text()
     assert f'"{getpass.getuser()}"' not in text
     assert f'"{socket.gethostname()}"' not in text
 
@@ -88,10 +87,9 @@ def test_bundling_again_follows_what_is_in_it(bundled: Clone, tmp_path: Path):
 
 def test_the_rows_give_all_that_follows_from_them(bundled: Clone, unpacked: Path, made_again: Path):
     assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
-    results = unpacked / "data/results/ci"
-    names = verification.derived_files(results)
+    names = verification.derived_files(unpacked)
     assert names == verification.derived_files(made_again)
-    assert verification.differences(names, results, made_again, same_lock=True) == []
+    assert verification.differences(names, unpacked, made_again, same_software=True) == []
 
 
 def change_number(path: Path) -> bool:
@@ -103,13 +101,13 @@ def change_number(path: Path) -> bool:
         path.write_text(changed, encoding="utf-8")
         return True
     data = pq.read_table(path)
-    table = TABLES[data.schema.metadata[b"table"].decode()]
+    table = tables.get(data.schema.metadata[b"table"].decode())
     rows = data.to_pylist()
     for row in rows:
         for name, value in row.items():
             if isinstance(value, float) and math.isfinite(value) and name not in table.keys:
                 row[name] = value * 1.01 + 1e-6
-                tables.write(path, table, tables.from_rows(table, rows))
+                tables.write(path, table, rows)
                 return True
     return False
 
@@ -117,53 +115,37 @@ def change_number(path: Path) -> bool:
 def test_one_number_that_is_changed_in_any_derived_table_or_page_is_refused(
     unpacked: Path, made_again: Path, tmp_path: Path
 ):
-    results = unpacked / "data/results/ci"
-    taken = {f"tables/{name}.parquet" for name in verification.WITHOUT_ROWS}
-    names = verification.derived_files(results) - taken
+    names = verification.derived_files(unpacked) - {*verification.WITHOUT_ROWS}
     changed = [n for n in sorted(names) if n.startswith("tables/") or n in verification.PAGES]
-    forged = tmp_path / "ci"
     for name in [*changed]:
-        (forged / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(results / name, forged / name)
-        if not change_number(forged / name):  # a table without rows
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(unpacked / name, tmp_path / name)
+        if not change_number(tmp_path / name):  # a table without rows
             changed.remove(name)
     assert len(changed) > 20
-    lines = verification.differences({*changed}, forged, made_again, same_lock=True)
+    lines = verification.differences({*changed}, tmp_path, made_again, same_software=True)
     assert [line.split(":")[0] for line in lines] == changed
 
 
-def test_rows_are_computed_again_from_the_data(bundled: Clone, unpacked: Path, tmp_path: Path):
-    bundle, mirror = verification.verify(unpacked), str(bundled.folder / "data")
-    said = verification.recompute(bundle, 3, mirror=mirror, scratch=tmp_path)
+def test_another_picture_is_refused_where_the_software_is_the_same(unpacked, made_again, tmp_path):
+    names = sorted(name for name in verification.derived_files(unpacked) if name[-4:] == ".png")
+    (tmp_path / names[0]).parent.mkdir(parents=True)
+    with Image.open(unpacked / names[0]) as picture:
+        picture.putpixel((9, 9), (1, 2, 3, 255))
+        ImageOps.expand(picture.crop((4, 4, *picture.size)), 2, "red").save(tmp_path / names[0])
+    for same, lines in ((True, 1), (False, 0)):
+        found = verification.differences({names[0]}, tmp_path, made_again, same_software=same)
+        assert len(found) == lines
+
+
+def test_rows_are_computed_again_from_the_data(bundled: Clone, unpacked, config, tmp_path: Path):
+    mirror = str(bundled.folder / "data")
+    said = verification.recompute(unpacked, config, 3, mirror, tmp_path)
     assert said.startswith("3 of ")
     assert "with a probability of" in said
-    own = verification.Bundle(**{**vars(bundle), "own": ("mine.py",)})
+    own = config | {"activation_files": ["mine.py"]}
     with pytest.raises(BundleError, match=r"needs mine\.py, and verification runs no Python"):
-        verification.recompute(own, 1, mirror=mirror, scratch=tmp_path / "own")
-
-
-def test_a_changed_byte_a_cut_and_a_path_that_leaves_are_refused(
-    bundled: Clone, unpacked: Path, tmp_path: Path, capsys
-):
-    whole = (bundled.folder / BUNDLE).read_bytes()
-    bad = tmp_path / "bad.zip"
-    place = whole.index(b"# ntk-conditioning")
-    for content, message in (
-        (whole[: len(whole) // 2], "damaged, cut off or no zip archive"),
-        (whole[:place] + b"@" + whole[place + 1 :], "damaged, cut off or no zip archive (Bad CRC"),
-    ):
-        bad.write_bytes(content)
-        assert verify_bundle.main([str(bad)]) == 2
-        assert message in capsys.readouterr().err.splitlines()[-1]
-    with zipfile.ZipFile(bad, "w") as opened:
-        opened.writestr("../outside", "x")
-    assert verify_bundle.main([str(bad)]) == 2
-    assert "leaves the archive's folder; nothing was unpacked" in capsys.readouterr().err
-    changed = shutil.copytree(unpacked, tmp_path / "changed" / "ci")
-    (changed / "data/README.md").write_text("another\n")
-    archive.pack(changed, bad)
-    assert verify_bundle.main([str(bad)]) == 2
-    assert "bag is damaged" in capsys.readouterr().err
+        verification.recompute(unpacked, own, 1, mirror, tmp_path / "own")
 
 
 def test_a_bundle_that_was_signed_by_somebody_else_is_refused(bundled, tmp_path, capsys):
@@ -182,21 +164,43 @@ def test_a_bundle_that_was_signed_by_somebody_else_is_refused(bundled, tmp_path,
     assert "signed by alice@example.org (SHA256:" in capsys.readouterr().err
     assert verify_bundle.main([str(path), "--signers", str(tmp_path / "bob.signers")]) == 2
     assert "by none of the keys" in capsys.readouterr().err
+    path.write_bytes(path.read_bytes() + b"x")
+    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 2
+    assert "is no signature of it by alice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"run": "other"}, "run is 'other', and its folder results/ci"),
+        ({"run": "other"}, "run is 'other', in ci"),
         ({"seeds": "many"}, "seeds"),
-        ({"catalogues": ["../../etc/passwd"]}, "the bundle no such file"),
+        ({"catalogues": ["../../etc/passwd"]}, "no catalogue passwd in the bundle"),
     ],
 )
-def test_a_recorded_config_that_no_run_has_is_refused(unpacked, tmp_path, change, message):
+def test_a_recorded_config_that_no_run_has_is_refused(config, tmp_path, change, message):
     record = tmp_path / "results/ci/record/config.yaml"
     record.parent.mkdir(parents=True)
-    config = yaml.safe_load((unpacked / "data/results/ci/record/config.yaml").read_text())
-    shutil.copytree(unpacked / "data/workflow", tmp_path / "workflow")
     record.write_text(yaml.safe_dump(config | change))
     with pytest.raises(BundleError, match=message):
-        verification.recorded_config(tmp_path, "ci")
+        verification.verify(tmp_path / "results/ci")
+
+
+def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path, capfd):
+    shutil.copyfile(ROOT / "docs/examples/wine.csv", tmp_path / "secret.csv")
+    entry = yaml.safe_load((ROOT / "docs/examples/own_catalogue.yaml").read_text())["wine"]
+    entries = {"here": entry | {"path": "secret.csv"}}
+    entries["elsewhere"] = entry | {"path": str(tmp_path / "secret.csv")}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(entries))
+    off = [key for key in yaml.safe_load((ROOT / "config/ci.yaml").read_text()) if "study" in key]
+    small = dict.fromkeys((*off, "training", "papers", "claim_experiments"))
+    small |= {"datasets": [*entries], "catalogues": ["datasets.yaml", "mine.yaml"], "run": "small"}
+    small |= {"kernels": ["infinite_ntk"], "depths": [1], "seeds": [1], "kernel_size": 48}
+    small |= {"blocks": 1, "samples": 100, "figures": []}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
+    clone, command = Clone.at(tmp_path), ("bundle", "--configfile", "small.yaml", "--cores", "2")
+    clone.run(*command, "--snakefile", str(ROOT / "Snakefile"))
+    (tmp_path / "secret.csv").unlink()
+    bundle = str(tmp_path / "results/small/bundle/small.zip")
+    assert verify_bundle.main([bundle, "--rerun"]) == 0
+    assert verify_bundle.main([bundle, "--recompute", "20"]) == 2
+    assert "…/secret.csv does not exist" in capfd.readouterr().err

@@ -1,7 +1,6 @@
 """A run as one file that anyone can check: an RO-Crate in a BagIt bag in a zip archive.
 
-The archive has one folder, the bag, whose payload ``data/`` is the crate. All three formats are
-open and are read without this package. The same run gives the same bytes.
+All three formats are open and are read without this package. The same run gives the same bytes.
 """
 
 from ntk_conditioning.errors import UserError

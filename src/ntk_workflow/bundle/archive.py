@@ -14,16 +14,13 @@ from pathlib import Path, PurePosixPath
 import bagit
 
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import require_file, room_for
+from ntk_conditioning.files import require_file
 from ntk_workflow.bundle import BundleError
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: the time of every member: the earliest that the format has
 MOST = 100_000  #: members of a bundle
 LARGEST_TAG = 4096  #: bytes of bag-info.txt: bagit takes minutes for a line of megabytes
-PAYLOAD = "data"
 TAG_MANIFEST = "tagmanifest-sha256.txt"
-#: Nothing else is read: a bag may name any of Python's codecs.
-_DECLARATION = b"BagIt-Version: 0.97\nTag-File-Character-Encoding: UTF-8\n"
 
 logging.getLogger("bagit").setLevel(logging.CRITICAL)  # our errors have one line
 
@@ -43,30 +40,6 @@ def make_bag(folder: Path, info: Mapping[str, str]) -> None:
     manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])), encoding="utf-8")
 
 
-def require_bag(folder: Path) -> None:
-    """Raise `BundleError` unless the files of a bag are those of its manifests, to the byte."""
-    present = set(files_by_name(folder))
-    try:
-        if (folder / "bag-info.txt").stat().st_size > LARGEST_TAG:
-            raise BundleError(f"bag-info.txt: larger than {LARGEST_TAG} bytes")
-        if (folder / "bagit.txt").read_bytes() != _DECLARATION:
-            raise BundleError("bagit.txt: declares another version or encoding than bundles have")
-        bag = bagit.Bag(str(folder))
-        listed = {*bag.entries, TAG_MANIFEST}
-        if missing := sorted(listed - present):
-            raise BundleError(f"{missing[0]}: missing from the bag, though a manifest lists it")
-        if extra := sorted(present - listed):
-            raise BundleError(f"{extra[0]}: an extra file that no manifest of the bag lists")
-        bag.validate()
-    except bagit.BagError as error:
-        first = (getattr(error, "details", None) or [error])[0]
-        if isinstance(first, bagit.ChecksumMismatch):
-            raise BundleError(f"{first.path}: damaged, its sha256 is not its manifest's") from None
-        raise BundleError(f"the bag is damaged: {one_line(first)}") from None
-    except (ValueError, OSError) as error:
-        raise BundleError(f"the bag is damaged: {one_line(error)}") from None
-
-
 def pack(folder: Path, target: Path) -> None:
     """Write all files in ``folder`` to a zip archive, under the folder's own name.
 
@@ -82,59 +55,52 @@ def pack(folder: Path, target: Path) -> None:
                 shutil.copyfileobj(source, sink)
 
 
-def unpack(path: Path, target: Path) -> Path:
-    """Unpack an archive that `pack` wrote into the folder ``target``; return the folder in it.
+def unpack(path: Path, scratch: Path) -> Path:
+    """Unpack a bundle, which is not trusted, into an empty folder; return the folder of its run.
 
-    Nothing is written before all members are found harmless, never more than the archive's size.
+    Nothing is written before all members are found harmless.
 
     Raises:
         MissingFileError: if there is no such file.
-        BundleError: if it is no archive, is damaged, or has a member that `pack` does not write: a
-            link, a folder, one whose name leaves the archive's folder, a compressed one.
+        BundleError: if it is no bundle, or a byte of it is not as the bag's manifests say.
     """
     require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            _require_harmless(path, members)
-            for member in members:
-                destination = target / member.filename
-                with room_for(destination):
-                    destination.parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(member) as source, destination.open("xb") as sink:
-                        shutil.copyfileobj(source, sink)
+            require_harmless(archive.infolist(), path.stat().st_size)
+            archive.extractall(scratch)
+        (folder,) = scratch.iterdir()
+        if (folder / "bag-info.txt").stat().st_size > LARGEST_TAG:
+            raise BundleError(f"bag-info.txt is larger than {LARGEST_TAG} bytes")
+        bag = bagit.Bag(str(folder))
+        bag.validate()
+        runs = sorted(folder.glob("data/results/*"))
+        if len(runs) != 1:
+            raise BundleError(f"{len(runs)} runs in it, not one: data/results/*")
+        return runs[0]
     except (
-        zipfile.BadZipFile,
-        EOFError,
-        ValueError,
-        NotImplementedError,
-        FileExistsError,
+        *(zipfile.BadZipFile, bagit.BagError, EOFError, RuntimeError, LookupError, ValueError),
+        *(FileExistsError, FileNotFoundError, NotADirectoryError),
     ) as error:
-        reason = f"damaged, cut off or no zip archive ({one_line(error)})"
-        raise BundleError(f"{path}: {reason}") from None
-    return target / members[0].filename.split("/")[0]
+        raise BundleError(f"{path}: damaged, or no bundle: {one_line(error)[:500]}") from None
 
 
-def _require_harmless(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    if not 0 < len(members) <= MOST:
-        raise BundleError(f"{path}: {len(members)} files in it, and a bundle has 1 to {MOST}")
-    for member in members:
-        if problem := _problem(member):
-            raise BundleError(f"{path}: member {member.filename!r} {problem}; nothing was unpacked")
-    if sum(member.file_size for member in members) > path.stat().st_size:
-        raise BundleError(f"{path}: its members are larger than the archive: a zip bomb")
-    if len({member.filename.split("/")[0] for member in members}) > 1:
-        raise BundleError(f"{path}: extra files beside the one folder of a bundle")
-
-
-def _problem(member: zipfile.ZipInfo) -> str | None:
-    name, parts = member.filename, PurePosixPath(member.filename).parts
-    if name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
-        return "leaves the archive's folder"
-    if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or name.endswith("/"):
-        return "is not a plain file"
-    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        return "is compressed, as no bundle's are: a zip bomb?"
-    if name != "/".join(parts) or len(parts) < 2 or not name.isprintable():
-        return "has a name that no bundle has"
-    return None
+def require_harmless(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise `BundleError` unless an archive of ``size`` bytes has only what `pack` writes."""
+    names = [member.filename for member in members]
+    if not 0 < len(names) <= MOST:
+        raise BundleError(f"{len(names)} files in it, and a bundle has 1 to {MOST}")
+    if sum(member.file_size for member in members) > size:
+        raise BundleError("its members are larger than the archive: a zip bomb")
+    if len({name.split("/")[0] for name in names}) > 1 or len({*names}) < len(names):
+        raise BundleError("a name twice, or files beside the one folder of a bundle")
+    for member, name in zip(members, names, strict=True):
+        parts = PurePosixPath(name).parts
+        if name != "/".join(parts) or {"..", "/"} & {*parts} or len(parts) < 2:
+            raise BundleError(f"member {name!r} may leave the archive's folder")
+        if "\\" in name or ":" in name or not name.isprintable():
+            raise BundleError(f"member {name!r} has a name that no bundle has")
+        if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG:
+            raise BundleError(f"member {name!r} is not a plain file")
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise BundleError(f"member {name!r} is compressed, as no bundle's are")

@@ -8,7 +8,7 @@ file of their own.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from mimetypes import MimeTypes
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +17,6 @@ from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 from rocrate.utils import is_url
 
-from ntk_conditioning.errors import one_line
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.bundle import BundleError
@@ -33,138 +32,70 @@ PROFILES = {
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
 _BIOSCHEMAS = "https://bioschemas.org/profiles"
-# Not asked of the system, whose answer depends on what is installed.
-_TYPES = {
-    **dict.fromkeys(("", ".in", ".lock", ".textgrid", ".txt"), "text/plain"),
-    **dict.fromkeys((".cff", ".yaml"), "application/yaml"),
-    **{f".{kind}": f"application/{kind}" for kind in ("json", "pdf", "toml")},
-    **{f".{kind}": f"text/{kind}" for kind in ("css", "csv", "html")},
-    ".py": "text/x-python",
-    ".rst": "text/x-rst",
-    ".smk": "text/x-snakemake",
-    ".md": "text/markdown",
-    ".flac": "audio/flac",
-    ".png": "image/png",
-    ".ipynb": "application/x-ipynb+json",
-    ".parquet": "application/vnd.apache.parquet",
-}
-#: What a run's folders hold that have a file for each job and are described as a whole.
-ROWS = "rows, one file for each job"
-#: Folders and files of a run that are described one by one.
-_RESULTS = ("tables", "figures", "notebooks", "record")
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a crate tells of a run: who made it, when, with which results and from which data.
-
-    ``citation`` is the content of CITATION.cff, ``data`` are catalogue entries by name; ``period``
-    is when the first job began and the last one ended.
-    """
-
-    name: str
-    citation: Mapping[str, Any]
-    published: str
-    period: tuple[str, str] | None
-    results: Sequence[str]
-    data: Mapping[str, Mapping[str, Any]]
-
-
-def bag_info(run: Run) -> dict[str, str]:
-    """Return what the bag of a run says of itself."""
-    info = {"Bagging-Date": run.published[:10], "External-Identifier": run.name}
-    return {**info, "Bag-Software-Agent": f"ntk-conditioning {PROJECT}"}
+#: Of Python alone, with what it has not: the answer of the system depends on what is installed.
+_TYPES = MimeTypes()
+_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
+_TYPES.add_type("application/yaml", ".yaml")
+_TYPES.add_type("application/x-ipynb+json", ".ipynb")
+#: Folders of a run that are described file by file; others have a file for each job.
+_DESCRIBED = ("tables", "figures", "notebooks", "record")
 
 
 def require_crate(folder: Path) -> None:
-    """Raise `BundleError` unless a crate's metadata describe its files, all of them and rightly.
-
-    The files of a folder that is described as a whole are described with it.
-    """
-    try:
-        read = ROCrate(json.loads((folder / NAME).read_text(encoding="utf-8")))
-        profiles = {entity.id for entity in read.root_dataset["conformsTo"]}
-    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise BundleError(f"{NAME}: no readable RO-Crate ({one_line(error)})") from None
-    if missing := sorted(PROFILES.keys() - profiles):
+    """Raise `BundleError` unless files are as a crate's metadata describe them."""
+    crate = ROCrate(json.loads((folder / NAME).read_text(encoding="utf-8")))
+    conforms = {entity.id for entity in crate.root_dataset["conformsTo"]}
+    if missing := sorted(PROFILES.keys() - conforms):
         raise BundleError(f"{NAME}: does not conform to {missing[0]}")
-    described = {unquote(e.id): e for e in read.data_entities if not is_url(e.id)}
     files = files_by_name(folder)
-    for name, entity in sorted(described.items()):
-        if name not in files and not any(file.startswith(name) for file in files):
-            raise BundleError(f"{name}: missing, though the RO-Crate describes it")
-        if name in files and entity.get("sha256") != sha256(files[name]):
-            raise BundleError(f"{name}: changed, its sha256 is not the one in the RO-Crate")
-    folders = tuple(name for name in described if name.endswith("/"))
-    for name in files:
-        if name not in described and not name.startswith(folders) and name != NAME:
-            raise BundleError(f"{name}: an extra file that the RO-Crate does not describe")
+    for entity in crate.data_entities:
+        name = unquote(entity.id)
+        if is_url(name) or name.endswith("/"):  # a folder is described as a whole
+            continue
+        if name not in files or entity.get("sha256") != sha256(files[name]):
+            raise BundleError(f"{name}: missing, or not as the RO-Crate describes it")
 
 
-def write(folder: Path, run: Run) -> None:
-    """Write the metadata of a crate into its root ``folder``, describing all files in it."""
+def write(
+    folder: Path,
+    run: str,
+    *,
+    citation: Mapping[str, Any],
+    published: str,
+    period: tuple[str, str] | None,
+    results: Sequence[str],
+    data: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Write the metadata of a crate into its root ``folder``, describing all files in it.
+
+    ``citation`` is the content of CITATION.cff, ``period`` is when the first job began and the last
+    one ended, ``results`` are files that the run made, ``data`` its catalogue entries by name.
+    """
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
-    _describe(crate, run)
-    entities: dict[str, Entity] = {}
-    results, engine = f"results/{run.name}", libraries()["snakemake"]
-    for place in sorted((folder / results).iterdir()):
-        if place.is_dir() and place.name not in _RESULTS:
-            path = f"{results}/{place.name}/"
-            facts = {"name": path, "description": ROWS}
-            entities[path] = crate.add_dataset(dest_path=path, properties=facts)
-    folders = tuple(entities)
-    meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
-    for name, file in files_by_name(folder).items():
-        if name.startswith(folders):
-            continue
-        facts = {"name": meanings.get(name, name), "sha256": sha256(file)}
-        facts["contentSize"] = str(file.stat().st_size)
-        facts["encodingFormat"] = _TYPES.get(file.suffix.lower(), "application/octet-stream")
-        if name == WORKFLOW:
-            language = {"main": True, "lang": "snakemake", "lang_version": engine}
-            entities[name] = crate.add_workflow(dest_path=name, properties=facts, **language)
-        else:
-            entities[name] = crate.add_file(dest_path=name, properties=facts)
-    _add_run(crate, run, entities)
-    made = crate.metadata.generate()
-    text = json.dumps(made, indent=1, sort_keys=True, ensure_ascii=False)
-    (folder / NAME).write_text(text + "\n", encoding="utf-8")
-
-
-def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
-    return crate.add(ContextEntity(crate, address, {"@type": kind, **facts}))
-
-
-def _describe(crate: ROCrate, run: Run) -> None:
-    crate.name = f"{run.citation['title']}: the run {run.name}"
+    crate.name = f"{citation['title']}: the run {run}"
     crate.description = (
-        f"Tables, figures, executed notebooks and claims of the run {run.name}, with its config, "
+        f"Tables, figures, executed notebooks and claims of the run {run}, with its config, "
         "the provenance of every job and the source of the workflow."
     )
-    crate.datePublished = run.published
-    licence, work = run.citation["license"], "CreativeWork"
+    crate.datePublished = published
+    licence = citation["license"]
     address = f"https://spdx.org/licenses/{licence}"
-    crate.license = _add(crate, address, work, name=licence, identifier=licence)
+    crate.license = _add(crate, address, "CreativeWork", name=licence, identifier=licence)
     crate.root_dataset["author"] = [
         _add(crate, f"#author-{number}", "Organization", name=author["name"])
-        for number, author in enumerate(run.citation["authors"], 1)
+        for number, author in enumerate(citation["authors"], 1)
     ]
     crate.root_dataset["conformsTo"] = [
-        _add(crate, address, work, name=name, version=version)
+        _add(crate, address, "CreativeWork", name=name, version=version)
         for address, (name, version) in PROFILES.items()
     ]
-
-
-def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
-    record = f"results/{run.name}/record"
-    workflow, config = entities[WORKFLOW], entities[f"{record}/config.yaml"]
+    entities = _add_files(crate, folder, f"results/{run}")
+    workflow, config = entities[WORKFLOW], entities[f"results/{run}/record/config.yaml"]
     workflow["license"] = crate.license
     workflow["creator"] = crate.root_dataset["author"]
     workflow["version"] = PROJECT
     workflow["conformsTo"] = {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"}
-    engine = {"version": libraries()["snakemake"], "url": "https://snakemake.readthedocs.io"}
-    _add(crate, "#snakemake", "SoftwareApplication", name="Snakemake", **engine)
     parameter = {
         "conformsTo": {"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
         "additionalType": "File",
@@ -176,20 +107,51 @@ def _add_run(crate: ROCrate, run: Run, entities: Mapping[str, Entity]) -> None:
     workflow["input"] = _add(crate, "#config", "FormalParameter", **parameter)
     config["exampleOfWork"] = workflow["input"]
     action = {
-        "name": f"The run {run.name}",
-        "description": f"All jobs of the run {run.name}; {record}/jobs.json tells of each",
+        "name": f"The run {run}",
+        "description": f"All jobs of the run; results/{run}/record/jobs.json tells of each",
         "instrument": workflow,
-        "object": [config, *(_dataset(crate, *item) for item in sorted(run.data.items()))],
-        "result": [entities[name] for name in run.results],
+        "object": [config, *(_add_data(crate, name, data[name]) for name in sorted(data))],
+        "result": [entities[name] for name in results],
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
-    if run.period:
-        action |= {"startTime": run.period[0], "endTime": run.period[1]}
+    if period:
+        action |= {"startTime": period[0], "endTime": period[1]}
     crate.root_dataset["mentions"] = _add(crate, "#run", "CreateAction", **action)
     entities["README.md"]["about"] = crate.root_dataset
+    made = json.dumps(crate.metadata.generate(), indent=1, sort_keys=True, ensure_ascii=False)
+    (folder / NAME).write_text(made + "\n", encoding="utf-8")
 
 
-def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
+def _add(crate: ROCrate, address: str, kind: str, **facts: Any) -> Entity:
+    return crate.add(ContextEntity(crate, address, {"@type": kind, **facts}))
+
+
+def _add_files(crate: ROCrate, folder: Path, results: str) -> dict[str, Entity]:
+    """Describe all files, those of the rows by their folders; return what describes them."""
+    entities: dict[str, Entity] = {}
+    for place in sorted((folder / results).iterdir()):
+        if place.is_dir() and place.name not in _DESCRIBED:
+            path = f"{results}/{place.name}/"
+            facts = {"name": path, "description": "rows, one file for each job"}
+            entities[path] = crate.add_dataset(dest_path=path, properties=facts)
+    folders = tuple(entities)
+    meanings = {f"{results}/tables/{t.name}.parquet": t.description for t in TABLES.values()}
+    for name, file in files_by_name(folder).items():
+        if name.startswith(folders):
+            continue
+        facts = {"name": meanings.get(name, name), "sha256": sha256(file)}
+        facts["contentSize"] = str(file.stat().st_size)
+        if kind := _TYPES.guess_type(name)[0]:
+            facts["encodingFormat"] = kind
+        if name == WORKFLOW:
+            language = {"main": True, "lang": "snakemake", "lang_version": libraries()["snakemake"]}
+            entities[name] = crate.add_workflow(dest_path=name, properties=facts, **language)
+        else:
+            entities[name] = crate.add_file(dest_path=name, properties=facts)
+    return entities
+
+
+def _add_data(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
     """Add a dataset, which is referred to by address and checksum, not part of the crate."""
     about = {"name": entry.get("title", name), "description": f"dataset {name}"}
     keys = {"citation": "citation", "homepage": "url", "licence": "license"}
@@ -200,8 +162,7 @@ def _dataset(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
         files = [{"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}]
     parts = []
     for file in files:
-        facts = {"name": file["name"]}
-        facts |= {"sha256": file["sha256"]} if "sha256" in file else {}
+        facts = {"name": file["name"], "sha256": file["sha256"]}
         facts |= {"contentSize": str(file["bytes"])} if "bytes" in file else {}
         if urls := file.get("urls", []):
             facts |= {"sameAs": urls[1:]} if urls[1:] else {}

@@ -7,11 +7,10 @@ from docutils.core import publish_doctree, publish_parts
 from docutils.utils import SystemMessage
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_conditioning.files import require_file
 
 _SETTINGS = {"halt_level": 2, "warning_stream": False}  # every warning is raised, none printed
 #: As they will be by default; docutils warns where they are not given.
-_LATEX = {"use_latex_citations": True, "legacy_column_widths": False}
+_LATEX = {**_SETTINGS, "use_latex_citations": True, "legacy_column_widths": False}
 
 
 class CaptionError(UserError):
@@ -20,14 +19,13 @@ class CaptionError(UserError):
 
 def read(path: Path) -> str:
     """Return the caption in a file (.rst), on one line; `CaptionError` if it is no caption."""
-    require_file(path)
     text = path.read_text(encoding="utf-8")
     try:
-        document = publish_doctree(text, settings_overrides=_SETTINGS)
+        paragraphs = len(publish_doctree(text, settings_overrides=_SETTINGS))
     except SystemMessage as error:
         raise CaptionError(f"{path}: not reStructuredText: {one_line(error)}") from None
-    if len(document) != 1:
-        raise CaptionError(f"{path}: a caption is one paragraph; it has {len(document)}")
+    if paragraphs != 1:
+        raise CaptionError(f"{path}: a caption is one paragraph; it has {paragraphs}")
     return " ".join(text.split())
 
 
@@ -37,8 +35,7 @@ def latex(caption: str) -> str:
     >>> latex("**Angles & depth.** The angle :math:`\\phi`, in %.")
     '\\textbf{Angles \\& depth.} The angle $\\phi$, in \\%.'
     """
-    parts = publish_parts(caption, writer="latex", settings_overrides=_SETTINGS | _LATEX)
-    return str(parts["body"]).strip()
+    return str(publish_parts(caption, writer="latex", settings_overrides=_LATEX)["body"]).strip()
 
 
 def markdown(caption: str) -> str:
