@@ -147,13 +147,7 @@ def execute(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-#: Its left panel cannot be drawn where no trained network has a kappa in `conditioning`.
-EMPTY = pytest.mark.xfail(raises=ValueError, reason="a logarithmic axis without data")
-POOR = [
-    pytest.param(name, marks=EMPTY) if name == "beyond/convergence_vs_kappa" else name
-    for name, spec in FIGURES.items()
-    if spec["tables"]
-]
+POOR = [name for name, spec in FIGURES.items() if spec["tables"]]
 
 
 @pytest.mark.slow
