@@ -11,7 +11,7 @@
 # make test                    the test suite, without Slurm and the browser
 # make test-slurm              tests on a real one-node Slurm, started on this machine
 # make test-browser            tests of the report in a real browser
-# make lint                    formatting, types, order of imports, workflow lint
+# make lint                    formatting, types, order of imports, workflow lint, budgets of lines
 # make docs                    the documentation as a site that works offline: site/index.html
 # make document-tables         rewrite the columns in results/README.md from the tables' declarations
 # make bench                   benchmarks against other packages; writes benchmarks/
@@ -25,8 +25,8 @@
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
-# Which tests `make test` runs: with none, also the browser's, on the same finished run.
-MARKERS ?= not browser
+# Which tests `make test` runs: with none, also Slurm's and the browser's, on the same finished run.
+MARKERS ?= not browser and not slurm
 # As the shell takes them, apostrophes included.
 CONFIGS = $(foreach file,$(CONFIG),'$(subst ','\'',$(file))')
 # The run's name is the last one that a config gives.
@@ -105,9 +105,8 @@ report: $(READY)
 # A worker takes a module at a time; the first makes the run that others look at.
 test: $(DEVELOP)
 	python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder -m "$(MARKERS)" \
-	  --ignore tests/slurm $(PYTEST_ARGS) tests src
+	  $(PYTEST_ARGS) tests src
 
-# There is one cluster on a machine, so its tests run one by one.
 test-slurm: $(DEVELOP)
 	python -m pytest tests/slurm $(PYTEST_ARGS)
 
@@ -121,6 +120,7 @@ lint: $(DEVELOP)
 	mypy
 	snakefmt --check Snakefile rules
 	snakemake --lint
+	python -m tests.support.count_lines
 
 # Reads the package without importing it, so its environment has no torch. --strict: no broken link.
 docs: $(DOCS)/.installed

@@ -21,6 +21,7 @@ hypothesis.settings.load_profile("project")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of whole runs first, in random order too: what is long is not to start last."""
     items.sort(key=lambda item: not item.nodeid.startswith(("tests/workflow/", "tests/notebooks/")))
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/slurm/"))
 
 
 @pytest.fixture(autouse=True)

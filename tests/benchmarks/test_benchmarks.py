@@ -96,36 +96,6 @@ def test_needed_flops_are_those_that_torch_counts():
     assert asked.flops == counter.get_total_flops() - products / 2
 
 
-def test_needed_flops_of_modules_are_those_that_torch_counts():
-    asked = module_problem.ModuleProblem("cnn", 3)
-    model, x = asked.network(), asked.data()
-    with FlopCounterMode(display=False) as counter:
-        model(x).sum().backward()
-    # backward: as much by the inputs and by the weights, which is what all gradients take as well
-    layers = [layer for layer in model if hasattr(layer, "weight")]
-    products = 3**2 * sum(layer.weight.numel() for layer in layers)
-    head = 2 * 3 * layers[-1].weight.numel()  # its gradients are its inputs
-    assert asked.flops == counter.get_total_flops() + products - head
-
-
-def test_the_products_alone_are_those_that_a_step_of_pytorch_calls():
-    alone = loops.Products(NETWORKS)
-    loop = loops.PlainLoop(NETWORKS, loops.weights(NETWORKS.ensemble(epochs=1)))
-    with FlopCounterMode(display=False) as theirs:
-        loop.epoch()
-    with FlopCounterMode(display=False) as ours:
-        alone.epoch()
-    assert theirs.get_total_flops() == ours.get_total_flops() == NETWORKS.steps * alone.flops
-
-
-def test_targets_say_whether_they_are_met():
-    cases = [("at least", 2.0), ("at least", 1.9), ("at most", 2.1), ("at most", None)]
-    rows = report.target_rows([report.Target("speed", sense, 2.0, value) for sense, value in cases])
-    assert [row["met"] for row in rows] == [True, False, False, None]
-    verdicts = [line.split(" | ")[-1] for line in report.target_table(rows)[2:-1]]
-    assert verdicts == ["met |", "**not met** |", "**not met** |", "not measured |"]
-
-
 FACTORS = {"float64": ["1.00000000001", "nan"], "float32": ["1.2"]}
 
 
@@ -231,20 +201,6 @@ def test_without_a_device_or_name_nothing_is_written(tmp_path, monkeypatch, capl
     (record,) = caplog.records
     assert record.message == "gpu: there is no CUDA device here, so nothing is measured"
     assert not list(tmp_path.iterdir())
-
-
-def test_the_readme_has_a_place_for_every_benchmark_and_the_rest_stays():
-    text = (report.HERE / "README.md").read_text(encoding="utf-8")
-    for name in program.NAMES:
-        title = importlib.import_module(f"benchmarks.{name}").TITLE
-        new = report.with_section(text, name, title, "new\n")
-        assert new.count(f"## {title}\n") == 1
-        assert new.count("<!--") == text.count("<!--")
-        assert report.with_section(new, name, title, "new\n") == new
-    both = report.with_section(report.with_section("# B\n", "x", "X", "one\n"), "y", "Y", "two\n")
-    assert report.with_section(both, "x", "X", "three\n") == both.replace("one", "three")
-    lost = both.replace("<!-- end of x -->\n", "")
-    assert "two" in report.with_section(lost, "x", "X", "four\n")
 
 
 @pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells it")

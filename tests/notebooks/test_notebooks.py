@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib
 import nbformat
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -28,7 +27,6 @@ from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.run import STUDY_OF
 from tests.plans import run_of
-from tests.rows import plain, write
 from tests.workflow.conftest import finished  # noqa: F401  the fixture
 
 ROOT = Path(__file__).parents[2]
@@ -121,10 +119,8 @@ def poor(finished, tmp_path_factory) -> tuple[Path, dict[str, Any]]:  # noqa: F8
         table = tables.read(run / f"tables/{name}.parquet", declared)
         study = config.get(STUDY_OF.get(name, ""))
         chosen = study if isinstance(study, dict) else config
-        group = next(
-            (key for key in ("experiment", "statement") if key in table.schema.names), None
-        )
         frame = table.to_pandas()
+        group = [key for key in ("experiment", "statement") if key in frame]
         rows: list[int] = []
         for _, part in frame.groupby(group) if group else [("", frame)]:
             fixed = {"depth"} if name == "phase_laws" else set()  # depths are compared there
@@ -153,13 +149,7 @@ def execute(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-#: Its left panel cannot be drawn where no trained network has a kappa in `conditioning`.
-EMPTY = pytest.mark.xfail(raises=ValueError, reason="a logarithmic axis without data")
-POOR = [
-    pytest.param(name, marks=EMPTY) if name == "beyond/convergence_vs_kappa" else name
-    for name, spec in FIGURES.items()
-    if spec["tables"]
-]
+POOR = [name for name, spec in FIGURES.items() if spec["tables"]]
 
 
 @pytest.mark.slow
@@ -180,21 +170,3 @@ def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, tmp_path, monke
         pyplot.close("all")
     assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
     assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_median_along_training_ends_where_most_kappas_are_not_resolved(tmp_path):
-    rows = [
-        plain("kernels_along_training", model="mlp", depth=1, seed=seed, epoch=epoch, kappa=kappa)
-        for seed, last in enumerate([None, None, None, None, 101.0])
-        for epoch, kappa in ((0, 10.0 + seed), (2, 20.0 + seed), (4, last))
-    ]
-    write(tmp_path / "along.parquet", "kernels_along_training", *rows)
-    files = {"kernels_along_training_table": f"{tmp_path}/along.parquet"}
-    files |= {suffix: f"{tmp_path}/figure.{suffix}" for suffix in ("pdf", "png")}
-    with matplotlib.rc_context():
-        names = execute(FOLDER / "beyond/kappa_along_training.ipynb", files)
-    curve, _, arrows, *_ = names["axes"][0, 0].lines
-    np.testing.assert_equal(curve.get_ydata(), [12, 22, np.nan])
-    assert [*arrows.get_xdata()] == [4]
-    (row,) = names["numbers"].to_dict("records")
-    np.testing.assert_equal((row["kappa_first"], row["kappa_last"]), (12, np.nan))

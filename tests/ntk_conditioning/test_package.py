@@ -98,10 +98,10 @@ def test_names_of_the_package_are_there_without_anything_imported_before():
 
 
 def test_extras_are_the_requirements_of_the_environments():
-    verify, run, develop, docs = map(requirements, ("verify", "run", "develop", "docs"))
+    run, develop, docs = map(requirements, ("run", "develop", "docs"))
     text = (ROOT / "envs/run.in").read_text(encoding="utf-8")
     torch = {*text.split("# torch's own")[1].splitlines()[1:]}
-    assert {*PROJECT["dependencies"], *EXTRAS["workflow"]} == (verify | run) - torch | {"torch"}
+    assert {*PROJECT["dependencies"], *EXTRAS["workflow"]} == run - torch | {"torch"}
     assert {*EXTRAS["dev"]} == develop | {"ntk-conditioning[workflow]"}
     assert {*EXTRAS["docs"]} == docs
 

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from tests import snakemake_forks
+from tests.support import snakemake_forks
 
 SRC = Path(__file__).parents[2] / "src"
 SNAKEFILE = f"""

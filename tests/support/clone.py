@@ -10,22 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests import snakemake_forks
+from tests.support import snakemake_forks
 
 ROOT = Path(__file__).parents[2]
-PARTS = (
-    *("CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "config.yaml"),
-    *(
-        "datasets.yaml",
-        "config",
-        "docs/examples",
-        "notebooks",
-        "papers",
-        "profiles",
-        "pyproject.toml",
-    ),
-    *("resources", "rules", "schemas", "scripts", "slurm", "src", "envs"),
-)
+FILES = "CITATION.cff LICENSE Makefile README.md Snakefile config.yaml datasets.yaml pyproject.toml"
+FOLDERS = "config docs/examples envs notebooks papers profiles resources rules schemas scripts src"
 
 
 class Clone:
@@ -36,15 +25,11 @@ class Clone:
         folder.mkdir()
         # what Python has compiled is taken along, but not what another process is just writing
         ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
-        for part in PARTS:
-            source, target = ROOT / part, folder / part
-            target.parent.mkdir(exist_ok=True)
-            if source.is_symlink():
-                target.symlink_to(source.readlink())
-            elif source.is_dir():
-                shutil.copytree(source, target, ignore=ignore, symlinks=True)
-            else:
-                shutil.copy2(source, target)
+        for name in FILES.split():
+            shutil.copy2(ROOT / name, folder / name)
+        for name in FOLDERS.split():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignore, symlinks=True)
+        (folder / "slurm").symlink_to((ROOT / "slurm").readlink())
 
     @classmethod
     def at(cls, folder: Path) -> "Clone":
@@ -78,22 +63,6 @@ class Clone:
         done = self.run("-n", *arguments)
         lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.MULTILINE)
         return {name for line in lines for name in line.split(", ")}
-
-    def run_cells(self, *arguments: str) -> dict[str, set[str]]:
-        """Run, and return which cells were `computed` and which were `kept`, from their logs.
-
-        A cell is called compute_spectrum/empirical_ntk/digits/relu/depth-1/seed-32.
-        """
-        logs, cells = "logs/*/compute_*/**/*.log", {"computed": set(), "kept": set()}
-        for path in self.files(logs):
-            path.unlink()
-        self.run(*arguments)
-        line = re.compile(r" depth (\d+)(?:, seed (\d+))?: (computed|kept)$", re.MULTILINE)
-        for path in self.files(logs):
-            row = path.with_suffix("").as_posix().split("/logs/", 1)[1].split("/", 1)[1]
-            for depth, seed, state in line.findall(path.read_text()):
-                cells[state].add(f"{row}/depth-{depth}/seed-{seed or 'none'}")
-        return cells
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file

@@ -5,7 +5,6 @@ packages of the workflow are not imported before the fork: a child imports those
 """
 
 import atexit
-import gc
 import json
 import os
 import subprocess
@@ -25,17 +24,14 @@ def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> 
         server = _server()
         call = (arguments, str(folder), environment, *map(str, files))
         print(json.dumps(call), file=server.stdin, flush=True)
-        answer = server.stdout.readline()
-        assert answer, "the process that forks Snakemake has ended"
-        return Done(arguments, int(answer), *(path.read_text() for path in files))
+        return Done(arguments, int(server.stdout.readline()), *(path.read_text() for path in files))
 
 
 @cache
 def _server() -> subprocess.Popen[str]:
     """Return the server of this test process, with which it ends."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    server = subprocess.Popen([sys.executable, __file__], env=environment, **pipes)
+    server = subprocess.Popen([sys.executable, __file__], **pipes)
     atexit.register(server.__exit__, None, None, None)  # closes its input, and waits for its end
     return server
 
@@ -44,13 +40,6 @@ def serve() -> None:
     import jsonschema  # noqa: F401  needed by the workflow
     import snakemake.cli
 
-    tasks = {path.name: path / "comm" for path in Path("/proc/self/task").glob("*")}
-    tasks.pop(str(os.getpid()), None)
-    threads = {comm.read_text().strip() for comm in tasks.values()}
-    # a fork leaves threads behind; pyarrow's allocator starts its own again
-    assert threads <= {"jemalloc_bg_thd"}, threads
-    assert not [name for name in sys.modules if name.startswith("ntk_")]
-    gc.freeze()
     for line in sys.stdin:
         if (child := os.fork()) == 0:
             arguments, folder, environment, *files = json.loads(line)
