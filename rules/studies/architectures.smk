@@ -3,22 +3,9 @@
 # Makes: results/{run}/architectures/{dataset}.parquet; networks that are done are kept in
 #        results/{run}/checkpoints.
 
+from ntk_workflow.studies.architectures import architecture_options
+
 architectures_study = config["architectures_study"]
-
-
-def networks(w):
-    """The networks of the study as options, with their widths and depths, and a sample's image."""
-    words = (
-        ["--image", *map(str, image)] if (image := plan.image(run, w.dataset)) else []
-    )
-    for name in architectures_study["models"]:
-        own = architectures_study["overrides"].get(name, {})
-        depths = own.get("depths", architectures_study["depths"])
-        for width in own.get("widths", architectures_study["widths"]):
-            words += ["--network", name, *map(str, [width, *depths])]
-        if name in run.models:
-            words += ["--own-network", name, *config["models"][name].values()]
-    return words
 
 
 rule measure_architectures:
@@ -40,7 +27,7 @@ rule measure_architectures:
         **resources_of("measure_architectures", study="architectures"),
     params:
         activations=plan.activation_options(run, architectures_study["activations"]),
-        networks=networks,
+        networks=lambda w: architecture_options(config, plan.image(run, w.dataset)),
         settings=options(
             architectures_study, "infinite_width", "samples", "sample_seed", "seeds"
         ),

@@ -11,14 +11,6 @@ places = ("samples", "samples_per_dimension", "depths", "seeds")
 ratios = phase_study["samples_per_dimension"]
 
 
-def shapes(w):
-    """The shapes of a part that have numbers, as options."""
-    numbers = {
-        shape: given for shape, given in parts[w.part]["shapes"].items() if given
-    }
-    return options(numbers, *numbers)
-
-
 rule measure_phase:
     """Measure what depth does to random samples on the sphere, through one activation."""
     input:
@@ -37,7 +29,7 @@ rule measure_phase:
         **resources_of("measure_phase", study="phase"),
     params:
         activation=activation,
-        shapes=shapes,
+        shapes=lambda w: options(parts[w.part]["shapes"], *parts[w.part]["shapes"]),
         places=lambda w: options(parts[w.part], *places),
         code=code("scripts/measure_phase.py"),
     shell:

@@ -42,16 +42,17 @@ def all_rows(run: Run) -> list[str]:
 def options(section: Mapping[str, Any], *keys: str) -> list[str]:
     """Return values of the config as command-line options, in an order that no config changes.
 
+    Keys of nothing are left out.
+
     >>> options({"kernel_size": 512, "depths": [1, 2]}, "kernel_size", "depths")
     ['--depths', '1', '2', '--kernel-size', '512']
     """
     words = []
     for key in sorted(keys):
         value, option = section[key], f"--{key.replace('_', '-')}"
-        if isinstance(value, bool):
-            words += [option] if value else []
-        else:
-            words += [option, *map(str, value if isinstance(value, list) else [value])]
+        values = value if isinstance(value, list) else [] if value is True else [value]
+        if value not in (None, False, []):
+            words += [option, *map(str, values)]
     return words
 
 

@@ -53,3 +53,17 @@ def measure_architectures(w: Any, config: Config, samples: Samples) -> Size:
                 seconds += pairs * sum(layers(sigma, n, depth) for sigma in study["activations"])
             kept = max(kept, 8 * n * (3 * size.units + size.weights) + 16 * size.weights)
     return Size(seconds, PROGRAM + samples.bytes(1) + min(kept, 10**9) + 32 * n**2)
+
+
+def architecture_options(config: Config, image: tuple[int, int, int] | None) -> list[str]:
+    """Return the networks of the study as options, with a sample's ``image`` if it has one."""
+    study = config[STUDY]
+    options = ["--image", *map(str, image)] if image else []
+    for name in study["models"]:
+        network = {**study, **study["overrides"].get(name, {})}
+        for width in network["widths"]:
+            options += ["--network", name, *map(str, [width, *network["depths"]])]
+        if name in config["models"]:
+            own = config["models"][name]
+            options += ["--own-network", name, own["file"], own["function"]]
+    return options
