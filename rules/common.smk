@@ -83,9 +83,7 @@ if run.known and (keys := record.changed_keys(run)):
 
 def grid(*keys):
     """Keys of the main grid as options, as they hold for the job's dataset."""
-    return lambda w: options(
-        {key: datasets.setting(run, key, w.dataset) for key in keys}, *keys
-    )
+    return lambda w: options(config | config["overrides"].get(w.dataset, {}), *keys)
 
 
 def draws(extension):
