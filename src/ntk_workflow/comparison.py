@@ -146,11 +146,12 @@ def compare(a: Path, b: Path, *, tolerance: float) -> dict[str, Any]:
 
 def _parts(run: Path, tables: Mapping[str, Path]) -> tuple[Mapping[str, Any], ...]:
     """Return a run's config, code, versions, and checksums of data."""
+    missing: dict[str, Any] = {"not recorded": str(run)}
     config, versions = (
-        read_yaml(path) if path.is_file() else {"not recorded": str(run)}
+        read_yaml(path) if path.is_file() else missing
         for path in (run / "record/config.yaml", run / "record/versions.json")
     )
-    project = {**versions.get(PROJECT, {})}
+    project = dict(versions.get(PROJECT, {}))
     code, data = {"workflow": project.pop("code", ABSENT)}, {}
     if "datasets" in tables:
         frame, _ = read_table(tables["datasets"])
