@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, crate
 from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.config import read_yaml
 from ntk_workflow.pages.rendering import render
-from ntk_workflow.provenance import jobs
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.places import published
 from ntk_workflow.provenance.versions import PROJECT
@@ -40,48 +41,39 @@ def main(argv: Argv = None) -> None:
     known = json.loads(args.jobs.read_text(encoding="utf-8"))
     entries: dict[str, Any] = {}
     for path in args.catalogues:
-        entries |= yaml.safe_load(path.read_text(encoding="utf-8"))
-    files, results = [*args.files, args.jobs], f"results/{args.run}/"
+        entries |= read_yaml(path)
+    results = f"results/{args.run}/"
+    files = {path.as_posix().removeprefix(args.root): path for path in [*args.files, args.jobs]}
+    made = [name for name in files if not name.startswith(f"{results}record/")]
     if args.include_rows:
-        rows = [name for name in known["files"] if name.endswith(".parquet")]
-        rows = [name for name in rows if name.startswith(results)]
-        files += [Path(args.root + name) for name in rows if f"{results}tables/" not in name]
-    period = jobs.period(known["jobs"])
-    # where no job states a time, the run is as old as its newest file
-    newest = jobs.iso(max(path.stat().st_mtime for path in args.files))
+        rows = [n for n in known["files"] if n.startswith(results) and n.endswith(".parquet")]
+        files |= {name: Path(args.root + name) for name in rows}
+    times = sorted(job[key] for job in known["jobs"] for key in ("start", "end") if key in job)
+    if not times:  # no job states one: the run is as old as its newest file
+        newest = int(max(path.stat().st_mtime for path in args.files))
+        times = [datetime.fromtimestamp(newest, UTC).isoformat()]
     with scratch_folder() as scratch:
         folder = scratch / args.run
-        for path in files:
-            copy(path, folder / path.as_posix().removeprefix(args.root))
+        for name, path in files.items():
+            copy(path, folder / name)
         for path in [*args.workflow, *args.own_catalogues]:
-            ours = args.source in path.parents
-            inside = path.relative_to(args.source) if ours else path
+            inside = path.relative_to(args.source) if args.source in path.parents else path
             if inside.is_absolute() or ".." in inside.parts:
                 inside = Path("elsewhere", path.name)
-            if (folder / "workflow" / inside).exists():
-                message = f"two files would be {inside} in the bundle; give one another name"
-                raise UserError(message)
-            copy(path, folder / "workflow" / inside)
+            target = folder / "workflow" / inside
+            if target.exists():
+                raise UserError(f"two files would be {inside} in the bundle; rename one")
+            copy(path, target)
             if path in args.own_catalogues:  # without absolute paths
-                content = published(yaml.safe_load(path.read_text(encoding="utf-8")), Path.cwd())
-                text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-                write_text(folder / "workflow" / inside, text)
+                content = published(read_yaml(path), Path.cwd())
+                write_text(target, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         copy(args.source / "CITATION.cff", folder / "CITATION.cff")
-        citation = yaml.safe_load((folder / "CITATION.cff").read_text(encoding="utf-8"))
+        citation = read_yaml(folder / "CITATION.cff")
         readme = render("bundle.md.j2", title=citation["title"], run=args.run)
         write_text(folder / "README.md", readme)
-        published_at = period[1] if period else newest
-        names = [path.as_posix().removeprefix(args.root) for path in args.files]
-        crate.write(
-            folder,
-            args.run,
-            citation=citation,
-            published=published_at,
-            period=period,
-            results=[name for name in names if not name.startswith(f"{results}record/")],
-            data={name: entries[name] for name in args.datasets},
-        )
-        info = {"Bagging-Date": published_at[:10], "External-Identifier": args.run}
+        data = {name: entries[name] for name in args.datasets}
+        crate.write(folder, args.run, citation=citation, times=times, results=made, data=data)
+        info = {"Bagging-Date": times[-1][:10], "External-Identifier": args.run}
         archive.make_bag(folder, info | {"Bag-Software-Agent": f"ntk-conditioning {PROJECT}"})
         with atomic(args.output) as temporary:
             archive.pack(folder, temporary)

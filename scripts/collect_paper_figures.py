@@ -1,19 +1,25 @@
 """Collect figures for a paper: their PDFs, and captions in LaTeX and Markdown."""
 
+import re
 import shutil
 from pathlib import Path
 
+from docutils.core import publish_doctree, publish_parts
+from docutils.utils import SystemMessage
 from pypdf import PdfReader
 
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, SINGLE_COLUMN
 from ntk_workflow.cli import Argv, Parser, named_path, run_main
-from ntk_workflow.figures import captions
 
 HEADER = f"""% The figures of a run for a paper: \\input{{captions}}, or copy what you need.
 % Their PDFs are included at their own size, for columns of {SINGLE_COLUMN:g} and pages of \
 {DOUBLE_COLUMN:g} inches.
 """
+#: Every warning of docutils is raised, none printed; the others are as they will be by default.
+DOCUTILS = {"halt_level": 2, "warning_stream": False}
+DOCUTILS |= {"use_latex_citations": True, "legacy_column_widths": False}
 
 
 @run_main
@@ -25,26 +31,41 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where everything is put")
     args = parser.parse_args(argv)
 
-    words = {name: captions.read(path) for name, path in args.captions}
+    words = {name: read_caption(path) for name, path in args.captions}
     latex, markdown = [HEADER], ["# Figures\n"]
     for name, path in args.figures:
         width, height = (float(points) / 72 for points in PdfReader(path).pages[0].mediabox[2:])
         # across both columns if it is wide, and at its own size, so that its letters have theirs
         environment = "figure*" if width > SINGLE_COLUMN + 0.1 else "figure"
+        parts = publish_parts(words[name], writer="latex", settings_overrides=DOCUTILS)
+        caption = str(parts["body"])
         latex.append(rf"""\begin{{{environment}}}
   \centering
   \includegraphics{{{name}.pdf}}
-  \caption{{{captions.latex(words[name])}}}
+  \caption{{{caption.strip()}}}
   \label{{fig:{name}}}
 \end{{{environment}}}
 """)
         size = f"{width:.1f} × {height:.1f} inches"
         heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {size}"
-        markdown.append(f"{heading}\n\n{captions.markdown(words[name])}\n")
+        formulas = re.sub(r":math:`([^`]*)`", r"$\1$", words[name])
+        markdown.append(f"{heading}\n\n{formulas}\n")
         with atomic(args.folder / f"{name}.pdf") as temporary:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", "\n".join(latex))
     write_text(args.folder / "captions.md", "\n".join(markdown))
+
+
+def read_caption(path: Path) -> str:
+    """Return the caption in a file (.rst), on one line; `UserError` if it is no caption."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        paragraphs = len(publish_doctree(text, settings_overrides=DOCUTILS))
+    except SystemMessage as error:
+        raise UserError(f"{path}: not reStructuredText: {one_line(error)}") from None
+    if paragraphs != 1:
+        raise UserError(f"{path}: a caption is one paragraph; it has {paragraphs}")
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":

@@ -14,16 +14,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
-from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_workflow.config import read_yaml
 
 ABSENT = "(absent)"  #: stands for the value of a setting that a run does not have
 PROJECT = "ntk-conditioning"
-MOST_BYTES = 50_000_000  #: of a record; a table may have so many in memory, or MOST_RATIO packed
+MOST_BYTES = 50_000_000  #: so many a table may have in memory, or MOST_RATIO for each in its file
 MOST_RATIO = 1000
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PARTS = ("config", "code", "versions", "data")
 
 
@@ -31,42 +29,16 @@ class RunError(UserError):
     """A folder is no run, or a file in it cannot be read."""
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Return the content of a recorded YAML or JSON file, which is not trusted.
-
-    Raises `RunError`: if it is large, has aliases, which stand for much more, or has no keys.
-    """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"larger than {MOST_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")  # YAML, of which JSON is a part
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
-            raise ValueError("it has aliases")
-        if not isinstance(content := yaml.load(text, LOADER), dict):
-            raise ValueError("it holds no keys")
-        return content
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise RunError(f"record/{path.name} cannot be read: {one_line(error)}") from None
-
-
-def table_facts(path: Path) -> pq.FileMetaData:
-    """Return what a table that is not trusted says of itself; `RunError` if it is no table."""
-    try:
-        facts = pq.read_metadata(path)
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
-    if 8 * facts.num_rows * facts.num_columns > MOST_BYTES + MOST_RATIO * path.stat().st_size:
-        raise RunError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
-    return facts
-
-
 def read_table(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return a table that is not trusted, and its keys; `RunError` if it cannot be read."""
-    keys = (table_facts(path).metadata or {}).get(b"keys", b"").decode().split(",")
     try:
+        facts = pq.read_metadata(path)
+        if 8 * facts.num_rows * facts.num_columns > MOST_BYTES + MOST_RATIO * path.stat().st_size:
+            raise RunError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
         frame = pq.read_table(path, partitioning=None).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
+    keys = (facts.metadata or {}).get(b"keys", b"").decode().split(",")
     if not {*keys} <= {*frame.columns} or frame.duplicated(keys).any():
         raise RunError(f"table {path.stem} does not name its keys, or repeats one; make it again")
     return frame, keys
@@ -78,18 +50,10 @@ def compare_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[st
     >>> compare_settings({"training": {"fig3": {"epochs": 5}}}, {"training": {}})
     [{'name': 'training.fig3.epochs', 'a': 5, 'b': '(absent)'}]
     """
-    left, right = _flat(a), _flat(b)
+    left, right = (pd.json_normalize(dict(it), sep=".").to_dict("records")[0] for it in (a, b))
     pairs = ((n, left.get(n, ABSENT), right.get(n, ABSENT)) for n in sorted({*left, *right}))
     # not by ==, to which 1, 1.0 and true are the same
     return [{"name": n, "a": x, "b": y} for n, x, y in pairs if repr(x) != repr(y)]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        name = f"{prefix}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
 
 
 def compare_tables(
@@ -114,7 +78,9 @@ def compare_tables(
     columns = []
     for name in [name for name in a.columns if name in b.columns and name not in keys]:
         pairs = both[[*keys, f"{name} A", f"{name} B"]].set_axis([*keys, "a", "b"], axis=1)
-        change = _changes(pairs["a"], pairs["b"])
+        if pairs["a"].equals(pairs["b"]):
+            continue
+        change = np.array([_change(x, y) for x, y in zip(pairs["a"], pairs["b"], strict=True)])
         differs = np.flatnonzero(change > tolerance)
         if not len(differs):
             continue
@@ -122,10 +88,9 @@ def compare_tables(
         if a[name].dtype.kind in "iuf" or np.isfinite(change[differs]).any():
             column["largest"], differs = float(change.max()), differs[[change[differs].argmax()]]
         columns.append({**column, "examples": pairs.iloc[differs].to_dict("records")})
-    only = {side: rows.loc[rows["_merge"] == side, keys] for side in ("left_only", "right_only")}
     difference = {
-        "only_a": only["left_only"].to_dict("records"),
-        "only_b": only["right_only"].to_dict("records"),
+        "only_a": rows.loc[rows["_merge"] == "left_only", keys].to_dict("records"),
+        "only_b": rows.loc[rows["_merge"] == "right_only", keys].to_dict("records"),
         "columns_a": [*a.columns.difference(b.columns)],
         "columns_b": [*b.columns.difference(a.columns)],
         "columns": columns,
@@ -134,25 +99,18 @@ def compare_tables(
     return {"equal": equal, "keys": keys, "common": len(both), **difference}
 
 
-def _changes(x: pd.Series, y: pd.Series) -> NDArray[np.float64]:
-    """Return the relative change of each pair of values, infinite for what is no number."""
-    if x.dtype.kind in "iuf" and y.dtype.kind in "iuf":
-        change = (x - y).abs() / np.maximum(x.abs(), y.abs())
-        change = change.mask((x == y) | (x.isna() & y.isna()), 0.0).fillna(np.inf)
-    else:
-        change = [_change(a, b) for a, b in zip(x, y, strict=True)]
-    return np.array(change, dtype=np.float64)
-
-
 def _change(a: Any, b: Any) -> float:
+    """Return the relative change of two numbers, or lists; infinite for what is no number."""
     if np.shape(a) != np.shape(b):
         return np.inf
-    if not isinstance(a, np.ndarray):
+    x, y = np.asarray(a), np.asarray(b)
+    if x.dtype.kind not in "iuf" or y.dtype.kind not in "iuf":
         return 0.0 if a == b or (pd.isna(a) and pd.isna(b)) else np.inf
-    if np.array_equal(a, b, equal_nan=True):
+    if np.array_equal(x, y, equal_nan=True):
         return 0.0
-    change = np.abs(a - b).max() / np.abs([a, b]).max()
-    return np.inf if np.isnan(change) else float(change)
+    with np.errstate(invalid="ignore"):
+        change = float(np.abs(x - y).max() / np.abs([x, y]).max())
+    return np.inf if np.isnan(change) else change
 
 
 def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -169,28 +127,28 @@ def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 def compare(a: Path, b: Path, *, tolerance: float) -> dict[str, Any]:
     """Return what differs between the results of two runs, two folders like results/demo."""
-    files = [{path.stem: path for path in run.glob("tables/*.parquet")} for run in (a, b)]
-    for run, tables in zip((a, b), files, strict=True):
+    left, right = ({path.stem: path for path in run.glob("tables/*.parquet")} for run in (a, b))
+    for run, tables in ((a, left), (b, right)):
         if not tables:
             raise RunError(f"{run} has no tables/*.parquet; give a folder like results/demo")
-    left, right = (_parts(run, tables) for run, tables in zip((a, b), files, strict=True))
-    found: dict[str, Any] = {part: compare_settings(left[part], right[part]) for part in PARTS}
-    found["tables_a"] = sorted(files[0].keys() - files[1].keys())
-    found["tables_b"] = sorted(files[1].keys() - files[0].keys())
+    parts = zip(PARTS, _parts(a, left), _parts(b, right), strict=True)
+    found: dict[str, Any] = {part: compare_settings(x, y) for part, x, y in parts}
+    found["tables_a"] = sorted(left.keys() - right.keys())
+    found["tables_b"] = sorted(right.keys() - left.keys())
     found["tables"] = {
-        name: compare_tables(files[0][name], files[1][name], tolerance=tolerance)
-        for name in sorted(files[0].keys() & files[1].keys())
+        name: compare_tables(left[name], right[name], tolerance=tolerance)
+        for name in sorted(left.keys() & right.keys())
     }
     same = all(difference["equal"] for difference in found["tables"].values())
     found["equal"] = same and not any(found[p] for p in (*PARTS, "tables_a", "tables_b"))
     return {**found, "tolerance": tolerance}
 
 
-def _parts(run: Path, tables: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def _parts(run: Path, tables: Mapping[str, Path]) -> tuple[Mapping[str, Any], ...]:
     """Return a run's config, code, versions, and checksums of data."""
     missing: dict[str, Any] = {"not recorded": str(run)}
     config, versions = (
-        read_record(path) if path.is_file() else missing
+        read_yaml(path) if path.is_file() else missing
         for path in (run / "record/config.yaml", run / "record/versions.json")
     )
     project = dict(versions.get(PROJECT, {}))
@@ -199,4 +157,4 @@ def _parts(run: Path, tables: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
         frame, _ = read_table(tables["datasets"])
         seeds = ["" if pd.isna(seed) else f", seed {seed:g}" for seed in frame["seed"]]
         data = dict(zip(frame["dataset"] + seeds, frame["sha256"], strict=True))
-    return {"config": config, "code": code, "versions": versions | {PROJECT: project}, "data": data}
+    return config, code, versions | {PROJECT: project}, data

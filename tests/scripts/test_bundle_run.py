@@ -13,7 +13,7 @@ import pytest
 import record_jobs
 
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import archive, crate
+from ntk_workflow.bundle import BundleError, archive, crate
 from ntk_workflow.snakemake_internals import Records
 from tests import rows
 from tests.support import snakemake_forks
@@ -24,6 +24,7 @@ RECORDS, TABLE = "results/tiny/record", "results/tiny/tables/angles.parquet"
 JOBS = f"{RECORDS}/jobs.json"
 ROW = "results/tiny/angles/infinite_ntk/drawn/relu.parquet"
 CODE = "0123456789abcdef"
+ADDRESSES = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
 FILES = [TABLE, f"{RECORDS}/config.yaml", f"{RECORDS}/versions.json"]
 SNAKEFILE = f"""
 rule make_row:
@@ -37,7 +38,7 @@ rule make_tables:
     input: "{ROW}"
     output: "{TABLE}"
     log: "logs/tiny/make_tables.log"
-    shell: "cp table.parquet {{output}}"
+    shell: "cp table.parquet {{output}}; echo 12:00:00 device cuda, float32 > {{log}}"
 """
 
 
@@ -50,7 +51,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir(parents=True)
     texts = {f"{RECORDS}/{name}": f"{name}\n" for name in ("config.yaml", "versions.json")}
     texts |= {"src/__pycache__/left.pyc": "left by Python", "src/code.py": "x = 1\n"}
-    texts |= {"own.csv": "1,2\n", "datasets.yaml": "drawn: {title: Drawn}\n"}
+    file = {"name": "a.gz", "urls": ADDRESSES, "sha256": "0" * 64, "bytes": 12}
+    entries = {"drawn": {"title": "Drawn", "files": {"train": file}}}
+    texts |= {"own.csv": "1,2\n", "datasets.yaml": json.dumps(entries)}
     for name, text in (texts | {"Snakefile": SNAKEFILE}).items():
         (folder / name).write_text(text)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
@@ -91,11 +94,16 @@ def test_jobs_of_a_run(here: Path):
     recorded = record()
     row, table = recorded["jobs"]
     # the code's digest is not the other parameter, which is part of the command
-    assert (row["rule"], row["place"], row["code"]) == ("make_row", "drawn/relu", CODE)
+    assert (row["rule"], row["code"]) == ("make_row", CODE)
     assert row["start"] <= row["end"]
     assert (row["inputs"], row["outputs"]) == (["own.csv"], [ROW])
-    assert "device" not in row  # a line that only mentions one is no statement of the program
     assert (table["rule"], table["inputs"]) == ("make_tables", [ROW])
+    assert "device" not in row  # a line that only mentions one is no statement of the program
+    assert table["device"] == "cuda"
+    assert recorded["files"][TABLE] == {
+        "sha256": sha256(Path(TABLE)),
+        "bytes": os.stat(TABLE).st_size,
+    }
     text = json.dumps(recorded)
     for private in (str(here), getpass.getuser(), socket.gethostname()):
         assert private not in text
@@ -126,6 +134,20 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     bundle()
     assert Path(BUNDLE).read_bytes() == first
     assert bundle("--include-rows") - names == {ROW}
+
+
+def test_the_crate_says_where_data_are_and_what_every_file_is(here, tmp_path):
+    record()
+    bundle()
+    folder = archive.unpack(Path(BUNDLE), tmp_path).parents[1]
+    graph = json.loads((folder / crate.NAME).read_text())["@graph"]
+    entities = {entity["@id"]: entity for entity in graph}
+    assert entities[ADDRESSES[0]]["sha256"] == "0" * 64
+    assert entities[ADDRESSES[0]]["sameAs"] == ADDRESSES[1:]
+    assert entities[TABLE]["sha256"] == sha256(Path(TABLE))
+    (folder / TABLE).write_text("another")
+    with pytest.raises(BundleError, match=r"angles\.parquet: missing, or not as the RO-Crate"):
+        crate.require_crate(folder)
 
 
 def test_a_users_own_data_and_files_are_not_named_by_their_place(here, tmp_path, capsys):

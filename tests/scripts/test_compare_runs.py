@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import compare_runs
@@ -16,11 +17,6 @@ from tests.rows import write as write_table
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
 CONFIG = {"run": "tiny", "balanced": 1, "training": {"fig3": {"epochs": 5}}}
 VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
-
-#: A few lines whose aliases stand for 10 ** 9 values.
-BOMB = b"a0: &a0 [x, x]\n"
-for level in range(1, 30):
-    BOMB += f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]\n".encode()
 
 
 @pytest.fixture
@@ -128,9 +124,21 @@ def test_what_only_one_run_has_is_a_difference(run, compared):
 def changed_bundle(folder: Path) -> Path:
     path = bundle(folder)
     again = archive.unpack(path, folder.parent / "again")
-    (again / "record/versions.json").write_text("{}")
+    record = again / "record/versions.json"
+    record.write_text(record.read_text().replace("aa", "ab"))
     archive.pack(again.parents[2], path)
     return path
+
+
+def bomb(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("run/data/results/tiny/tables/claims.parquet", bytes(10**6))
+    return folder / "bomb.zip"
+
+
+def damaged_table(folder: Path) -> Path:
+    (folder / "tables/claims.parquet").write_bytes(b"PAR1")
+    return folder
 
 
 def without_keys(folder: Path) -> Path:
@@ -144,23 +152,11 @@ def without_keys(folder: Path) -> Path:
         (lambda folder: folder / "absent", "does not exist"),
         (lambda folder: folder / "record", r"has no tables/\*\.parquet"),
         (lambda folder: folder / "record/config.yaml", "no bundle: File is not a zip file"),
-        (changed_bundle, "no bundle: Payload-Oxum validation failed"),
+        (changed_bundle, r"no bundle: .*versions\.json sha256 validation failed"),
+        (bomb, "larger than the archive: a zip bomb"),
+        (damaged_table, "table claims is damaged"),
         (without_keys, "does not name its keys"),
     ],
 )
 def test_what_is_no_run_is_one_line(run, refusal, damage, message):
     assert re.search(message, refusal(compare_runs, [damage(run("a")), run("b")]))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("tables/claims.parquet", b"PAR1", "table claims is damaged"),
-        ("record/versions.json", b"{", "record/versions.json cannot be read"),
-        ("record/config.yaml", BOMB, "config.yaml cannot be read: it has aliases"),
-    ],
-)
-def test_damaged_files_are_one_line(run, refusal, name, content, message):
-    a, b = run("a"), run("b")
-    (a / name).write_bytes(content)
-    assert message in refusal(compare_runs, [a, b])

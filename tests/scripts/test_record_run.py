@@ -20,18 +20,16 @@ CONFIG["training"] = {"fig3": {"learning_rates": {"critical": [0.5, 1e-05]}, "ba
 def test_config_and_versions_are_recorded_and_nobody_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = {"catalogues": [str(tmp_path / "own/catalogue.yaml"), "/home/someone/more.yaml"]}
-    for config in (CONFIG | given, dict(reversed((CONFIG | given).items()))):
-        outputs = ["--config-output=config.yaml", "--versions-output=versions.json"]
-        arguments = ["--config", *to_words(config), "--workflow-digest=0123", *outputs]
-        assert record_run.main(arguments) == 0
-        text = Path("config.yaml").read_text()
-        published = {"catalogues": ["own/catalogue.yaml", "…/more.yaml"]}
-        assert yaml.safe_load(text) == CONFIG | published
-        assert "\nseeds: [1, 32]\n" in text  # as a person would write it
+    outputs = ["--config-output=config.yaml", "--versions-output=versions.json"]
+    arguments = ["--config", *to_words(CONFIG | given), "--workflow-digest=0123", *outputs]
+    assert record_run.main(arguments) == 0
+    text = Path("config.yaml").read_text()
+    published = {"catalogues": ["own/catalogue.yaml", "…/more.yaml"]}
+    assert yaml.safe_load(text) == CONFIG | published
+    assert "\nseeds: [1, 32]\n" in text  # as a person would write it
     recorded = json.loads(versions := Path("versions.json").read_text())
     assert recorded["python"] == platform.python_version()
-    for name in ("torch", "numpy", "scipy", "pandas", "pyarrow", "matplotlib", "snakemake"):
-        assert recorded["libraries"][name] == metadata.version(name)
+    assert recorded["libraries"]["torch"] == metadata.version("torch")
     assert recorded["architecture"] == platform.machine()
     citation = yaml.safe_load((Path(__file__).parents[2] / "CITATION.cff").read_text())
     assert recorded["ntk-conditioning"] == {"version": citation["version"], "code": "0123"}

@@ -57,21 +57,17 @@ def made_again(unpacked: Path, config, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
-def test_a_bundle_is_a_workflow_run_crate_of_every_job(unpacked: Path, tmp_path: Path):
+def test_a_bundle_is_a_workflow_run_crate_that_names_nobody(bundled, unpacked: Path, tmp_path):
     assert crate_issues(unpacked.parents[1], tmp_path) == []
-    jobs = json.loads((unpacked / "record/jobs.json").read_text())["jobs"]
+    text = (unpacked / "record/jobs.json").read_text()
+    jobs = json.loads(text)["jobs"]
     for job in jobs:
-        assert {"code", "start", "end", "host"} <= job.keys() or job["rule"] == "render_figure"
-    train = next(job for job in jobs if job["rule"] == "train_network")
-    assert (train["device"], train["dtype"]) == ("cpu", "float32")
-
-
-def test_nobody_and_no_place_is_named(bundled: Clone, unpacked: Path):
+        assert {"code", "start", "end"} <= job.keys() or job["rule"] == "render_figure"
+    assert next(job for job in jobs if job["rule"] == "train_network")["device"] == "cpu"
     private = [str(bundled.folder), sys.prefix, str(Path.home())]
     for path in archive.files_by_name(unpacked.parents[2]).values():
         content = path.read_bytes()
         assert not [word for word in private if f"{word}/".encode() in content], path
-    text = (unpacked / "record/jobs.json").read_text()
     assert f'"{getpass.getuser()}"' not in text
     assert f'"{socket.gethostname()}"' not in text
 
@@ -85,8 +81,7 @@ def test_bundling_again_follows_what_is_in_it(bundled: Clone, tmp_path: Path):
     assert copy.plan("bundle", *CI) == Counter(bundle_run=1, bundle=1)
 
 
-def test_the_rows_give_all_that_follows_from_them(bundled: Clone, unpacked: Path, made_again: Path):
-    assert verify_bundle.main([str(bundled.folder / BUNDLE)]) == 0
+def test_the_rows_give_all_that_follows_from_them(unpacked: Path, made_again: Path):
     names = verification.derived_files(unpacked)
     assert names == verification.derived_files(made_again)
     assert verification.differences(names, unpacked, made_again, same_software=True) == []
@@ -150,32 +145,32 @@ def test_rows_are_computed_again_from_the_data(bundled: Clone, unpacked, config,
 
 def test_a_bundle_that_was_signed_by_somebody_else_is_refused(bundled, tmp_path, capsys):
     path = Path(shutil.copy(bundled.folder / BUNDLE, tmp_path))
-    keys = {name: tmp_path / name for name in ("alice", "bob")}
-    for name, key in keys.items():
-        new = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)]
+    for name in ("alice", "bob"):
+        new = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", tmp_path / name]
         subprocess.run(new, check=True)
-        public = key.with_suffix(".pub").read_text()
+        public = (tmp_path / f"{name}.pub").read_text()
         (tmp_path / f"{name}.signers").write_text(f"{name}@example.org {public}")
-    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 2
-    assert "not signed" in capsys.readouterr().err
-    sign = ["ssh-keygen", "-q", "-Y", "sign", "-n", signatures.NAMESPACE, "-f", str(keys["alice"])]
-    subprocess.run([*sign, str(path)], check=True)
-    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 0
-    assert "signed by alice@example.org (SHA256:" in capsys.readouterr().err
-    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "bob.signers")]) == 2
-    assert "by none of the keys" in capsys.readouterr().err
+
+    def verified(signers: str) -> tuple[int, str]:
+        status = verify_bundle.main([str(path), "--signers", str(tmp_path / signers)])
+        return status, capsys.readouterr().err
+
+    status, said = verified("alice.signers")
+    assert (status, "not signed" in said) == (2, True)
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-n", signatures.NAMESPACE, "-f", tmp_path / "alice"]
+    subprocess.run([*sign, path], check=True)
+    status, said = verified("alice.signers")
+    assert (status, "signed by alice@example.org (SHA256:" in said) == (0, True)
+    status, said = verified("bob.signers")
+    assert (status, "by none of the keys" in said) == (2, True)
     path.write_bytes(path.read_bytes() + b"x")
-    assert verify_bundle.main([str(path), "--signers", str(tmp_path / "alice.signers")]) == 2
-    assert "is no signature of it by alice" in capsys.readouterr().err
+    status, said = verified("alice.signers")
+    assert (status, "is no signature of it by alice" in said) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ({"run": "other"}, "run is 'other', in ci"),
-        ({"seeds": "many"}, "seeds"),
-        ({"catalogues": ["../../etc/passwd"]}, "no catalogue passwd in the bundle"),
-    ],
+    [({"run": "other"}, "run is not ci"), ({"seeds": "many"}, "seeds: 'many'")],
 )
 def test_a_recorded_config_that_no_run_has_is_refused(config, tmp_path, change, message):
     record = tmp_path / "results/ci/record/config.yaml"

@@ -16,19 +16,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import jsonschema
 import numpy as np
+import pyarrow.parquet as pq
 import yaml
 from PIL import Image, ImageChops
 
-from ntk_conditioning.errors import one_line
 from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
+from ntk_workflow.config import SCHEMAS, read_yaml, schema_errors
 
-#: This checkout, whose schemas, notebooks and programs a bundle is verified with.
-ROOT = Path(__file__).resolve().parents[3]
+#: This checkout, whose notebooks and programs a bundle is verified with.
+ROOT = SCHEMAS.parent
 #: Tables that have no rows: one job makes each whole.
 WITHOUT_ROWS = tuple(
     f"tables/{name}.parquet"
@@ -57,35 +57,20 @@ def verify(results: Path) -> tuple[dict[str, Any], int]:
     """
     # a published config leaves out where files are
     config: dict[str, Any] = {"data_dir": "data", "mirror": None}
-    config |= comparison.read_record(results / "record/config.yaml")
-    schema = yaml.safe_load((ROOT / "schemas/config.schema.yaml").read_text(encoding="utf-8"))
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    if error := jsonschema.exceptions.best_match(validator.iter_errors(config)):
-        key = ".".join(map(str, error.path))
-        raise BundleError(f"record/config.yaml: {key}: {one_line(error)[:200]}")
-    if config["run"] != results.name:
-        raise BundleError(f"record/config.yaml: run is {config['run']!r}, in {results.name}")
-    for path in catalogues(results, config):
-        if not path.is_file():
-            raise BundleError(f"record/config.yaml: no catalogue {path.name} in the bundle")
+    config |= read_yaml(results / "record/config.yaml")
+    problems = schema_errors(config, read_yaml(SCHEMAS / "config.schema.yaml"))
+    if config.get("run") != results.name:
+        problems.append(f"run is not {results.name}")
+    if problems:
+        raise BundleError(f"record/config.yaml: {problems[0]}")
     paths = sorted(results.rglob("*.parquet"))
     for path in paths:
-        facts = comparison.table_facts(path)
-        table = TABLES.get((facts.metadata or {}).get(b"table", b"").decode())
-        if not table or facts.schema.to_arrow_schema() != table.schema.remove_metadata():
+        schema = pq.read_schema(path)
+        table = TABLES.get((schema.metadata or {}).get(b"table", b"").decode())
+        if not table or schema.remove_metadata() != table.schema.remove_metadata():
             name = path.relative_to(results)
             raise BundleError(f"{name}: not a table as this version of the package declares it")
     return config, len(paths)
-
-
-def catalogues(results: Path, config: Mapping[str, Any]) -> list[Path]:
-    """Return where the catalogues of a published config lie in the bundled workflow."""
-    paths = []
-    for path in map(PurePosixPath, config["catalogues"]):
-        outside = {"..", "…", "/"} & {*path.parts}
-        inside = f"elsewhere/{path.name}" if outside else path
-        paths.append(results.parents[1] / "workflow" / inside)
-    return paths
 
 
 def users_files(config: Mapping[str, Any]) -> list[str]:
@@ -108,7 +93,7 @@ def derived_files(results: Path) -> set[str]:
 def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
     """Return what was made again from the rows and is the same, in a line; or `BundleError`."""
     again = make_again(results, config, scratch)
-    records = [comparison.read_record(run / "record/versions.json") for run in (results, again)]
+    records = [read_yaml(run / "record/versions.json") for run in (results, again)]
     for record in records:
         record.pop(comparison.PROJECT, None)
     same_software = records[0] == records[1]
@@ -134,7 +119,7 @@ def make_again(results: Path, config: Mapping[str, Any], folder: Path) -> Path:
         (again / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(results / name, again / name)
         os.utime(again / name, (1e9, 1e9))  # of one time, so that no row is older than another
-    run_workflow(results, config, folder, ["all"], "--rerun-triggers", "mtime")
+    run_workflow(results, config, folder, ["all", "--rerun-triggers", "mtime"])
     return again
 
 
@@ -143,6 +128,7 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
     lines = []
     for name in sorted(names):
         a, b = there / name, here / name
+        problem = ""
         if not (a.is_file() and b.is_file()):
             problem = "missing" if b.is_file() else "an extra file, which this run does not make"
         elif filecmp.cmp(a, b, shallow=False):
@@ -150,14 +136,16 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
         elif a.suffix == ".parquet":
             problem = compared_tables(a, b, ROUNDING)
         elif name in PAGES:
-            problem = compared_texts(*(path.read_text("utf-8", "replace") for path in (a, b)))
-        elif not same_software:
-            continue
-        elif a.suffix == ".png":
+            texts = [path.read_text("utf-8", "replace") for path in (a, b)]
+            same = _NUMBER.split(texts[0]) == _NUMBER.split(texts[1])
+            x, y = (np.array(_NUMBER.findall(text), float) for text in texts)
+            same = same and np.allclose(x, y, rtol=ON_PAGES, atol=0)
+            problem = "" if same else "its text is another one when made again"
+        elif same_software and a.suffix == ".png":
             problem = compared_pictures(a, b)
-        else:  # a PDF: where the picture is the same to the byte, this machine draws as the run's
-            x, y = a.with_suffix(".png"), b.with_suffix(".png")
-            problem = "comes out different" if filecmp.cmp(x, y, shallow=False) else ""
+        elif same_software:  # a PDF: this machine draws as the run's if the picture is the same
+            same = filecmp.cmp(a.with_suffix(".png"), b.with_suffix(".png"), shallow=False)
+            problem = "comes out different" if same else ""
         lines += [f"{name}: {problem}"] if problem else []
     return lines
 
@@ -173,16 +161,6 @@ def compared_tables(a: Path, b: Path, tolerance: float, without: str = "^$") -> 
         return f"{column['name']} is {e['a']}, and {e['b']} when made again, at {row}"
     rows = len(difference["only_a"]), len(difference["only_b"])
     return f"{rows[0]} rows too many, {rows[1]} missing, or other columns, when made again"
-
-
-def compared_texts(a: str, b: str) -> str:
-    """Return how two pages differ; nothing if only in the last digits of numbers."""
-    if _NUMBER.split(a) != _NUMBER.split(b):
-        return "its text is another one when made again"
-    for x, y in zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True):
-        if x != y and not math.isclose(float(x), float(y), rel_tol=ON_PAGES):
-            return f"says {x}, and {y} when made again"
-    return ""
 
 
 def compared_pictures(a: Path, b: Path) -> str:
@@ -202,7 +180,8 @@ def recompute(
     rows = sorted(name for name in files_of_rows(results) if name.endswith(".parquet"))
     drawn = random.SystemRandom().sample(rows, min(count, len(rows)))
     targets = [f"results/{results.name}/{name}" for name in drawn]
-    run_workflow(results, config, scratch, targets, mirror=mirror)
+    near = mirror if "://" in mirror else str(Path(mirror).resolve())
+    run_workflow(results, {**config, "mirror": near}, scratch, targets)
     again = scratch / "results" / results.name
     pairs = {name: (results / name, again / name) for name in drawn}
     # spectra that are the same to the last bit: this processor rounds as the run's did
@@ -226,12 +205,7 @@ def recompute(
 
 
 def run_workflow(
-    results: Path,
-    config: Mapping[str, Any],
-    folder: Path,
-    targets: Sequence[str],
-    *options: str,
-    mirror: str = "",
+    results: Path, config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 ) -> None:
     """Let this checkout's workflow, with a bundle's config, make files; or `BundleError`."""
     if own := users_files(config):
@@ -240,21 +214,22 @@ def run_workflow(
             f"that file, then snakemake --configfile results/{results.name}/record/config.yaml"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    near = mirror if "://" in mirror or not mirror else str(Path(mirror).resolve())
-    settings = {**config, "catalogues": [], "data_dir": "data", "mirror": near or None}
-    for number, path in enumerate(catalogues(results, config)):
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    settings = {**config, "catalogues": [], "data_dir": "data"}
+    for path in map(PurePosixPath, config["catalogues"]):
+        outside = {"..", "…", "/"} & {*path.parts}
+        inside = f"elsewhere/{path.name}" if outside else path
+        entries = read_yaml(results.parents[1] / "workflow" / inside)
         for entry in entries.values():
             for keys, key in ((entry, "path"), (entry.get("options", {}), "alignments")):
                 place = (ROOT / keys.get(key, "")).resolve()
                 if not (place.is_relative_to(ROOT) and place.exists()):  # the author's own data
                     keys[key] = f"…/{place.name}"
-        catalogue = folder / f"catalogue-{number}.yaml"
-        catalogue.write_text(yaml.safe_dump(entries), encoding="utf-8")
-        settings["catalogues"].append(catalogue.name)
+        settings["catalogues"].append(f"catalogue-{len(settings['catalogues'])}.yaml")
+        text = yaml.safe_dump(entries)
+        (folder / settings["catalogues"][-1]).write_text(text, encoding="utf-8")
     (folder / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", *targets, "--cores", "all", "--logger", "console"]
-    command += ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
-    command += ["--configfile", str(folder / "config.yaml"), *options]
+    command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "all"]
+    command += ["--logger", "console", "--snakefile", str(ROOT / "Snakefile")]
+    command += ["--directory", str(folder), "--configfile", str(folder / "config.yaml")]
     if subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}).returncode:
         raise BundleError("the workflow cannot make it again: what it says is above")

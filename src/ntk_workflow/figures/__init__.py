@@ -1,1 +1,1 @@
-"""Figures of a run: parameters of notebooks, captions, and checks of PDFs."""
+"""Figures of a run: parameters of notebooks."""

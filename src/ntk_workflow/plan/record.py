@@ -48,12 +48,12 @@ def results(run: Run) -> list[str]:
     files = [f"tables/{table}.parquet" for table in run.tables]
     for table, (name, experiment) in product(TRAINING_TABLES, run.experiments.items()):
         files += [f"tables/{table}/{name}.parquet"] if has_table(table, experiment) else []
-    drawn = figures.drawn(run)
-    files += [f"notebooks/{figure}.ipynb" for figure in drawn]
     files += ["claims.md", "claims.html"] if run.papers else []
     files += ["explorer.html", "record/config.yaml", "record/versions.json"]
-    pictures = [file for figure in drawn for file in figures.files(run, figure)]
-    return [*map(run.path, files), *pictures]
+    paths = [run.path(file) for file in files]
+    for figure in figures.drawn(run):
+        paths += [run.path(f"notebooks/{figure}.ipynb"), *figures.files(run, figure)]
+    return paths
 
 
 def own_programs(run: Run) -> list[str]:
@@ -65,8 +65,7 @@ def own_programs(run: Run) -> list[str]:
 def outside(run: Run, files: Sequence[str]) -> list[str]:
     """Return those of the user's files that are not part of the source."""
     source = {run.source / name for name in SOURCE}
-    paths = {file: Path(file).absolute() for file in files}
-    return [file for file in files if not {paths[file], *paths[file].parents} & source]
+    return [f for f in files if not {(path := Path(f).absolute()), *path.parents} & source]
 
 
 def source_files(run: Run) -> list[str]:

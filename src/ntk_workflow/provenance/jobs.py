@@ -4,21 +4,14 @@ What is not known is left out. No user, machine or folder outside the checkout i
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ntk_conditioning.files import require_file, sha256
+from ntk_conditioning.files import sha256
 from ntk_workflow.provenance.digests import path_digest
-
-#: What lines of a job's log state.
-_STATED = {
-    "device": r"(?m)^\d\d:\d\d:\d\d device (cpu|cuda)\b",
-    "dtype": r"(?m)^\d\d:\d\d:\d\d device (?:cpu|cuda)\b.*?, (b?float(?:16|32|64))(?:,|$)",
-    "host": r"(?m)^\d\d:\d\d:\d\d host (.+)$",
-}
 
 
 @dataclass(frozen=True)
@@ -40,65 +33,43 @@ def provenance(
 
     The result has ``files``, by path relative to the working folder, each with ``sha256`` and
     ``bytes``, and ``jobs``, which name their files by these paths; ``root``, with which the files
-    of a module may begin, is left out. Raises `MissingFileError` if an output is not there.
+    of a module may begin, is left out.
     """
-    records: dict[tuple[str, ...], dict[str, Record]] = {}  # files of one rule with one log
-    queue, paths = [*outputs], {*outputs}
-    for output in outputs:
-        require_file(Path(output))
+    jobs: dict[tuple[str, ...], dict[str, Any]] = {}  # one for all files with the same rule and log
+    queue, files = [*outputs], dict.fromkeys(outputs)
     while queue:
         output = queue.pop()
-        if known := record(output):
-            records.setdefault((known.rule, *(known.log or known.inputs)), {})[output] = known
-            queue += {*known.inputs} - paths
-            paths.update(known.inputs)
-    files: dict[str, dict[str, Any]] = {}
-    names: dict[str, str] = {}
-    for name in sorted(paths):
-        path, names[name] = Path(name), name.removeprefix(root)
-        facts: dict[str, Any] = {}
-        if path.is_dir():
-            facts = {"folder": path_digest(path)}
-        elif path.is_file():
-            facts = {"sha256": sha256(path), "bytes": path.stat().st_size}
-        if path.is_absolute() or ".." in path.parts:
-            names[name] = f"elsewhere/{path.name}"
-            if files.get(names[name], facts) != facts:  # another file of this name
-                names[name] = f"elsewhere/{str([*facts.values()])[2:14]}/{path.name}"
-        files[names[name]] = facts
-    jobs = [_job(job, names) for job in records.values()]
-    jobs.sort(key=lambda job: (job["rule"], job["outputs"]))
-    return {"files": dict(sorted(files.items())), "jobs": jobs}
-
-
-def _job(outputs: Mapping[str, Record], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is known of the job that wrote ``outputs``."""
-    record = next(iter(outputs.values()))
-    place, text = "", ""
-    for log in map(Path, record.log[:1]):
-        # logs/{run}/{rule}/digits/relu.log, perhaps in the folder of a module
-        parts = log.with_suffix("").parts
-        place = "/".join(parts[parts.index("logs") + 2 :])
+        if not (known := record(output)):
+            continue
+        queue += [path for path in known.inputs if path not in files]
+        files |= dict.fromkeys(known.inputs)
+        job = jobs.setdefault((known.rule, *(known.log or known.inputs)), {"outputs": []})
+        job["outputs"] = sorted([*job["outputs"], _name(output, root)])
+        job |= {"rule": known.rule, "inputs": sorted(_name(path, root) for path in known.inputs)}
+        job |= {"code": known.code} if known.code else {}
+        if known.start is not None and known.end is not None:
+            times = [
+                datetime.fromtimestamp(int(s), UTC).isoformat() for s in (known.start, known.end)
+            ]
+            job["start"] = min(times[0], job.get("start", times[0]))
+            job["end"] = max(times[1], job.get("end", times[1]))
+        log = Path(known.log[0]) if known.log else Path()
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    place = place.removeprefix(record.rule).removeprefix("/")
-    job: dict[str, Any] = {"rule": record.rule, "place": place}
-    job |= {"code": record.code} if record.code else {}
-    job["inputs"] = sorted(names[path] for path in record.inputs)
-    job["outputs"] = sorted(names[path] for path in outputs)
-    job |= {key: said[1] for key, line in _STATED.items() if (said := re.search(line, text))}
-    starts = [known.start for known in outputs.values() if known.start is not None]
-    ends = [known.end for known in outputs.values() if known.end is not None]
-    return {**job, "start": iso(min(starts)), "end": iso(max(ends))} if starts and ends else job
+        if stated := re.search(r"(?m)^\d\d:\d\d:\d\d device (cpu|cuda)\b", text):
+            job["device"] = stated[1]
+    return {
+        "files": {_name(path, root): _facts(Path(path)) for path in sorted(files)},
+        "jobs": sorted(jobs.values(), key=lambda job: (job["rule"], job["outputs"])),
+    }
 
 
-def period(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return when the first of jobs began and the last one ended; None if no job tells."""
-    timed = [job for job in jobs if "start" in job and "end" in job]
-    if not timed:
-        return None
-    return min(job["start"] for job in timed), max(job["end"] for job in timed)
+def _name(path: str, root: str) -> str:
+    """Return what a file is called in the record."""
+    outside = Path(path).is_absolute() or ".." in Path(path).parts
+    return f"elsewhere/{Path(path).name}" if outside else path.removeprefix(root)
 
 
-def iso(seconds: float) -> str:
-    """Return seconds since 1970 as a time, to the second."""
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+def _facts(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        return {"folder": path_digest(path)}
+    return {"sha256": sha256(path), "bytes": path.stat().st_size} if path.is_file() else {}
