@@ -141,6 +141,13 @@ def damaged_table(folder: Path) -> Path:
     return folder
 
 
+def aliases(folder: Path) -> Path:
+    """A record that stands for gigabytes."""
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
+    (folder / "record/config.yaml").write_text("\n".join(lines))
+    return folder
+
+
 def without_keys(folder: Path) -> Path:
     pq.write_table(pa.table({"x": [1]}), folder / "tables/claims.parquet")
     return folder
