@@ -61,6 +61,7 @@ overrides: {digits: {blocks: 8}}
   -> balanced: librispeech_sample is whole (samples all); give samples a number to draw
 {kernel_size: all, blocks: 2, datasets: [digits]}
   -> blocks: kernel_size all makes one block of digits; set it to 1
+{datasets: [typo], overrides: {typo: {frames: 9}}} -> datasets[0]: unknown dataset 'typo';
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
@@ -69,7 +70,7 @@ linearity_study: {expansions: 21}
 bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 architectures_study: {datasets: [synthetic]}
-  -> architectures_study.datasets[0]: conv needs images, synthetic has none; remove one of them
+  -> architectures_study.datasets[0]: conv needs images, synthetic has none; give its
 architectures_study: {overrides: {vit: {widths: [10]}}}
   -> architectures_study.models[10]: vit has 4 heads, which share its width evenly, not 10; correct
 training: {resnet: {depths: [8, 1]}}
@@ -81,11 +82,9 @@ training: {resnet: {test_share: 0.0001}}
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {weight_decay: 0.1}}
-  -> training.fig3.weight_decay: mlp has momentum only; leave it at 0, or give mlp its own
+  -> training.fig3.weight_decay: mlp has momentum only; leave it at 0.0, or give mlp its own
 training: {deep_fc: {models: [fc_batch_norm], predict: true}}
   -> training.deep_fc.predict: fc_batch_norm: with batch normalisation outputs depend on the other
-training: {deep_normalized: {samples: 501, test_share: 0.2, batch_size: 50}}
-  -> training.deep_normalized.batch_size: an epoch of fc_batch_norm on the 401 samples of patches
 training: {deep_fc: {overrides: {fc: {samples: 100}}}}
   -> training.deep_fc.overrides.fc.samples: samples is a dataset's; those of a model are batch_size,
 training: {deep_fc: {mixed_precision: true, dtype: float64}}
@@ -184,17 +183,18 @@ def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, own_dataset,
 
 
 def test_a_file_of_ones_own_is_read_before_any_job(tmp_path, own_dataset):
-    path = tmp_path / "mine.csv"
-    mine = {"reader": "csv", "path": str(path), "options": {"labels": None}}
-    path.write_text("a,b\n\n1,2\n3,inf\n")
-    (line,) = lines(own_dataset(**mine))
-    assert line.startswith(f"catalogue: mine: {path}: line 4, column 'b' is inf, one of 1 values")
-    path.write_text("a,b\n\n1,2\n3,4\n")
-    assert lines(own_dataset(**mine)) == []
+    def mine(text: str, labels: str | None = None) -> dict:
+        path = tmp_path / f"{len(text)}.csv"
+        path.write_text(text)
+        return own_dataset(reader="csv", path=str(path), options={"labels": labels})
+
+    (line,) = lines(mine("a,b\n\n1,2\n3,inf\n"))
+    assert ".csv: line 4, column 'b' is inf, one of 1 values" in line
+    assert lines(mine("a,b\n\n1,2\n3,4\n")) == []
     trained = {"training": {"fig3": {"datasets": ["mine"], "overrides": {}}}}
-    assert "mine has no labels, and training needs them" in lines(own_dataset(**mine) | trained)[0]
-    path.write_text("a,b\n1,2\n3,2\n")
-    (line, *_) = lines(own_dataset(**mine | {"options": {"labels": "b"}}) | trained)
+    (line, *_) = lines(mine("a,b\n\n1,2\n3,4\n") | trained)
+    assert "mine has no labels, and training needs them" in line
+    (line, *_) = lines(mine("a,b\n1,2\n3,2\n", labels="b") | trained)
     assert "all labels of mine are equal: nothing can be learned" in line
 
 
