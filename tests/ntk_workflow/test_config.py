@@ -77,8 +77,6 @@ training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct the depths
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
   -> training.resnet.datasets[0]: resnet needs images, librispeech_sample has none; give its
-training: {resnet: {test_share: 0.0001}}
-  -> training.resnet.test_share: 0.0001 of the 500 samples of patches is 0; leave 2 to train on and
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {weight_decay: 0.1}}

@@ -24,7 +24,6 @@ class Plan:
     cut: int | None = None  # bytes of this body after which the connection ends
     hang: int | None = None  # bytes of this body after which nothing more comes
     silent: bool = False  # hangs before the headers
-    gate: threading.Event | None = None  # for which the body waits
     endless: bool = False
 
 
@@ -87,8 +86,6 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers | length | plan.headers).items():
             self.send_header(name, value)
         self.end_headers()
-        if plan.gate:
-            plan.gate.wait(60)
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
         pieces = (body[at : min(at + PIECE, stop)] for at in range(0, stop, PIECE))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:

@@ -52,14 +52,9 @@ def checks(known: Known, experiment: str) -> Iterator[str]:
 
 
 def _samples(known: Known, name: str, values: Config, where: str) -> Iterator[str]:
-    samples, share = values["samples"], values["test_share"]
     own = f"overrides.{name}." if "samples" in values["overrides"].get(name, {}) else ""
-    yield from enough(known, samples, name, f"{where}{own}samples")
+    yield from enough(known, values["samples"], name, f"{where}{own}samples")
     tested = "test_x" in known.catalogue.get(name, {}).get("files", {})
-    n = known.samples(name) if samples == "all" else samples
-    if n and share and not tested and not 0 < (held := round(share * n)) < n - 1:
-        problem = f"{share:g} of the {n} samples of {name} is {held}"
-        yield f"{where}test_share: {problem}; leave 2 to train on and 1 to test on"
-    if values["criterion"] == "test_accuracy" and not (tested or share):
+    if values["criterion"] == "test_accuracy" and not (tested or values["test_share"]):
         problem = f"{name} has no test samples; give a test_share or another criterion"
         yield f"{where}criterion: {problem}"
