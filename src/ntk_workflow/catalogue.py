@@ -91,7 +91,7 @@ def known_image(entry: Entry) -> tuple[int, int, int] | None:
     known = {"sklearn_digits": (8, 8, 1), "sklearn_patches": (size, size, 3)}
     known |= dict.fromkeys(["svhn", "cifar10"], (32, 32, 3))
     image = known.get(entry["reader"], entry.get("image"))
-    return None if image is None else (image[0], image[1], image[2])
+    return (image[0], image[1], image[2]) if image else None
 
 
 def classes_of(entry: Entry) -> int:
@@ -115,10 +115,7 @@ def files_of(entry: Entry, split: str) -> dict[str, Any]:
 
 
 def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return samples and features of a dataset; None for what only reading its files tells.
-
-    ``speech`` is the config's, with the number of frames as it holds for this dataset.
-    """
+    """Return samples and features of a dataset; None for what only reading its files tells."""
     options = entry.get("options", {})
     match entry["reader"]:
         case "gaussian":
@@ -130,9 +127,10 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
         case "librispeech":
             frames, stacked = speech["frames"], speech["stack_left"] + 1 + speech["stack_right"]
             return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
-    if "shape" in entry:
-        return entry["shape"][0], entry["shape"][1]
-    return _counted(json.dumps(entry)) if "path" in entry else (None, None)
+    if "path" in entry and "shape" not in entry:
+        return _counted(json.dumps(entry))
+    samples, features = entry.get("shape", (None, None))
+    return samples, features
 
 
 @cache

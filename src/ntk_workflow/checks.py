@@ -24,11 +24,7 @@ GRID = "grid"
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A config, and what the names in it may refer to.
-
-    ``models`` has an `own.OwnModel` for each network of the user's own, ``dual_errors`` the errors
-    of their activations.
-    """
+    """A config, and what the names in it may refer to: ``dual_errors`` are of activations."""
 
     config: Config
     catalogue: Mapping[str, catalogue.Entry]
@@ -148,7 +144,7 @@ def enough(known: Known, samples: Any, name: str, where: str) -> Iterator[str]:
 def blocks(known: Known, name: str, values: Config, places: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for subsets and blocks that a dataset of known size cannot give."""
     samples, size, count = values["samples"], values["kernel_size"], values["blocks"]
-    place = {key: places.get(key, key) for key in ("samples", "balanced", "kernel_size", "blocks")}
+    place = {**dict(zip(values, values, strict=True)), **places}
     n = known.samples(name) if samples == "all" else samples
     yield from enough(known, samples, name, place["samples"])
     if values["balanced"] and samples == "all":
