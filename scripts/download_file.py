@@ -1,9 +1,7 @@
 """Bring one file of a dataset into the data folder, checked by its sha256.
 
-The mirror is tried first: a folder, a file:// address or an http(s) base address that holds the
-file under its catalogue name; then the addresses in their order. A partial download is kept beside
-the file and continued. A file in place with the right content is left alone, so it may be put there
-by hand.
+The mirror is tried first, which holds the file under its catalogue name, then the addresses in
+their order. A partial download is continued. A file in place with the right content is left alone.
 """
 
 import json
@@ -18,9 +16,6 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow import cli, downloads
 
 log = cli.logger(__file__)
-
-#: Most bytes of a file whose size is not catalogued.
-UNKNOWN_SIZE = 20_000_000_000
 
 
 @cli.run_main
@@ -43,13 +38,15 @@ def main(argv: cli.Argv = None) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # jobs of several runs share one download
-        with filelock.FileLock(target.with_name(f".{target.name}.lock"), mode=0o666):
+        lock = filelock.FileLock(target.with_name(f".{target.name}.lock"), mode=0o666)
+        with lock, files.room_for(part, f"the file needs {args.bytes or 'more'} bytes there"):
             digest = files.sha256(target) if target.is_file() else None
             if digest in args.sha256:
                 log.info("%s is in place with the right sha256, nothing to do", target)
             else:
-                wanted = [*sources, *args.urls], args.sha256, 2 * args.bytes or UNKNOWN_SIZE
-                source, digest = downloads.fetch(part, *wanted)
+                sources += args.urls
+                limit = 2 * args.bytes or 20_000_000_000
+                source, digest = downloads.fetch(part, sources, args.sha256, limit)
                 os.replace(part, target)
                 log.info("%s from %s, sha256 %s", args.name, source, digest)
     except downloads.SourceError as error:
@@ -59,10 +56,6 @@ def main(argv: cli.Argv = None) -> None:
             f"{args.sha256[0]} by hand and save it as {target}, or name a mirror that has it: "
             "--config mirror=DIR"
         ) from None
-    except OSError as error:
-        need = f"; the file needs {args.bytes} bytes there" if args.bytes else ""
-        problem = f"cannot write {error.filename or part}: {error.strerror or error}{need}"
-        raise UserError(problem) from error
     if args.receipt:  # without the source, which cannot change the content
         receipt = {"name": args.name, "bytes": target.stat().st_size, "sha256": digest}
         files.write_text(args.receipt, json.dumps(receipt) + "\n")

@@ -6,9 +6,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import papermill
@@ -57,10 +56,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = (", ".join(sorted(names)) or "none" for names in sets)
         problem = "unknown parameters: {}; missing: {}; it takes: {}".format(*words)
         raise UserError(f"{args.notebook}: {problem}")
-
     for path in (args.output, *args.outputs):  # an earlier run's files must not pass for this one's
         path.unlink(missing_ok=True)
-    problem = execute(args.notebook, parameters, args.failed, minutes=0.9 * args.minutes)
+    args.failed.parent.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    problem = ""
+    with tempfile.TemporaryDirectory() as scratch, room_for(args.failed):
+        # Settings in the user's home do not count, and it may be read-only.
+        os.environ |= {"IPYTHONDIR": scratch, "JUPYTER_RUNTIME_DIR": scratch}
+        try:
+            papermill.execute_notebook(
+                args.notebook,
+                args.failed,
+                parameters,
+                kernel_name=KERNEL["name"],
+                kernel_manager_class=ThisPython,
+                autosave_cell_every=0,
+                coalesce_streams=True,
+                execution_timeout=math.ceil(54 * args.minutes),
+                progress_bar=sys.stderr.isatty(),
+            )
+        except papermill.PapermillExecutionError as error:
+            problem = f"cell [{error.exec_count}]: {error.ename}: {' '.join(error.evalue.split())}"
+        except DeadKernelError:
+            problem = "the kernel died, perhaps for lack of memory"
+        except CellTimeoutError:
+            problem = f"a cell takes more than {0.9 * args.minutes:g} minutes; if that is right: "
+            problem += "--set-resources render_figure:runtime=MINUTES"
     if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
         problem = f"it ran, but did not write {', '.join(missing)}"
     if problem:
@@ -70,41 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
     args.failed.unlink()
     return 0
-
-
-def execute(
-    notebook: Path, parameters: Mapping[str, Any], executed: Path, *, minutes: float
-) -> str:
-    """Run a notebook, writing ``executed`` after each cell; return what went wrong, if anything."""
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
-    with tempfile.TemporaryDirectory() as scratch, room_for(executed):
-        # Settings in the user's home do not count, and it may be read-only.
-        os.environ |= {"IPYTHONDIR": scratch, "JUPYTER_RUNTIME_DIR": scratch}
-        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-        try:
-            papermill.execute_notebook(
-                notebook,
-                executed,
-                dict(parameters),
-                kernel_name=KERNEL["name"],
-                kernel_manager_class=ThisPython,
-                autosave_cell_every=0,
-                coalesce_streams=True,
-                execution_timeout=math.ceil(60 * minutes),
-                progress_bar=sys.stderr.isatty(),
-            )
-            return ""
-        except papermill.PapermillExecutionError as error:
-            problem = f"{error.ename}: {' '.join(error.evalue.split())}"
-        except DeadKernelError:
-            problem = "the kernel died, perhaps for lack of memory"
-        except CellTimeoutError:
-            problem = f"still running after {minutes:g} minutes; if that is right, give more "
-            problem += "--minutes, in the workflow by --set-resources render_figure:runtime=MINUTES"
-    cells = nbformat.read(executed, as_version=4).cells
-    started = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
-    return f"cell {started[-1].id!r}: {problem}"
 
 
 def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

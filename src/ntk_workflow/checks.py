@@ -1,8 +1,7 @@
-"""What a config asks for and cannot have: a line for each mistake, by the study that it is in.
+"""What a config of the right types asks for and cannot have: a line for each mistake.
 
-`config.schema_errors` has found every key that is unknown or of the wrong type before. A mistake
-stops its own study alone, when jobs of that are asked for. Here are the main grid and what studies
-share; what is a study's own is in its module of `studies`.
+A mistake stops its own study alone, when jobs of that are asked for. Here are the main grid and
+what studies share; what is a study's own is in its module of `studies`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -25,11 +24,7 @@ GRID = "grid"
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A config, and what the names in it may refer to.
-
-    ``models`` has an `own.OwnModel` for each network of the user's own, ``dual_errors`` the errors
-    of their activations.
-    """
+    """A config, and what the names in it may refer to: ``dual_errors`` are of activations."""
 
     config: Config
     catalogue: Mapping[str, catalogue.Entry]
@@ -82,10 +77,12 @@ def _grid(known: Known) -> Iterator[str]:
     yield from datasets(known, config)
     on = config["datasets"] if {"infinite_ntk", "nngp"} & {*config["kernels"]} else ()
     yield from activation_names(known, config["activations"], "activations", infinite=on)
+    # a dataset that is not known is reported above
+    readers = {name: known.catalogue.get(name, {}).get("reader") for name in used}
     for name, exception in config["overrides"].items():
         if name not in used:
             yield f"overrides.{name}: no dataset of this run; {did_you_mean(name, used)}"
-        elif "frames" in exception and known.catalogue[name]["reader"] != catalogue.SPEECH:
+        elif "frames" in exception and readers[name] not in (None, catalogue.SPEECH):
             yield f"overrides.{name}.frames: {name} is no speech corpus; remove frames"
     for name in config["datasets"]:
         exception = config["overrides"].get(name, {})
@@ -94,10 +91,7 @@ def _grid(known: Known) -> Iterator[str]:
 
 
 def datasets(known: Known, section: Config, where: str = "", labels: str = "") -> Iterator[str]:
-    """Yield lines for datasets of a section that are not there, or lack ``labels``.
-
-    ``where`` is what names of its keys begin with.
-    """
+    """Yield lines for datasets of a section that are not there, or lack ``labels``."""
     for index, name in enumerate(section["datasets"]):
         place = f"{where}datasets[{index}]"
         if name not in known.catalogue:
@@ -115,10 +109,7 @@ def datasets(known: Known, section: Config, where: str = "", labels: str = "") -
 def activation_names(
     known: Known, names: Collection[str], where: str, infinite: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield lines for activations that are not known, or inexact at infinite width.
-
-    ``infinite`` has the datasets of whose kernels that is asked.
-    """
+    """Yield lines for activations that are not known, or inexact for ``infinite`` datasets."""
     norms = [name for name in infinite if not known.on_sphere(name)]
     for index, name in enumerate(names):
         place = f"{where}[{index}]"
@@ -151,31 +142,26 @@ def enough(known: Known, samples: Any, name: str, where: str) -> Iterator[str]:
 
 
 def blocks(known: Known, name: str, values: Config, places: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines for subsets and blocks that a dataset of known size cannot give.
-
-    ``places`` has the keys that do not stand at the top of the config.
-    """
+    """Yield lines for subsets and blocks that a dataset of known size cannot give."""
     samples, size, count = values["samples"], values["kernel_size"], values["blocks"]
-    place = {key: places.get(key, key) for key in ("samples", "balanced", "kernel_size", "blocks")}
+    place = {**dict(zip(values, values, strict=True)), **places}
     n = known.samples(name) if samples == "all" else samples
     yield from enough(known, samples, name, place["samples"])
     if values["balanced"] and samples == "all":
         yield f"{place['balanced']}: {name} is whole (samples all); give samples a number to draw"
-    if size == "all" and count not in ("all", 1):
-        yield f"{place['blocks']}: kernel_size all makes one block of {name}; set it to 1"
-    elif n is not None and size != "all" and size > n:
+    if size == "all":
+        if count not in ("all", 1):
+            yield f"{place['blocks']}: kernel_size all makes one block of {name}; set it to 1"
+    elif n is not None and size > n:
         problem = f"a block of {size} is larger than {name} ({n} samples)"
         yield f"{place['kernel_size']}: {problem}; at most {n}"
-    elif n is not None and "all" not in (size, count) and count * size > n:
+    elif n is not None and count != "all" and count * size > n:
         need = f"{count} disjoint blocks of {size} need {count * size} samples"
         yield f"{place['blocks']}: {need} and {name} has {n}; at most {n // size}"
 
 
 def networks(known: Known, section: Config, where: str) -> Iterator[str]:
-    """Yield lines for networks of a section that nobody knows, or of sizes that they cannot have.
-
-    Of each network, ``depths`` and ``widths`` are those of its exception among ``overrides``.
-    """
+    """Yield lines for networks of a section that are unknown, or of sizes they cannot have."""
     every = [*MODELS, *known.models]
     for index, name in enumerate(section["models"]):
         place, values = f"{where}models[{index}]", {**section, **section["overrides"].get(name, {})}
@@ -186,19 +172,31 @@ def networks(known: Known, section: Config, where: str) -> Iterator[str]:
             for size in values[f"{key}s"]:
                 if problem := problem_of(name, size):
                     yield f"{place}: {problem}, not {size}; correct the {key}s"
+        if name in known.models:
+            yield from _own_network(known, name, values, place)
 
 
-def own_network(known: Known, name: str, values: Config, where: str) -> Iterator[str]:
+def _own_network(known: Known, name: str, values: Config, place: str) -> Iterator[str]:
     """Yield a line if a network of the user's own cannot be built and trained as it is used."""
     from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
 
-    sigma, outputs = activations.get("relu"), 3 if values["outputs"] == "classes" else 1
-    for dataset, depth in product(values["datasets"], values["depths"]):
+    sigma, outputs = activations.get("relu"), 3 if values.get("outputs") == "classes" else 1
+    for dataset, depth, width in product(values["datasets"], values["depths"], values["widths"]):
         d, image = known.shape(dataset)[1], known.image(dataset)
-        size = {"d": d, "image": image, "depth": depth, "width": values["width"]}
+        size = {"d": d, "image": image, "depth": depth, "width": width}
         try:
             if d is not None:
                 own.require_trainable(known.models[name], **size, activation=sigma, outputs=outputs)
         except UserError as error:
-            yield f"{where}: {name} on {dataset}: {error}"
+            yield f"{place}: {name} on {dataset}: {error}"
             return
+
+
+def images(known: Known, section: Config, where: str, augmented: bool = False) -> Iterator[str]:
+    """Yield lines for datasets without images that a section's networks or augmentation need."""
+    needs = [name for name in section["models"] if name in MODELS and MODELS[name].needs_images]
+    needs = ["augmentation", *needs] if augmented else needs
+    for index, name in enumerate(section["datasets"]) if needs else ():
+        if name in known.catalogue and known.image(name) is None:
+            remedy = "give its catalogue entry image: [height, width, colours]"
+            yield f"{where}datasets[{index}]: {needs[0]} needs images, {name} has none; {remedy}"

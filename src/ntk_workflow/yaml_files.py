@@ -8,8 +8,7 @@ import yaml
 
 from ntk_conditioning.errors import UserError, one_line
 
-# libyaml's, where PyYAML was built with it: papers' claims are thousands of lines.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Loader: Any = yaml.CSafeLoader  # papers' claims are thousands of lines
 _NUMBERS = {
     "int": r"[-+]?(0|[1-9]\d*)",
     "float": r"[-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+|[-+]?\.inf|\.nan",

@@ -15,7 +15,6 @@ from statistics import mean
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-#: How messages begin that are shown without being warnings.
 SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Full log: ")
 YELLOW, RED = 33, 31
 
@@ -24,7 +23,7 @@ FULL = re.compile(r"Traceback.*(No space left on device|Disk quota exceeded)", r
 
 
 class LogHandler(LogHandlerBase):
-    """Writes to stderr, as Snakemake does; Snakemake finds this class by its name."""
+    """Writes to stderr, as Snakemake does, which finds this class by its name."""
 
     writes_to_stream = True
     writes_to_file = False
@@ -81,9 +80,7 @@ class LogHandler(LogHandlerBase):
         elif full := FULL.search(record.getMessage()):
             record.msg = f"{os.getcwd()}: {full[1]}; make room and run again"
         elif fields.get("exception") == "RuleException":
-            lines = record.getMessage().splitlines()
-            short = (it if len(it) < 300 else f"{it[:200]} ... {it[-60:]}" for it in lines)
-            record.msg = "\n".join(short)
+            record.msg = re.sub(r"(?m)^(.{200}).{40,}(.{60})$", r"\1 ... \2", record.getMessage())
         return record
 
     def finished(self, jobid: int, now: float) -> str:
@@ -93,9 +90,9 @@ class LogHandler(LogHandlerBase):
         self.seconds[vars(job)["rule_name"]].append(seconds)
         done, total = sum(map(len, self.seconds.values())), sum(self.planned.values())
         line = f"[{done:{len(str(total))}}/{total}] {spoken(seconds):>9}  {name(job)}"
-        # The first jobs say little about the others.
-        show_left = total / 10 <= done < total
-        return f"{line:<80}  about {spoken(max(self.left(now), 1))} left" if show_left else line
+        if not total / 10 <= done < total:  # the first jobs say little about the others
+            return line
+        return f"{line:<80}  about {spoken(max(self.left(now), 1))} left"
 
     def left(self, now: float) -> float:
         """Return the seconds that remain, if jobs take as long as those of their rule so far.
@@ -124,11 +121,7 @@ def name(job: LogRecord) -> str:
 
 
 def spoken(seconds: float) -> str:
-    """Return a duration.
-
-    >>> [spoken(seconds) for seconds in (0.04, 9.84, 42.4, 200, 7260)]
-    ['0.0 s', '9.8 s', '42 s', '3 min', '2 h 01 min']
-    """
+    """Return a duration: 9.8 s, 42 s, 3 min, 2 h 01 min."""
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -28,9 +28,7 @@ def test_the_schema_is_one_and_describes_every_key():
     Draft202012Validator.check_schema(SCHEMA)
     parts, keys = SCHEMA["$defs"], SCHEMA["$defs"]["entry"]["properties"]
     for part in (*parts.values(), keys["files"]):
-        assert [
-            name for name, spec in part.get("properties", {}).items() if "description" not in spec
-        ] == []
+        assert all("description" in spec for spec in part.get("properties", {}).values())
     assert tuple(keys["scaling"]["enum"]) == SCALINGS
     assert set(keys["reader"]["enum"]) == readers.READERS.keys()
 
@@ -66,24 +64,19 @@ PHONES = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
 ENTRIES = [
     ("npz", {"path": "x.npz"}, None),
     ("npz", {"files": BOTH}, None),
-    ("npz", {"files": {"train_x": FILE | {"urls": ["file:///srv/x"]}}}, None),
     ("csv", {"path": "x", "options": {"labels": None}}, None),
     ("svhn", {"path": "x.mat", "sha256": "0" * 64, "options": {"classes": [0, 2]}}, None),
-    ("cifar10", {"path": "folder"}, None),
     ("librispeech", {"files": ONE, "options": PHONES}, None),
     ("npz", {}, ": 'path' is a required property"),
     ("idxx", {"path": "x"}, ".reader: 'idxx' is not one of"),
     ("npz", {"path": "x", "typo": 1}, ": 'typo' is not one of"),
-    ("npz", {"path": "x", "sha256": "0" * 64}, ": 'sha256' is not one of"),
     ("npz", {"path": "x", "options": {"lable": "y"}}, ".options: Addit"),
     ("npz", {"files": {"train_x": FILE, "train_y": FILE}}, ".files: 'tr"),
     ("csv", {"path": "x"}, ": 'options' is a required property"),
-    ("gaussian", {}, ": 'options' is a required property"),
     ("svhn", {"path": "x.mat"}, ": 'sha256' is a required property"),
     ("cifar10", {"path": "x", "options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
     ("idx", {"files": {"train_y": FILE}, "value_range": [0, 255]}, ".files: 'train_x' is a req"),
     ("idx", {"files": ONE | {"test_y": FILE}}, ".files: 'test_x' is a dependency of 'te"),
-    ("librispeech", {"path": "x", "options": {"labels": "word"}}, ".options"),
     ("librispeech", {"path": "x", "options": PHONES | {"frames": 9}}, ".options"),
     ("npz", {"files": {"train_x": FILE | {"name": "../x"}}}, ".files.train_x.name: '../x' does"),
     ("npz", {"files": {"train_x": FILE | {"sha256": ["abc"]}}}, ".files.train_x.sha256[0]: 'abc'"),
@@ -95,11 +88,6 @@ ENTRIES = [
 def test_ones_own_entries(reader, entry, expected):
     found = mistake({"mine": {"title": "Mine", "reader": reader, "scaling": "none"} | entry})
     assert found is None if expected is None else found.startswith(f"$.mine{expected}")
-
-
-def test_names_are_plain_words():
-    for name in ("Mine", "my-data", "a/b", "", 7):
-        assert mistake({name: CATALOGUE["digits"]}) is not None
 
 
 FRAMES = {"frames": 300, "stack_left": 5, "stack_right": 6, "num_mel_bins": 64}

@@ -7,7 +7,6 @@ import re
 import resource
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -105,45 +104,23 @@ def test_a_file_is_sent_once(server, get, plan):
     assert server.sent == SIZE
 
 
-def test_a_cut_connection_is_continued(server, get):
-    get(CUT, PLAN)
-    first, second = server.ranges
-    assert first is None
-    assert re.fullmatch(r"bytes=[1-9]\d+-", second)
-    assert SIZE <= server.sent < SIZE + 2**17
-
-
-def test_progress_is_never_given_up_and_its_lack_is(get, refusal, target):
+def test_a_cut_connection_is_continued_as_long_as_something_comes(server, get):
     get(replace(PLAN, cut=40_000))
-    target.unlink()
-    assert "0 bytes read, 200000 more expected" in refusal(CUT, ENDED)
-    assert not target.exists()
+    assert len(server.ranges) == 8
+    assert all(re.fullmatch(r"bytes=[1-9]\d+-", asked) for asked in server.ranges[1:])
 
 
 def test_the_next_run_and_another_source_continue(server, get, refusal, mirror):
-    refusal(CUT, ENDED)
+    assert "0 bytes read, 200000 more expected" in refusal(CUT, ENDED)
     second = server.serve("/second", PLAN)
     (mirror / NAME).write_bytes(OTHER)  # must not cost what was downloaded
     assert f"from {second}, sha256" in get(mirror=mirror, urls=[server.url(PATH), second])
     assert server.ranges[-1] not in (None, "bytes=0-")
 
 
-ANSWERS = [
-    [replace(CUT, content=OTHER), PLAN],  # of another version; the sha256 notices
-    [replace(CUT, ranges=False), replace(PLAN, ranges=False)],
-]
-
-
-@pytest.mark.parametrize("plans", ANSWERS)
-def test_other_answers_than_the_rest_end_in_the_right_file(server, get, plans):
-    get(*plans)
+def test_a_server_that_cannot_continue_sends_the_whole(server, get):
+    get(replace(CUT, ranges=False), replace(PLAN, ranges=False))
     assert server.ranges[1].startswith("bytes=")
-
-
-def test_a_page_for_logging_in_costs_nothing(server, get, refusal):
-    assert "sent a web page" in refusal(CUT, replace(PAGE, ranges=False))
-    get(PLAN)
-    assert server.ranges[-1] not in (None, "bytes=0-")
 
 
 @pytest.mark.parametrize("partial_file", [OTHER[:100_000], OTHER + OTHER, CONTENT])
@@ -162,11 +139,10 @@ def test_a_busy_server_and_a_lost_connection_are_tried_again(get, refusal, targe
     assert f"{lost}: Connection refused" in refusal(urls=[lost])
 
 
-@pytest.mark.parametrize("plan", [replace(PLAN, silent=True), replace(PLAN, hang=0)])
-def test_a_silent_server_is_given_up(refusal, target, plan, monkeypatch):
+def test_a_silent_server_is_given_up(refusal, target, monkeypatch):
     monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
     monkeypatch.setattr(downloads, "ATTEMPTS", 2)
-    assert "timed out" in refusal(plan)
+    assert "timed out" in refusal(replace(PLAN, hang=0))
     assert not target.exists()
 
 
@@ -174,7 +150,6 @@ NOT_THE_FILE = [
     (replace(PLAN, content=b"x"), "has another file, of sha256 "),
     (PAGE, "sent a web page"),
     (replace(PLAN, endless=True), f"sends more than {2 * SIZE} bytes"),
-    (Plan(content=b"", status=302, headers={"Location": PATH}), "Exceeded 30 redirects"),
     (Plan(content=b"", status=403), "403 Forbidden"),
 ]
 
@@ -204,15 +179,12 @@ def test_sources_are_tried_in_order_and_all_are_named(server, refusal, target):
     assert "cannot be fetched: no mirror is given and no address is known;" in refusal(urls=[])
 
 
-@pytest.mark.parametrize("form", ["{}", "file://{}/"])
-def test_a_mirror_may_be_a_folder(server, get, mirror, form):
-    get(PLAN, mirror=form.format(str(mirror).replace(" ", "%20") if "://" in form else mirror))
+def test_a_mirror_may_be_a_folder(server, get, target, mirror):
+    for base in (mirror, f"file://{mirror}/".replace(" ", "%20")):
+        get(PLAN, mirror=base)
+        target.unlink()
     assert server.paths == []
-
-
-@pytest.mark.parametrize("base", ["ftp://example.org", "file://host/x", "nowhere"])
-def test_a_mirror_that_is_none_leads_to_the_address(get, base):
-    assert f"{base}/{NAME}: " in get(PLAN, mirror=base)
+    assert f"nowhere/{NAME}: no such file" in get(PLAN, mirror="nowhere")
 
 
 def test_passwords_are_not_logged(server, get):
@@ -223,7 +195,7 @@ def test_passwords_are_not_logged(server, get):
 
 def test_a_receipt_says_what_is_in_place_wherever_it_came_from(get, mirror, tmp_path):
     receipt = tmp_path / "receipts/images.json"
-    for _ in range(2):
+    for _ in range(2):  # the second time it is in place
         get(urls=[], mirror=mirror, receipt=receipt)
         assert json.loads(receipt.read_text()) == {"name": NAME, "bytes": SIZE, "sha256": SHA256}
         receipt.unlink()
@@ -235,20 +207,18 @@ def start(target: Path, url: str, **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **more)
 
 
-def test_two_at_once_share_one_download(server, target):
-    gate = threading.Event()
-    url = server.serve(PATH, replace(PLAN, gate=gate))
+def test_two_at_once_share_one_download_and_a_kill_loses_nothing(server, target, part):
+    url = server.serve(PATH, replace(PLAN, hang=70_000), PLAN)
     with start(target, url) as first:
-        wait_until(lambda: server.paths)
+        wait_until(lambda: part.exists() and part.stat().st_size == 70_000)
         with start(target, url) as second:
             time.sleep(0.5)  # it waits for the first
             assert second.poll() is None
-            gate.set()
-            assert "is in place with the right sha256" in second.communicate()[1]
-        first.communicate()
-    assert (first.returncode, second.returncode) == (0, 0)
+            first.kill()
+            second.communicate()
+    assert second.returncode == 0
     assert_in_place(target, CONTENT)
-    assert len(server.paths) == 1
+    assert server.ranges == [None, "bytes=70000-"]
 
 
 def test_a_full_disk_is_one_line_and_costs_nothing(server, get, target, part):
@@ -260,11 +230,3 @@ def test_a_full_disk_is_one_line_and_costs_nothing(server, get, target, part):
     assert line == f"download_file: error: cannot write {part}: {reason}"
     get(PLAN)
     assert server.ranges[-1] == "bytes=100000-"
-
-
-def test_a_kill_loses_nothing(server, get, target, part):
-    with start(target, server.serve(PATH, replace(PLAN, hang=70_000))) as process:
-        wait_until(lambda: part.exists() and part.stat().st_size == 70_000)
-        process.kill()
-    get(PLAN)
-    assert server.ranges[-1] == "bytes=70000-"

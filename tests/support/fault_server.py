@@ -23,8 +23,6 @@ class Plan:
     ranges: bool = True
     cut: int | None = None  # bytes of this body after which the connection ends
     hang: int | None = None  # bytes of this body after which nothing more comes
-    silent: bool = False  # hangs before the headers
-    gate: threading.Event | None = None  # for which the body waits
     endless: bool = False
 
 
@@ -44,7 +42,7 @@ class FaultServer(ThreadingHTTPServer):
         self.sent = 0  # bytes of all bodies
         self.closing = threading.Event()
 
-    def url(self, path: str = "") -> str:
+    def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.server_port}{path}"
 
     def serve(self, path: str, *plans: Plan) -> str:
@@ -72,10 +70,6 @@ class _Handler(BaseHTTPRequestHandler):
         server.paths.append(self.path)
         server.headers.append({name.lower(): value for name, value in self.headers.items()})
         plan = plans.pop(0) if len(plans) > 1 else plans[0]
-        if plan.silent:
-            server.closing.wait(60)
-            self.close_connection = True
-            return
         status, body, headers = plan.status, plan.content, {"Content-Type": plan.kind}
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         if asked and plan.ranges and status == 200:
@@ -87,8 +81,6 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers | length | plan.headers).items():
             self.send_header(name, value)
         self.end_headers()
-        if plan.gate:
-            plan.gate.wait(60)
         stop = min(len(body) if at is None else at for at in (plan.cut, plan.hang))
         pieces = (body[at : min(at + PIECE, stop)] for at in range(0, stop, PIECE))
         for piece in itertools.repeat(b"x" * PIECE) if plan.endless else pieces:

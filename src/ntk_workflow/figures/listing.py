@@ -27,11 +27,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
 
 
 def target(figure: str) -> str:
-    """Return a figure's short target.
-
-    >>> target("liu2023relu/fig2_conditioning_vs_depth"), target("beyond/spectrum_decay")
-    ('liu2023relu_fig2', 'beyond_spectrum_decay')
-    """
+    """Return a figure's short target: ``liu2023relu_fig2``, ``beyond_spectrum_decay``."""
     paper, name = figure.split("/")
     short = name.split("_")[0]
     return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 #: The key of an experiment that asks for a table, by table; the others are made of all.
@@ -19,22 +20,15 @@ def has_table(table: str, experiment: Values) -> bool:
 
 
 def tables_of(spec: Values, experiments: Values, folder: str) -> dict[str, list[str]]:
-    """Return the files of each table that a figure reads.
+    """Return the files of each table that a figure reads, by its entry in notebooks/figures.yaml.
 
-    ``spec`` is the figure's entry in notebooks/figures.yaml. Of trained networks it shows those of
-    the ``experiments`` that match its patterns and are not switched off.
-
-    >>> spec = {"tables": ["training"], "experiments": ["fig3*"]}
-    >>> tables_of(spec, {"fig3_mine": {}, "fig3": None, "fc": {}}, "tables")
-    {'training': ['tables/training/fig3_mine.parquet']}
+    Of trained networks it shows the ``experiments`` that match its patterns.
     """
-    on = {name: experiments[name] for name in sorted(experiments) if experiments[name] is not None}
-    shown = [
-        name for pattern in spec.get("experiments", ()) for name in fnmatch.filter(on, pattern)
-    ]
+    matching = [fnmatch.filter(experiments, pattern) for pattern in spec.get("experiments", ())]
+    shown = dict.fromkeys(chain(*matching))
     files = {name: [f"{folder}/{name}.parquet"] for name in spec["tables"]}
     for table in set(files) & set(TRAINING_TABLES):
-        having = [name for name in dict.fromkeys(shown) if has_table(table, on[name])]
+        having = [name for name in shown if has_table(table, experiments[name])]
         files[table] = [f"{folder}/{table}/{name}.parquet" for name in having]
     return files
 

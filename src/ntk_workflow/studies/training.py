@@ -1,104 +1,60 @@
 """Experiments with trained networks."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from itertools import chain
 
 from ntk_conditioning.networks.architectures import MODELS, kind_of
 from ntk_conditioning.training.descent import BEYOND_PLAIN, Descent
-from ntk_conditioning.training.prediction import UNPREDICTABLE
-from ntk_workflow.checks import Known, activation_names, datasets, enough, networks, own_network
-from ntk_workflow.config import canonical, did_you_mean
+from ntk_workflow.checks import Known, activation_names, datasets, enough, images, networks
+from ntk_workflow.config import Config, did_you_mean
 
 #: What an experiment's exception for a model can be of.
-MODEL_EXCEPTIONS = ("batch_size", "epochs", "learning_rates")
-
-Values = Mapping[str, Any]
+FOR_MODELS = ("batch_size", "epochs", "learning_rates")
 
 
 def checks(known: Known, experiment: str) -> Iterator[str]:
     """Yield a line for every mistake of an experiment."""
     values, where = known.config["training"][experiment], f"training.{experiment}."
+    overrides, models = values["overrides"], values["models"]
     yield from datasets(known, values, where, labels="training needs them")
     yield from activation_names(known, values["activations"], f"{where}activations")
     if values["loss"] == "cross_entropy" and values["outputs"] == "scalar":
         yield f"{where}outputs: cross_entropy needs outputs classes; give them, or loss square"
     if values["mixed_precision"] and values["dtype"] != "float32":
         yield f"{where}mixed_precision: needs dtype float32, not {values['dtype']}"
-    yield from _overrides(known, values, where)
-    for index, name in enumerate(values["datasets"]):
-        if name in known.catalogue:
-            yield from _dataset(known, name, values, where, f"{where}datasets[{index}]")
-    for index, name in enumerate(values["models"]):
-        yield from _network(known, name, values, where, f"{where}models[{index}]")
-
-
-def _overrides(known: Known, values: Values, where: str) -> Iterator[str]:
     # Not only those of the experiment: an overlay cannot take an exception back.
     every = [*known.catalogue, *MODELS, *known.models]
-    for name, exception in values["overrides"].items():
-        if name not in every:
-            advice = did_you_mean(name, every)
-            yield f"{where}overrides.{name}: unknown dataset {name!r}; {advice}"
-        elif name not in known.catalogue:
-            for key in sorted(set(exception) - set(MODEL_EXCEPTIONS)):
-                allowed = f"those of a model are {', '.join(MODEL_EXCEPTIONS)}"
-                yield f"{where}overrides.{name}.{key}: {key} is a dataset's; {allowed}"
+    for name in overrides.keys() - every:
+        yield f"{where}overrides.{name}: unknown dataset {name!r}; {did_you_mean(name, every)}"
+    for name in overrides.keys() & {*MODELS, *known.models} - known.catalogue.keys():
+        for key in sorted(overrides[name].keys() - FOR_MODELS):
+            problem = f"{key} is a dataset's; those of a model are {', '.join(FOR_MODELS)}"
+            yield f"{where}overrides.{name}.{key}: {problem}"
+    for name in values["datasets"]:
+        yield from _samples(known, name, {**values, **overrides.get(name, {})}, where)
+    yield from images(known, values, where, values["augmentation"] != "none")
+    depths = [
+        overrides.get(name, {}).get("depths", values["depths"]) for name in values["datasets"]
+    ]
+    sizes = {"depths": sorted({*chain(*depths)}), "widths": [values["width"]], "overrides": {}}
+    yield from networks(known, {**values, **sizes}, where)
+    for key in BEYOND_PLAIN if "mlp" in models else ():
+        given, default = values[key], getattr(Descent, key)
+        if (tuple(given) if isinstance(given, list) else given) != default:
+            problem = (
+                f"mlp has momentum only; leave it at {default}, or give mlp its own experiment"
+            )
+            yield f"{where}{key}: {problem}"
+    for name in models if values["predict"] else ():
+        if kind_of(name).normalization == "batch":
+            problem = "with batch normalisation outputs depend on the other samples of a step"
+            yield f"{where}predict: {name}: {problem}; switch it off"
 
 
-def _dataset(known: Known, name: str, values: Values, where: str, place: str) -> Iterator[str]:
-    exception = values["overrides"].get(name, {})
-    samples, share = {**values, **exception}["samples"], values["test_share"]
-    key = f"overrides.{name}.samples" if "samples" in exception else "samples"
-    yield from enough(known, samples, name, f"{where}{key}")
-    tested, n = _tested(known, name), known.samples(name) if samples == "all" else samples
-    if n and share and not tested and not 0 < (held := round(share * n)) < n - 1:
-        problem = f"{share:g} of the {n} samples of {name} is {held}"
-        yield f"{where}test_share: {problem}; leave 2 to train on and 1 to test on"
-    if values["criterion"] == "test_accuracy" and not tested and not share:
+def _samples(known: Known, name: str, values: Config, where: str) -> Iterator[str]:
+    own = f"overrides.{name}." if "samples" in values["overrides"].get(name, {}) else ""
+    yield from enough(known, values["samples"], name, f"{where}{own}samples")
+    tested = "test_x" in known.catalogue.get(name, {}).get("files", {})
+    if values["criterion"] == "test_accuracy" and not (tested or values["test_share"]):
         problem = f"{name} has no test samples; give a test_share or another criterion"
         yield f"{where}criterion: {problem}"
-    needs = [model for model in values["models"] if kind_of(model).needs_images]
-    needs = [*(["augmentation"] if values["augmentation"] != "none" else []), *needs]
-    if needs and known.image(name) is None:
-        remedy = "give its catalogue entry image: [height, width, colours]"
-        yield f"{place}: {needs[0]} needs images, {name} has none; {remedy}"
-
-
-def _network(known: Known, name: str, values: Values, where: str, place: str) -> Iterator[str]:
-    exceptions = [values["overrides"].get(dataset, {}) for dataset in values["datasets"]]
-    depths = [depth for each in exceptions for depth in each.get("depths", values["depths"])]
-    sizes = {"models": [name], "depths": depths, "widths": [values["width"]], "overrides": {}}
-    for line in networks(known, sizes, where):
-        yield line.replace(f"{where}models[0]", place)
-    kind = kind_of(name)
-    for key in BEYOND_PLAIN if not kind.by_modules and name in MODELS else ():
-        default = canonical(getattr(Descent, key))
-        if values[key] != (list(default) if isinstance(default, tuple) else default):
-            remedy = f"leave it at {default}, or give {name} its own experiment"
-            yield f"{where}{key}: {name} has momentum only; {remedy}"
-    if kind.normalization == "batch":
-        if values["predict"]:
-            yield f"{where}predict: {name}: {UNPREDICTABLE}; switch it off"
-        yield from _lonely_samples(known, name, values, where)
-    if name in known.models:
-        yield from own_network(known, name, values, place)
-
-
-def _lonely_samples(known: Known, name: str, values: Values, where: str) -> Iterator[str]:
-    """Yield a line for a dataset whose epochs end with a step of a single sample."""
-    overrides = values["overrides"]
-    for dataset in values["datasets"]:
-        of = {**values, **overrides.get(dataset, {}), **overrides.get(name, {})}
-        n = known.samples(dataset) if of["samples"] == "all" else of["samples"]
-        if n and not _tested(known, dataset):
-            n -= round(of["test_share"] * n)
-        if n and of["batch_size"] != "all" and n % of["batch_size"] == 1:
-            yield (
-                f"{where}batch_size: an epoch of {name} on the {n} samples of {dataset} ends with "
-                "a step of one; take another size"
-            )
-
-
-def _tested(known: Known, name: str) -> bool:
-    """Return whether a dataset has test samples of its own."""
-    return "test_x" in known.catalogue.get(name, {}).get("files", {})
