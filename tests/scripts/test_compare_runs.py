@@ -163,6 +163,7 @@ def without_keys(folder: Path) -> Path:
         (bomb, "larger than the archive: a zip bomb"),
         (damaged_table, "table claims is damaged"),
         (without_keys, "does not name its keys"),
+        (aliases, "config.yaml: it has aliases"),
     ],
 )
 def test_what_is_no_run_is_one_line(run, refusal, damage, message):
