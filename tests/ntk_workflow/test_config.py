@@ -64,8 +64,6 @@ overrides: {digits: {blocks: 8}}
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
-linearity_study: {expansions: 21}
-  -> linearity_study.expansions: 21 is more than the 20 samples of the study; take fewer
 bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 architectures_study: {datasets: [synthetic]}
@@ -76,16 +74,12 @@ training: {resnet: {depths: [8, 1]}}
   -> training.resnet.models[0]: resnet has two layers or more, not 1; correct the depths
 training: {resnet: {datasets: [librispeech_sample], test_share: 0.5}}
   -> training.resnet.datasets[0]: resnet needs images, librispeech_sample has none; give its
-training: {resnet: {test_share: 0.0001}}
-  -> training.resnet.test_share: 0.0001 of the 500 samples of patches is 0; leave 2 to train on and
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {weight_decay: 0.1}}
   -> training.fig3.weight_decay: mlp has momentum only; leave it at 0, or give mlp its own
 training: {deep_fc: {models: [fc_batch_norm], predict: true}}
   -> training.deep_fc.predict: fc_batch_norm: with batch normalisation outputs depend on the other
-training: {deep_normalized: {samples: 501, test_share: 0.2, batch_size: 50}}
-  -> training.deep_normalized.batch_size: an epoch of fc_batch_norm on the 401 samples of patches
 training: {deep_fc: {overrides: {fc: {samples: 100}}}}
   -> training.deep_fc.overrides.fc.samples: samples is a dataset's; those of a model are batch_size,
 training: {deep_fc: {mixed_precision: true, dtype: float64}}

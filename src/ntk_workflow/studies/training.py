@@ -47,14 +47,10 @@ def _overrides(known: Known, values: Values, where: str) -> Iterator[str]:
 
 def _dataset(known: Known, name: str, values: Values, where: str, place: str) -> Iterator[str]:
     exception = values["overrides"].get(name, {})
-    samples, share = {**values, **exception}["samples"], values["test_share"]
     key = f"overrides.{name}.samples" if "samples" in exception else "samples"
-    yield from enough(known, samples, name, f"{where}{key}")
-    tested, n = _tested(known, name), known.samples(name) if samples == "all" else samples
-    if n and share and not tested and not 0 < (held := round(share * n)) < n - 1:
-        problem = f"{share:g} of the {n} samples of {name} is {held}"
-        yield f"{where}test_share: {problem}; leave 2 to train on and 1 to test on"
-    if values["criterion"] == "test_accuracy" and not tested and not share:
+    yield from enough(known, {**values, **exception}["samples"], name, f"{where}{key}")
+    tested = "test_x" in known.catalogue[name].get("files", {})
+    if values["criterion"] == "test_accuracy" and not tested and not values["test_share"]:
         problem = f"{name} has no test samples; give a test_share or another criterion"
         yield f"{where}criterion: {problem}"
     needs = [model for model in values["models"] if kind_of(model).needs_images]
@@ -76,29 +72,7 @@ def _network(known: Known, name: str, values: Values, where: str, place: str) ->
         if values[key] != (list(default) if isinstance(default, tuple) else default):
             remedy = f"leave it at {default}, or give {name} its own experiment"
             yield f"{where}{key}: {name} has momentum only; {remedy}"
-    if kind.normalization == "batch":
-        if values["predict"]:
-            yield f"{where}predict: {name}: {UNPREDICTABLE}; switch it off"
-        yield from _lonely_samples(known, name, values, where)
+    if kind.normalization == "batch" and values["predict"]:
+        yield f"{where}predict: {name}: {UNPREDICTABLE}; switch it off"
     if name in known.models:
         yield from own_network(known, name, values, place)
-
-
-def _lonely_samples(known: Known, name: str, values: Values, where: str) -> Iterator[str]:
-    """Yield a line for a dataset whose epochs end with a step of a single sample."""
-    overrides = values["overrides"]
-    for dataset in values["datasets"]:
-        of = {**values, **overrides.get(dataset, {}), **overrides.get(name, {})}
-        n = known.samples(dataset) if of["samples"] == "all" else of["samples"]
-        if n and not _tested(known, dataset):
-            n -= round(of["test_share"] * n)
-        if n and of["batch_size"] != "all" and n % of["batch_size"] == 1:
-            yield (
-                f"{where}batch_size: an epoch of {name} on the {n} samples of {dataset} ends with "
-                "a step of one; take another size"
-            )
-
-
-def _tested(known: Known, name: str) -> bool:
-    """Return whether a dataset has test samples of its own."""
-    return "test_x" in known.catalogue.get(name, {}).get("files", {})
