@@ -86,7 +86,7 @@ def test_a_row_is_the_same_file_however_it_was_computed(program, row, folder):
     assert {path.name for path in folder.iterdir()} == {"all.npz", "kept", "row.parquet"}
 
 
-def test_a_job_that_is_stopped_goes_on_with_the_cells_it_lacks(row, folder, monkeypatch):
+def test_a_job_that_is_stopped_goes_on_with_the_cells_it_lacks(row, folder, monkeypatch, capsys):
     whole, *_ = row(kept=False)
     init = compute_spectrum.init_mlp
 
@@ -95,10 +95,11 @@ def test_a_job_that_is_stopped_goes_on_with_the_cells_it_lacks(row, folder, monk
             raise KeyboardInterrupt
         return init(*arguments, depth=depth, **options)
 
-    monkeypatch.setattr(compute_spectrum, "init_mlp", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        row()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(compute_spectrum, "init_mlp", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            row()
+    capsys.readouterr()
     assert not (folder / "row.parquet").exists()
     assert row() == (whole, ALL[1:], ALL[:1])
     damaged = min(folder.glob("kept/*"))
