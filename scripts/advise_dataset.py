@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ntk_conditioning import tables
-from ntk_conditioning.advice.advise import Advice, advise
+from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.drawing import draw
 from ntk_conditioning.advice.words import in_words, number
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
@@ -26,7 +26,6 @@ ACTIVATIONS = (
     *(f"normalized_{name}" for name in ("relu", "gelu", "sigmoid", "softplus")),
 )
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
-log = cli.logger(__file__)
 
 
 @cli.run_main
@@ -49,49 +48,37 @@ def main(argv: cli.Argv = None) -> None:
         read = read_parquet if args.data.suffix == ".parquet" else read_csv
         table = read(args.data, labels=args.labels)
         x, labels = table.features().astype(np.float64), table.labels()
-    log.info("device cpu, float64, n %d, d %d", *x.shape)
+    cli.log.info("device cpu, float64, n %d, d %d", *x.shape)
     kernels = {"activations": [*sigmas.values()], "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
-    written = page(advice)  # before any file
-    tables.write(args.output, "advice", rows(advice))
-    write_text(args.page, written)
-    first = in_words(advice)[1]
-    log.info("%s: %s", first.title, " ".join(first.sentences))
-
-
-def rows(advice: Advice) -> list[dict[str, Any]]:
-    """Return the rows of the table, with the widest networks of finite width that were drawn."""
     widest = {(network.activation, network.depth): network for network in advice.networks}
-    rows = []
-    for prediction in advice.predictions:
-        advised = prediction.preparation == advice.preparation
-        finite = widest.get((prediction.activation, prediction.depth)) if advised else None
-        row = {"dataset": advice.name, "advised": advised, "n": advice.block, **vars(prediction)}
-        row |= {"excess": finite and finite.excess, "trusted_width": finite and finite.trusted}
-        rows.append(row)
-    return rows
-
-
-def page(advice: Advice) -> str:
-    """Return the page, with its figure in it."""
-    with scratch_folder() as folder:
-        files = {kind: folder / f"advice.{kind}" for kind in ("pdf", "png")}
-        save_figure(draw(advice), **files)
-        picture = base64.b64encode(files["png"].read_bytes()).decode()
+    rows: list[dict[str, Any]] = []
     kappas: dict[str, list[str]] = {}
     for prediction in advice.predictions:
+        row = {"dataset": advice.name, "advised": False, "n": advice.block, **vars(prediction)}
+        row |= {"excess": None, "trusted_width": None}
         if prediction.preparation == advice.preparation:
+            finite = widest.get((prediction.activation, prediction.depth))
+            row |= {"excess": finite and finite.excess, "trusted_width": finite and finite.trusted}
+            row["advised"] = True
             kappas.setdefault(prediction.activation, []).append(number(prediction.kappa))
-    return render(
-        "advice.html.j2",
-        title=f"Advice on {advice.name}",
-        sections=in_words(advice),
-        picture=picture,
-        alt="kappa by preparation, by depth, and of finite networks",
-        depths=DEPTHS,
-        kappas=kappas,
-        block=advice.block,
-    )
+        rows.append(row)
+    sections = in_words(advice)
+    with scratch_folder() as folder:
+        picture = folder / "advice.png"
+        save_figure(draw(advice), pdf=folder / "advice.pdf", png=picture)
+        page = render(
+            "advice.html.j2",
+            title=f"Advice on {advice.name}",
+            sections=sections,
+            picture=base64.b64encode(picture.read_bytes()).decode(),
+            depths=DEPTHS,
+            kappas=kappas,
+            block=advice.block,
+        )
+    tables.write(args.output, "advice", rows)
+    write_text(args.page, page)
+    cli.log.info("%s: %s", sections[1].title, " ".join(sections[1].sentences))
 
 
 if __name__ == "__main__":

@@ -8,27 +8,23 @@ from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(*cli.COMPUTE, "data", "dataset", "depths", description=__doc__)
-    count = cli.positive_integer_or_all
-    parser.add_argument("--samples", type=count, required=True, help="samples drawn, or all")
-    parser.add_argument("--seed", type=cli.seed, default=1, help="seed of the draw")
+    add, count = parser.add_argument, cli.positive_integer_or_all
+    add("--samples", type=count, required=True, help="samples drawn, or all")
+    add("--seed", type=cli.seed, default=1, help="seed of the draw")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
     x, rng = load_samples(args.data).x, generator(args.seed, "blocks")
     (block,) = draw_blocks(len(x), size=args.samples, count=1, generator=rng)
-    log.info("device cpu, float64, infinite width, %d samples", len(block))
+    cli.log.info("device cpu, float64, infinite width, %d samples", len(block))
     rows = []
     for name, sigma in sigmas.items():
         labels = {"dataset": args.dataset, "activation": name}
         rows += [labels | row for row in compare(x[block], depths=args.depths, activation=sigma)]
-        log.info("%s: %d depths", name, len(args.depths))
     tables.write(args.output, "bounds", rows)
 
 

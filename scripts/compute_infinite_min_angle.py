@@ -10,45 +10,32 @@ from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows import samples_by_seed
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(*cli.ROW, "depths", description=__doc__)
+    parser = cli.Parser(*cli.ROW, "depths", "exclude-duplicates", description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
-    help = "seeds of the draws, or none for a whole dataset"
-    add("--seeds", type=seed_or_none, nargs="+", required=True, help=help)
-    add("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    add("--seeds", type=cli.seed, nargs="*", default=[], help="of draws; none of a whole dataset")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
-    log.info("device cpu, float64, infinite width, depths %s", args.depths)
+    cli.log.info("device cpu, float64, infinite width, depths %s", args.depths)
     checkpoints = Checkpoints(args.checkpoints, "angles")
+    excluded = {"exclude_duplicates": args.exclude_duplicates}
     rows = []
-    for seed, x, data in samples_by_seed(args.data, args.seeds):
+    for seed, x, data in samples_by_seed(args.data, args.seeds or [None]):
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
             names = {"kernel": "infinite_ntk", "dataset": args.dataset, "activation": activation}
             names |= {"depth": depth, "seed": seed, "width": None}
-            excluded = {"exclude_duplicates": args.exclude_duplicates}
             cell = names | {"code": args.code, "data": data} | excluded
             if (done := checkpoints.read(cell)) is None:
-                try:
-                    angle = infinite.min_angle(x, depth=depth, activation=sigma, **excluded)
-                except infinite.UnresolvedKernelError as error:
-                    raise infinite.UnresolvedKernelError(f"{args.dataset}: {error}") from None
+                angle = infinite.min_angle(x, depth=depth, activation=sigma, **excluded)
                 sizes = {"dtype": "float64", "n": len(x), "d": x.shape[1]}
                 done = [names | sizes | angle.row()]
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "angles", rows)
-
-
-def seed_or_none(text: str) -> int | None:
-    """Return a seed, or None of ``none``; a type for `add_argument`."""
-    return None if text == "none" else cli.seed(text)
 
 
 if __name__ == "__main__":

@@ -11,35 +11,31 @@ from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows import available_memory, samples_by_seed
-from ntk_workflow.rows.blocks import REMEDY, block_arguments, block_rows
-
-log = cli.logger(__file__)
+from ntk_workflow.rows.blocks import REMEDY, block_rows
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(*cli.ROW, "depths", "seeds", "memory-gb", description=__doc__)
-    block_arguments(parser)
+    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds", "memory-gb")
+    parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
     add("--kernel", choices=get_args(InfiniteName), required=True)
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
-    available = available_memory(args.memory_gb)
-    budget = MemoryBudget(available, args.full_spectrum_below, args.threads, REMEDY)
-    log.info("device cpu, float64, infinite width, depths %s", args.depths)
+    memory = available_memory(args.memory_gb)
+    budget = MemoryBudget(memory, args.full_spectrum_below, args.threads, REMEDY)
+    cli.log.info("device cpu, float64, infinite width, depths %s", args.depths)
     checkpoints = Checkpoints(args.checkpoints, "spectra")
+    blocks = {"size": args.kernel_size, "count": args.blocks, "eigenvalues": args.eigenvalues}
+    given = blocks | {"full_spectrum_below": args.full_spectrum_below, "code": args.code}
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
             names = {"kernel": args.kernel, "dataset": args.dataset, "activation": activation}
             names |= {"depth": depth, "seed": seed, "width": None}
-            blocks = {"size": args.kernel_size, "count": args.blocks}
-            blocks |= {"eigenvalues": args.eigenvalues}
-            cell = names | {"code": args.code, "data": data} | blocks
-            cell |= {"full_spectrum_below": args.full_spectrum_below}
+            cell = names | given | {"data": data}
             if (done := checkpoints.read(cell)) is None:
                 kernel = InfiniteKernel(sigma, depth, args.kernel, budget)
                 done = [names | row for row in block_rows(kernel, x, seed=seed, **blocks)]

@@ -12,36 +12,33 @@ from ntk_conditioning.seeds import generator
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.devices import device_argument, torch_device
+from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
-
-log = cli.logger(__file__)
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(*cli.ROW, "depths", "seeds", "memory-gb", description=__doc__)
-    device_argument(parser)
-    add = parser.add_argument
-    add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
-    add("--width", type=cli.positive_integer, default=512, help="units per layer")
-    add("--exclude-duplicates", action="store_true", help="leave out equal samples")
+    options = (*cli.ROW, "depths", "seeds", "width", "exclude-duplicates", "device", "memory-gb")
+    parser, help = (
+        cli.Parser(*options, description=__doc__),
+        "dataset (.npz), for all seeds or each",
+    )
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
     device = torch_device(args.device)
     # A half for the gradients; the samples and what is computed from them need the rest.
     memory = min(MEMORY, available_memory(args.memory_gb, device.type) // 2)
-    log.info("device %s, float64, width %d, depths %s", device, args.width, args.depths)
+    cli.log.info("device %s, float64, width %d, depths %s", device, args.width, args.depths)
     checkpoints = Checkpoints(args.checkpoints, "angles")
+    excluded = {"exclude_duplicates": args.exclude_duplicates}
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
         samples = torch.from_numpy(x).to(device)
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
             names = {"kernel": "empirical_ntk", "dataset": args.dataset, "activation": activation}
             names |= {"depth": depth, "seed": seed, "width": args.width}
-            excluded = {"exclude_duplicates": args.exclude_duplicates}
             cell = names | {"code": args.code, "data": data, "device": device.type} | excluded
             if (done := checkpoints.read(cell)) is None:
                 size = {"depth": depth, "width": args.width, "activation": sigma}

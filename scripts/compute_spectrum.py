@@ -14,40 +14,34 @@ from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, Empirical
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
 from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.devices import device_argument, torch_device
+from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
-from ntk_workflow.rows.blocks import REMEDY, block_arguments, block_rows
-
-log = cli.logger(__file__)
+from ntk_workflow.rows.blocks import REMEDY, block_rows
 
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
-    parser = cli.Parser(*cli.ROW, "depths", "seeds", "memory-gb", description=__doc__)
-    block_arguments(parser)
-    device_argument(parser)
+    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds", "width", "device", "memory-gb")
+    parser = cli.Parser(*options, description=__doc__)
     add, kernels = parser.add_argument, get_args(EmpiricalName)
     add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
     add("--kernel", choices=kernels, default=kernels[0])
-    add("--width", type=cli.positive_integer, default=512, help="units per layer")
     add("--dtype", choices=["float64", "float32"], default="float64")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
     device = torch_device(args.device)
-    log.info("device %s, %s, width %d, depths %s", device, args.dtype, args.width, args.depths)
+    cli.log.info("device %s, %s, width %d, depths %s", device, args.dtype, args.width, args.depths)
     checkpoints = Checkpoints(args.checkpoints, "spectra")
+    blocks = {"size": args.kernel_size, "count": args.blocks, "eigenvalues": args.eigenvalues}
+    given = blocks | {"full_spectrum_below": args.full_spectrum_below, "code": args.code}
+    given |= {"dtype": args.dtype, "device": device.type}
     rows = []
     for seed, x, data in samples_by_seed(args.data, args.seeds):
         for (activation, sigma), depth in product(sigmas.items(), args.depths):
             names = {"kernel": args.kernel, "dataset": args.dataset, "activation": activation}
             names |= {"depth": depth, "seed": seed, "width": args.width}
-            blocks = {"size": args.kernel_size, "count": args.blocks}
-            blocks |= {"eigenvalues": args.eigenvalues}
-            cell = names | {"code": args.code, "data": data} | blocks
-            cell |= {"full_spectrum_below": args.full_spectrum_below}
-            cell |= {"dtype": args.dtype, "device": device.type}
+            cell = names | given | {"data": data}
             if (done := checkpoints.read(cell)) is None:
                 size = {"depth": depth, "width": args.width, "activation": sigma}
                 place = {"dtype": getattr(torch, args.dtype), "device": device}

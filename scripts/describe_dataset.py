@@ -11,13 +11,10 @@ import numpy as np
 
 from ntk_conditioning import tables
 from ntk_conditioning.data import datasheets
-from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import require_file
 from ntk_workflow import cli
-from ntk_workflow.samples import HOW_TO_PREPARE, load_samples
+from ntk_workflow.samples import load_samples
 
 KNOWN = ("n", "d", "seed", "classes", "dtype", "scaling", "min", "max", "sha256")
-log = cli.logger(__file__)
 
 
 @cli.run_main
@@ -26,24 +23,12 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--datasheet", type=Path, required=True, help="its datasheet (.json)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
-    require_file(args.datasheet)
-    try:
-        written = json.loads(args.datasheet.read_text(encoding="utf-8"))
-        sheet = {key: written[key] for key in KNOWN}
-    except (ValueError, LookupError, TypeError):
-        raise UserError(f"{args.datasheet} is no datasheet; {HOW_TO_PREPARE}") from None
-    data = load_samples(args.data)
-    if data.x.shape != (sheet["n"], sheet["d"]):
-        raise UserError(
-            f"{args.datasheet} is of {sheet['n']} samples of {sheet['d']} features, {args.data} has"
-            f" {len(data.x)} of {data.x.shape[1]}; give the two that were written together"
-        )
-    log.info("device cpu, float64, n %d, d %d", *data.x.shape)
+    written = json.loads(args.datasheet.read_text(encoding="utf-8"))
+    sheet, data = {key: written[key] for key in KNOWN}, load_samples(args.data)
+    cli.log.info("device cpu, float64, n %d, d %d", *data.x.shape)
     geometry = datasheets.geometry(data.x)
-    log.info("rank %d, smallest angle %s degrees", geometry.gram_rank, geometry.min_angle)
     if geometry.duplicates:
-        log.warning("%d pairs of equal samples (angle 0)", geometry.duplicates)
+        cli.log.warning("%d pairs of equal samples (angle 0)", geometry.duplicates)
     sizes = [] if data.y is None else np.unique(data.y, return_counts=True)[1].tolist()
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}

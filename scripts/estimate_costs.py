@@ -2,7 +2,7 @@
 
 Nothing is run: the jobs are those of Snakemake's dry run, their sizes those of the config. Where
 jobs of the run have finished, the estimate follows their benchmark files. With a cluster's profile
-it is what would be submitted.
+it is what would be submitted. Targets, --configfile and --config are passed on to Snakemake.
 """
 
 import sys
@@ -15,16 +15,10 @@ from ntk_workflow.estimate import plan, report
 @run_main
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
-    parser.add_argument("targets", nargs="*", help="rules or files, by default the whole run")
-    parser.add_argument("--configfile", nargs="+", default=[], help="configs over config.yaml")
-    parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE", help="settings")
     parser.add_argument("--profile", help="where the run would be: slurm, profiles/gpu")
-    args = parser.parse_args(argv)
+    args, others = parser.parse_known_args(argv)
 
-    arguments = [*args.targets, *(["--profile", args.profile] if args.profile else [])]
-    for name in ("configfile", "config"):
-        values = getattr(args, name)
-        arguments += [f"--{name}", *values] if values else []
+    arguments = [*others, *(["--profile", args.profile] if args.profile else [])]
     left = plan(arguments)
     finished = left.head(0)
     if any(Path("logs").glob("*/**/*.tsv")):

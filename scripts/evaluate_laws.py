@@ -10,8 +10,6 @@ from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activations
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
@@ -25,7 +23,7 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     sigmas = load_activations(args.activation, args.activation_file)
-    log.info("float64, infinite width, laws of %d samples", args.samples)
+    cli.log.info("float64, infinite width, laws of %d samples", args.samples)
     grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
     places = [*law_grid.places(samples=args.samples, **grid, points=args.points)]
     rows: list[dict[str, Any]] = []

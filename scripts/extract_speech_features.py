@@ -5,7 +5,6 @@ a table beside it tells the speaker, chapter, utterance and frame of each row. T
 twice, first for the lengths of its utterances. The same arguments and files give the same bytes.
 """
 
-import time
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from ntk_workflow import cli
 from ntk_workflow.named_values import named_values
 from ntk_workflow.progress import progress
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
@@ -39,30 +36,21 @@ def main(argv: cli.Argv = None) -> None:
     add("--index", required=True, type=Path, help="table to write (.parquet)")
     args = parser.parse_args(argv)
 
-    values, known = named_values(args.settings, option="--settings"), vars(FeatureSettings())
-    if unknown := sorted(values.keys() - known.keys()):
-        raise cli.UsageError(f"no setting is called {unknown[0]}; they are {', '.join(known)}")
-    corpus = (args.source, args.subset, FeatureSettings(**values))
+    settings = FeatureSettings(**named_values(args.settings, option="--settings"))
+    corpus = (args.source, args.subset, settings)
     alignments = None if args.alignments is None else find_alignments(args.alignments)
-    log.info("device cpu, %d threads, float32, %s of %s", args.threads, args.subset, args.source)
-
-    shown = partial(progress, unit="utterance", log=log)
+    cli.log.info("device cpu, %d threads, float32, %s", args.threads, args.subset)
+    shown = partial(progress, unit="utterance", log=cli.log)
     found = survey(*corpus, alignments=alignments, progress=shown)
     total = len(found.frames) + found.short + found.unaligned
-    log.info("%d utterances, %.1f minutes", total, found.seconds / 60)
-    log.info("left out: %d without a frame, %d unaligned", found.short, found.unaligned)
+    cli.log.info("left out: %d without a frame, %d unaligned", found.short, found.unaligned)
     available = sum(found.frames.values())
     n = available if args.frames == "all" else args.frames
-    log.info("drawing %d of %d frames", n, available)
+    cli.log.info("drawing %d of %d frames", n, available)
     drawn = draw_frames(found.frames, n, generator=generator(args.seed, "data"))
 
-    start, shown = time.perf_counter(), partial(shown, total=total)
-    read = {"alignments": alignments, "threads": args.threads, "progress": shown}
-    frames = extract(*corpus, drawn, **read)
-    seconds = time.perf_counter() - start
-    log.info("%d vectors of %d numbers, %d classes", *frames.x.shape, len(np.unique(frames.y)))
-    speed = (frames.seconds / 60, seconds, frames.seconds / seconds)
-    log.info("%.1f minutes of speech in %.1f s, %.0f x real time", *speed)
+    read = {"alignments": alignments, "threads": args.threads}
+    frames = extract(*corpus, drawn, **read, progress=partial(shown, total=total))
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
         np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
     names = np.array(frames.names)[frames.y]

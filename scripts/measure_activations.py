@@ -12,8 +12,6 @@ from ntk_conditioning.theory import depth
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activation_files
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
@@ -23,7 +21,7 @@ def main(argv: cli.Argv = None) -> None:
     load_activation_files(args.activation_file)
     plain = [name.removeprefix(NORMALIZED) for name in args.activation]
     both = dict.fromkeys([*args.activation, *(NORMALIZED + name for name in plain)])
-    log.info("device cpu, float64, %d activations, as they are and normalised", len(both))
+    cli.log.info("device cpu, float64, %d activations, as they are and normalised", len(both))
     tables.write(args.output, "activations", [row(activations.get(name)) for name in both])
 
 

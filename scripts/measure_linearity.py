@@ -15,8 +15,6 @@ from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows.widths import drawn_network, study_parser, two_classes
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
@@ -29,19 +27,18 @@ def main(argv: cli.Argv = None) -> None:
     add("--directions", type=positive, default=10, help="random directions")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     load_activations(args.activation, args.activation_file)
     device = torch_device(args.device).type
     given = {"samples": args.samples, "classes": args.classes, "sample_seed": args.sample_seed}
     samples, y = two_classes(args.data, args.dataset, **given)
-    log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
+    cli.log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
     checkpoints = Checkpoints(args.checkpoints, "linearity")
     given |= {"code": args.code, "data": sha256(args.data), "device": device}
     given |= {"dense": args.dense, "step_size": args.step_size, "steps": args.steps}
     ball = {"radii": args.radii, "directions": args.directions}
     rows = []
     for activation, width, seed in product(args.activation, args.widths, args.seeds):
-        hidden = [fixed or width for fixed in args.hidden]
+        hidden = [width if fixed == "m" else int(fixed) for fixed in args.hidden]
         names = {"dataset": args.dataset, "architecture": args.architecture, "width": width}
         names |= {"activation": activation, "seed": seed, "hidden": "-".join(map(str, hidden))}
         cell = names | given | ball | {"expansions": args.expansions}

@@ -11,8 +11,6 @@ from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.progress import progress
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
@@ -26,9 +24,8 @@ def main(argv: cli.Argv = None) -> None:
     add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     (sigma,) = load_activations(args.activation, args.activation_file).values()
-    log.info("device cpu, float64, infinite width, samples drawn on the sphere")
+    cli.log.info("device cpu, float64, infinite width, samples drawn on the sphere")
     functions = tabulated.tables(sigma, args.depths)
     places = [
         (RandomPlace(shape=shape, parameter=parameter, n=n, d=round(n / ratio)), seed)
@@ -38,7 +35,7 @@ def main(argv: cli.Argv = None) -> None:
         if n / ratio >= 3
     ]
     rows: list[dict[str, Any]] = []
-    for place, seed in progress(places, unit="place", log=log):
+    for place, seed in progress(places, unit="place", log=cli.log):
         rows += measure(place, sigma, functions, seed=seed)
     tables.write(args.output, "phase", rows)
 

@@ -9,25 +9,21 @@ from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
     args = cli.Parser(*options, description=__doc__).parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
     x = load_samples(args.data).x
-    log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
+    cli.log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
     rows: list[dict[str, Any]] = []
-    for name, sigma in sigmas.items():
+    for sigma in sigmas.values():
         functions = tabulated.tables(sigma, args.depths)
         for seed in args.seeds:
             rows += measure(place, sigma, functions, seed=seed)
-        log.info("%s done", name)
     tables.write(args.output, "phase", rows)
 
 

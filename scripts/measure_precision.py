@@ -3,9 +3,7 @@
 from ntk_conditioning import tables
 from ntk_conditioning.spectra import precision
 from ntk_workflow import cli
-from ntk_workflow.progress import progress
 
-log = cli.logger(__file__)
 LABELS = ("kernel", "activation", "depth", "seed", "delta")
 
 
@@ -19,13 +17,10 @@ def main(argv: cli.Argv = None) -> None:
     add("--points", type=positive, required=True, help="distances of the close pair")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sizes = {"samples": args.samples, "dim": args.dim, "width": args.width, "points": args.points}
-    problems = list(precision.problems(depths=args.depths, seeds=args.seeds, **sizes))
-    log.info("device cpu, float32 and float64 beside %d digits", precision.DIGITS)
-    log.info("%d problems of %d samples", len(problems), args.samples)
+    cli.log.info("device cpu, float32 and float64 beside %d digits", precision.DIGITS)
     rows = []
-    for problem in progress(problems, unit="problem", log=log):
+    for problem in precision.problems(depths=args.depths, seeds=args.seeds, **sizes):
         labels = {name: getattr(problem.place, name) for name in LABELS}
         labels |= {"width": args.width if problem.mlp else None, "n": args.samples, "d": args.dim}
         for method, reference, (ratio, resolved, floor), error in precision.measure(problem):

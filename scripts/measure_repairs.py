@@ -14,25 +14,20 @@ from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.samples import load_samples
 
-log = cli.logger(__file__)
-
 
 @cli.run_main
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
-    parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
-    help = "top directions to remove"
-    parser.add_argument("--directions", type=positive, nargs="+", required=True, help=help)
+    parser = cli.Parser(*options, description=__doc__)
+    help = "numbers of top directions to remove"
+    parser.add_argument("--directions", type=int, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    cli.limit_threads(args.threads)
     sigmas = load_activations(args.activation, args.activation_file)
     data = load_samples(args.data)
     if data.y is None:
         raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
-    if max(args.directions) >= (least := min(args.samples, data.x.shape[1])):
-        raise UserError(f"{args.dataset}: at most {least - 1} top directions can be removed")
-    log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
+    cli.log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
     codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
     rows: list[dict[str, Any]] = []
     for seed in args.seeds:
@@ -42,7 +37,6 @@ def main(argv: cli.Argv = None) -> None:
             keys = {"dataset": args.dataset, "activation": name, "depth": depth, "seed": seed}
             for repair in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
                 rows.append(keys | asdict(repair) | {"d": x.shape[1]})
-        log.info("seed %d done", seed)
     tables.write(args.output, "repairs", rows)
 
 

@@ -17,12 +17,7 @@ from ntk_conditioning.data.subsets import seed_stream
 from ntk_workflow import cli
 from ntk_workflow.catalogue import dataset_source, read_entry
 
-#: What equal samples do, and what to do.
-REMEDY = (
-    "; their angle is 0 and kernels with both have no kappa: remove all but one, or set "
-    "exclude_duplicates: true for angles alone"
-)
-log = cli.logger(__file__)
+REMEDY = "remove all but one, or set exclude_duplicates: true for angles alone"
 
 
 @cli.run_main
@@ -41,7 +36,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--datasheet", required=True, type=Path, help="its datasheet (.json)")
     args = parser.parse_args(argv)
 
-    if (args.samples == "all") != (args.seed is None) or args.balanced > (args.samples != "all"):
+    if (args.samples == "all") != (args.seed is None):
         raise cli.UsageError("a draw needs --samples N and --seed S, the whole dataset neither")
     source = dataset_source(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
@@ -53,15 +48,12 @@ def main(argv: cli.Argv = None) -> None:
         rng = seed_stream(args.seed)
         rows = datasets.drawn_rows(dataset, args.samples, generator=rng, balanced=args.balanced)
         dataset = dataset.rows(rows)
-    drawn = {"available": available, "seed": args.seed, "balanced": args.balanced}
-    sheet = datasets.describe(dataset, **drawn)
-    found = f"{sheet.n} of {available} samples, {sheet.d} features of type {sheet.dtype}"
-    classes = "no labels" if sheet.classes is None else f"{sheet.classes} classes"
-    log.info("%s, %s: %s, %s, scaling %s", source.name, args.split, found, classes, sheet.scaling)
+    sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
+    cli.log.info("%s, %s: %d of %d samples", source.name, args.split, sheet.n, available)
     equal = find_duplicates(prepared.scaled(dataset))
     if equal.pairs and args.split == "train":
-        line = f"{source.name}: {equal.in_words(rows)}{REMEDY}"
-        log.warning(line)
+        line = f"{source.name}: {equal.in_words(rows)}; no kernel with them has a kappa: {REMEDY}"
+        cli.log.warning(line)
         print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)
     files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")

@@ -14,7 +14,7 @@ from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
-from ntk_workflow.devices import device_argument, torch_device
+from ntk_workflow.devices import torch_device
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.initial_kernels import initial_kernel_rows
 from ntk_workflow.trainings.loop import TrainingCheckpoint, train
@@ -37,7 +37,7 @@ def main(argv: cli.Argv = None) -> int:
     add("--output", type=Path, required=True, help="table of curves to write (.parquet)")
     add("--initial-kernels-output", type=Path, help="table of NTKs at initialisation (.parquet)")
     add("--kernels-output", type=Path, help="table of kernels_along (.parquet)")
-    device_argument(parser)
+    add("--device", **cli.OPTIONS["device"])
     add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
     add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help="between checkpoints")
     add("--code", default="", help="digest of the code, on which checkpoints depend")

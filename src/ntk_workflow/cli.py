@@ -17,6 +17,7 @@ from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
+log = logging.getLogger("ntk_workflow")  #: what programs say
 Number = TypeVar("Number", int, float)
 
 
@@ -25,11 +26,8 @@ class UsageError(UserError):
 
 
 def logger(file: str) -> logging.Logger:
-    """Return the logger of a program, from its ``__file__``."""
+    """Return the logger of a module, from its ``__file__``."""
     return logging.getLogger(f"ntk_workflow.{Path(file).stem}")
-
-
-log = logger(__file__)
 
 
 def _number(
@@ -51,7 +49,6 @@ def _number(
 positive_integer = _number(int, "a whole number above zero", lambda n: n > 0)
 positive_number = _number(float, "a number above zero", lambda x: 0 < x < math.inf)
 not_negative = _number(float, "a number from 0 on", lambda x: 0 <= x < math.inf)
-share = _number(float, "a number from 0 to below 1", lambda x: 0 <= x < 1)
 count_from_zero = seed = _number(int, "a whole number from 0 on", lambda n: n >= 0)
 
 
@@ -70,10 +67,7 @@ def named_path(text: str) -> tuple[str, Path]:
 
 def threads_given(text: str) -> int:
     """Return the threads that are asked for, at most as many as there are cores; a type."""
-    asked, given = positive_integer(text), allocation.cores(os.environ)
-    if asked > given:
-        log.info("%d threads asked for, %d given: using %d", asked, given, given)
-    return min(asked, given)
+    return min(positive_integer(text), allocation.cores())
 
 
 #: Options of several programs, by name.
@@ -89,6 +83,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "seeds": {"type": seed, "nargs": "+", "required": True, "help": "seeds to compute"},
     "memory-gb": {"type": positive_number, "help": "memory to keep within, in 10^9 bytes"},
     "threads": {"type": threads_given, "default": 1, "help": "at most as many as cores are given"},
+    "width": {"type": positive_integer, "default": 512, "help": "units per layer"},
+    "device": {"choices": ["cpu", "cuda", "auto"], "default": "cpu", "help": "auto: a GPU, or CPU"},
+    "exclude-duplicates": {"action": "store_true", "help": "leave out equal samples"},
+    "kernel-size": {"type": positive_integer_or_all, "default": 512, "help": "samples, or all"},
+    "blocks": {"type": positive_integer_or_all, "default": 1, "help": "kernels, or all that fit"},
+    "eigenvalues": {"choices": ["first", "all", "none"], "default": "first", "help": "blocks kept"},
+    "full-spectrum-below": {"type": positive_integer, "default": 2048, "help": "else extremes"},
     "output": {"type": Path, "required": True, "help": "table to write (.parquet)"},
     "checkpoints": {"type": Path, "help": "folder in which cells that are done are kept"},
     "code": {"default": "", "help": "digest of the code, on which checkpoints depend"},
@@ -96,12 +97,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 #: Those of all programs that compute for activations, and those of rows with checkpoints.
 COMPUTE = ("activation", "activation-file", "threads", "output")
 ROW = (*COMPUTE, "dataset", "checkpoints", "code")
+#: Those of kernels of blocks.
+BLOCKS = ("kernel-size", "blocks", "eigenvalues", "full-spectrum-below")
 
 
 class Parser(argparse.ArgumentParser):
     """A parser without abbreviations whose errors are a `UsageError`, hence one line.
 
-    It begins with some of the `OPTIONS`; ``description`` is usually the program's own docstring.
+    It begins with some of the `OPTIONS`. Linear algebra keeps to the ``threads`` that it parses.
     """
 
     def __init__(self, *names: str, **options: Any) -> None:
@@ -109,6 +112,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
         for name in names:
             self.add_argument(f"--{name}", **OPTIONS[name])
+
+    def parse_args(self, argv: Argv) -> argparse.Namespace:  # type: ignore[override]
+        args = super().parse_args(argv)
+        if "threads" in args:
+            limit_threads(args.threads)
+        return args
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
@@ -154,22 +163,13 @@ def memory_problem(error: Exception) -> str | None:
 
     >>> memory_problem(MemoryError("Unable to allocate 7.5 GiB for an array"))
     'out of memory (Unable to allocate 7.5 GiB for an array); lower kernel_size, samples or width'
-    >>> memory_problem(RuntimeError("CUDA error: out of memory")).partition("; ")[2]
-    'lower kernel_size, samples or width, or see that nobody else uses this GPU'
     """
-    torch = sys.modules.get("torch")
-    filled = "CUDA error: out of memory", "_STATUS_ALLOC_FAILED"  # what CUDA and cuBLAS say of it
-    if isinstance(error, getattr(torch, "OutOfMemoryError", ())) or any(
-        words in str(error) for words in filled
-    ):
-        remedy = ", or see that nobody else uses this GPU"
-    elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        remedy = ""
-    else:
+    # what CUDA, cuBLAS and torch on a CPU say of it
+    filled = ("out of memory", "_STATUS_ALLOC_FAILED", "can't allocate memory")
+    if not isinstance(error, MemoryError) and not any(words in str(error) for words in filled):
         return None
     words = one_line(error).partition(" GPU ")[0].partition(" Error code")[0]
-    said = f" ({words})" if words else ""
-    return f"out of memory{said}; lower kernel_size, samples or width{remedy}"
+    return f"out of memory ({words}); lower kernel_size, samples or width"
 
 
 def limit_threads(threads: int) -> None:

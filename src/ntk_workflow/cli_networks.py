@@ -23,8 +23,6 @@ def own_network_arguments(parser: argparse.ArgumentParser) -> None:
 def load_own_network(args: argparse.Namespace) -> OwnModel | None:
     """Return the network of the user's own that a program was given; None for a built-in one."""
     if args.model in MODELS:
-        if args.model_file is not None:
-            raise UsageError(f"--model {args.model}: built in; give --model-file another name")
         return None
     if args.model_file is None:
         known = ", ".join(MODELS)

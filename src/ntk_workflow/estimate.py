@@ -1,7 +1,6 @@
 """What the jobs that remain would take: from Snakemake's dry run and the times of finished jobs."""
 
 import math
-import os
 import re
 import subprocess
 import sys
@@ -80,7 +79,7 @@ def report(left: pd.DataFrame, finished: pd.DataFrame, *, cluster: bool) -> Iter
         if cluster:
             yield from _submission(left)
         else:  # its cores are all busy until the longest job is left
-            cores = allocation.cores(os.environ)
+            cores = allocation.cores()
             on_cores = left.loc[left["GPUs"] == 0, "core-hours"].sum() / cores
             hours = max(on_cores, left["GPU-hours"].sum(), left["longest"].max())
             duration = f"{hours:.1f} hours" if hours > 1 else f"{math.ceil(60 * hours)} min"

@@ -4,6 +4,4 @@ from functools import partial
 
 from ntk_conditioning.data.prepared import load_prepared
 
-HOW_TO_PREPARE = "make one with scripts/prepare_dataset.py"
-
-load_samples = partial(load_prepared, hint=HOW_TO_PREPARE)
+load_samples = partial(load_prepared, hint="make one with scripts/prepare_dataset.py")

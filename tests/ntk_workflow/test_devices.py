@@ -18,7 +18,7 @@ def machine(monkeypatch, tmp_path):
     monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
     started = []
 
-    def make(gpus: int, names: str | None = None, *, slurm: bool = False) -> list[str]:
+    def make(gpus: int, names: str | None = None) -> list[str]:
         def is_available() -> bool:
             started.append(os.environ.get(VISIBLE, "all"))
             return gpus > 0
@@ -27,8 +27,6 @@ def machine(monkeypatch, tmp_path):
         monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
         if names is not None:
             monkeypatch.setenv(VISIBLE, names)
-        if slurm:
-            monkeypatch.setenv("SLURM_JOB_ID", "7")
         return started
 
     yield make
@@ -37,20 +35,14 @@ def machine(monkeypatch, tmp_path):
     devices._held.clear()
 
 
-@pytest.mark.parametrize("names", [None, "0", "", "-1"])
-def test_a_missing_gpu_is_one_line_and_auto_takes_the_cpu(machine, caplog, names):
-    caplog.set_level("INFO")
-    machine(0, names)
+def test_a_missing_gpu_is_one_line_and_auto_takes_the_cpu(machine):
+    machine(0)
     with pytest.raises(cli.UsageError, match=r"^--device cuda: torch sees no GPU here; give the"):
         devices.torch_device("cuda")
     assert devices.torch_device("auto").type == devices.torch_device("cpu").type == "cpu"
-    assert caplog.messages == ["device auto: the CPU, no GPU"]
 
 
-CHOICES = [(2, None, "0"), (2, "1,0", "1"), (1, "0,-1", "0"), (1, "2, GPU-5b", "2")]
-
-
-@pytest.mark.parametrize(("gpus", "names", "first"), CHOICES)
+@pytest.mark.parametrize(("gpus", "names", "first"), [(2, None, "0"), (2, "1,0", "1")])
 def test_one_gpu_is_chosen_before_cuda_is_started(machine, gpus, names, first):
     started = machine(gpus, names)
     assert devices.torch_device("cuda").type == "cuda"
@@ -59,18 +51,17 @@ def test_one_gpu_is_chosen_before_cuda_is_started(machine, gpus, names, first):
     assert len(devices._held) == 1
 
 
-def test_in_a_slurm_job_all_visible_gpus_belong_to_it(machine):
-    started = machine(2, "0,1", slurm=True)
+def test_in_a_slurm_job_all_visible_gpus_belong_to_it(machine, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    started = machine(2, "0,1")
     assert devices.torch_device("cuda").type == "cuda"
     assert started == ["0,1"]
     assert devices._held == []
 
 
-def test_jobs_never_share_a_gpu_and_wait_for_one(machine, tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO")
+def test_jobs_never_share_a_gpu_and_wait_for_one(machine, tmp_path, monkeypatch):
     machine(2)
     gpus = ["0", "MIG-1/2/0"]
     assert [devices.hold_one(gpus, tmp_path) for _ in range(2)] == gpus
     monkeypatch.setattr(devices.time, "sleep", lambda _: devices._held[1].release())
     assert devices.hold_one(gpus, tmp_path) == gpus[1]
-    assert caplog.messages == ["all GPUs are taken (0, MIG-1/2/0): waiting for one"]

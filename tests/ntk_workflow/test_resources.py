@@ -16,8 +16,6 @@ from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_workflow import jobs, resources
 from ntk_workflow.resources import Samples, Size
 from tests.plans import BASE, run_of
-from tests.support.peaks import peaks
-from tests.support.sources import write_prepared
 
 PLAN = run_of({})
 GRID = BASE | {"width": 512, "kernel_size": 512, "blocks": "all", "samples": "all"}
@@ -107,33 +105,12 @@ def test_jobs_of_the_demo_take_what_they_were_measured_to(
     assert 1000 + 1.2 * megabytes < asked["mem_mb"](named | wildcards, attempt=1)
 
 
-@pytest.mark.slow
-def test_memory_covers_the_peaks_of_programs(tmp_path):
-    write_prepared(tmp_path / "all.npz", n=4000, d=500)
-    samples = Samples(4000, 500, classes=3)
-    names = ["--dataset=tiny", "--activation=relu", f"--data={tmp_path}/all.npz"]
-    names.append(f"--output={tmp_path}/out.parquet")
-    grid = [*names, "--depths", "4", "--seeds", "1", "--width=400"]
-    config = {"depths": [4], "seeds": [1], "width": 400, "kernel_size": 2000, "blocks": 1}
-    blocks = ["--kernel-size=2000", "--blocks=1"]
-    (spectrum,) = peaks("compute_spectrum", [*grid, *blocks])
-    (angle,) = peaks("compute_min_angle", grid)
-    assert spectrum < row("compute_spectrum", "relu", samples, **config).memory
-    assert angle < row("compute_min_angle", "relu", samples, **config).memory
-    words = [*names, "--experiment=one", "--depth=4", "--settings", "width=1000", "seeds=[1, 2]"]
-    words += ["learning_rates=[0.1, 0.2]", "epochs=1", "batch_size=1000"]
-    (trained,) = peaks("train_network", words)
-    values = {"seeds": [1, 2], "learning_rates": [0.1, 0.2], "batch_size": 1000, "width": 1000}
-    assert trained < training("mlp", 4, samples, **values).memory
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [512, 10_000, 60_000])
 def test_memory_is_at_least_what_the_program_requires(m, dtype):
     relu, dtypes = activations.get("relu"), {"dtype": getattr(torch, dtype)}
-    mlp = init_mlp(
-        784, depth=3, width=64, activation=relu, generator=generator(0, "data"), **dtypes
-    )
+    rng = generator(0, "data")
+    mlp = init_mlp(784, depth=3, width=64, activation=relu, generator=rng, **dtypes)
     budget = MemoryBudget(10**9, 2048, 1)
     needed = EmpiricalKernel(mlp, "empirical_ntk", budget).needed(m, mlp.dtype.itemsize)
     config = {"width": 64, "depths": [3], "kernel_size": m, "dtype": dtype}

@@ -57,12 +57,3 @@ def test_what_does_not_exist_is_missing(prepared, tmp_path):
     names = ("seed", "classes", "class_min", "class_max", "min_angle", "i", "j")
     assert [name for name in row if row[name] is None] == list(names)
     assert row["duplicates"] == 3
-
-
-def test_a_datasheet_that_does_not_fit_is_one_line(prepared, tmp_path, refusal):
-    arguments, path = prepared(X, seed=3), tmp_path / "seed-3.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"n": 5}))
-    assert "is of 5 samples of 3 features, " in refusal(describe_dataset, arguments)
-    for text in ("{", "[1]", '{"n": 4}'):
-        path.write_text(text)
-        assert "seed-3.json is no datasheet; make one" in refusal(describe_dataset, arguments)

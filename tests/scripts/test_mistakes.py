@@ -65,19 +65,14 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
 def test_the_lines_of_both_packages_are_shown_during_the_call_only(capsys, monkeypatch):
     @cli.run_main
     def main(argv=None):
-        for package in ("ntk_conditioning", "ntk_workflow"):
-            logging.getLogger(f"{package}.module").info("%s speaks", package)
-        return 0
+        logging.getLogger("ntk_conditioning.module").info("the science speaks")
 
+    monkeypatch.setenv("NTK_JOB", "1")  # a job says on what kind of machine it runs
     for _ in range(2):
         assert main([]) == 0
     logging.getLogger("ntk_workflow.module").info("after the call")
     lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    assert lines == ["ntk_conditioning speaks", "ntk_workflow speaks"] * 2
-    monkeypatch.setenv("NTK_JOB", "1")  # a job says on what kind of machine it runs
-    assert main([]) == 0
-    first = capsys.readouterr().err.splitlines()[0]
-    assert first.endswith(f"host {platform.system()} {platform.machine()}")
+    assert lines == [f"host {platform.system()} {platform.machine()}", "the science speaks"] * 2
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -22,9 +22,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arguments(name: str, entry: object, *options: str) -> list[str]:
-    """Return a command line for an entry of that name, or for the text of a catalogue."""
-    text = entry if isinstance(entry, str) else yaml.safe_dump({name: entry})
-    Path("catalogue.yaml").write_text(text)
+    """Return a command line for an entry of that name."""
+    Path("catalogue.yaml").write_text(yaml.safe_dump({name: entry}))
     files = [f"--output={DATA}", f"--datasheet={DATASHEET}"]
     return [f"--dataset={name}", "--catalogues=catalogue.yaml", *files, *options]
 
@@ -67,7 +66,7 @@ def test_the_whole_dataset_and_its_light_datasheet(capsys):
     assert data.name == "small"
     out, err = capsys.readouterr()
     assert out == ""
-    assert "small, train: 30 of 30 samples, 4 features of type float64, no labels, s" in err
+    assert "small, train: 30 of 30 samples" in err
     sheet = json.loads(DATASHEET.read_text())
     assert (sheet["n"], sheet["available"], sheet["classes"]) == (30, 30, None)
     assert (sheet["seed"], sheet["balanced"]) == (None, False)
@@ -100,13 +99,8 @@ def test_a_file_with_another_checksum_is_refused(tiny, refusal):
 @pytest.mark.parametrize(
     ("name", "entry", "options", "problem"),
     [
-        ("small", "{not YAML", "", "catalogue.yaml: line 2 not valid YAML: "),
-        ("small", "[]", "", "catalogue.yaml: the file: [] is not of type 'object'"),
         ("small", {}, "", "catalogue.yaml: small: 'reader' is a required property"),
-        ("Small", GAUSSIAN, "", "catalogue.yaml: the file: 'Small' does not match"),
-        ("small", yaml.safe_dump({"smal": GAUSSIAN}), "", "; did you mean 'smal'?"),
         ("small", GAUSSIAN, "--samples 9", "a draw needs --samples N and --seed S"),
-        ("small", GAUSSIAN, "--balanced", "a draw needs --samples N and --seed S"),
         ("small", GAUSSIAN, "--samples 0", "argument --samples: 0 is not a whole number above"),
         ("small", GAUSSIAN, "--parts x", "argument --parts: 'x' is not of the form NAME="),
         ("mine", ABSENT, "", "absent.npz does not exist"),

@@ -92,15 +92,6 @@ def test_slopes_are_fitted_for_each_seed(measure, tmp_path):
     assert slopes.query("quantity == 'hessian_norm'")["radius"].tolist() == [0, 0]
 
 
-def test_the_two_classes_may_be_named(measure):
-    lowest, same, others = (
-        measure("orthogonality", "m m", options)
-        for options in ("", "--classes 0 1", "--classes 1 2")
-    )
-    pd.testing.assert_frame_equal(lowest, same)
-    assert not lowest.equals(others)
-
-
 @pytest.mark.usefixtures("activation_registry")
 def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     names, path = ("relu", "normrelu", "normalized_gelu", "swish"), tmp_path / "one.parquet"
@@ -110,19 +101,14 @@ def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     assert set(rows.index) == {*names, *(f"normalized_{name}" for name in names if "_" not in name)}
     relu, normal = rows.loc["relu"], rows.loc["normalized_relu"]
     assert relu["mean"] == pytest.approx(1 / math.sqrt(2 * math.pi))
-    assert relu["deviation"] == pytest.approx(math.sqrt((1 - 1 / math.pi) / 2))
     # both kinds of μ, the fixed point and the slope there are those of agarwal2021deep
     assert relu["non_linearity"] == pytest.approx((math.pi - 2) / (2 * math.pi - 2), abs=1e-14)
     assert relu["non_affinity"] == pytest.approx(1 / 2 - 1 / math.pi, abs=1e-14)
-    assert (relu["fixed_point"], relu["slope_at_fixed_point"]) == (1, pytest.approx(1))
     assert (normal["fixed_point"], normal["normalized"], normal["base"]) == (0, True, "relu")
     assert normal["slope_at_fixed_point"] == pytest.approx(1 - relu["non_linearity"], abs=1e-13)
-    assert rows.loc["normrelu", "scale"] == pytest.approx(1.05, abs=5e-5)
     assert rows["scale"].notna().equals(rows["base"] == "normrelu")
     squares = np.stack(rows["coefficients"]) ** 2
     np.testing.assert_allclose(squares.sum(axis=1) + rows["tail"], 1, atol=1e-13)
-    np.testing.assert_allclose(squares[:, 1], rows["a_1"] ** 2)
-    assert rows.filter(like="_error").to_numpy().max() < 1e-12
 
 
 def test_every_problem_has_a_row_for_each_of_its_recipes_and_the_same_bytes_again(tmp_path):

@@ -108,13 +108,12 @@ def draw_options(run: Run, dataset: str, draw: str) -> list[str]:
 def drawing_seeds(run: Run, dataset: str) -> list[Any]:
     """Return the seeds of the main grid where they only draw the samples."""
     whole = setting(run, "samples", dataset) == "all"
-    return ["none"] if whole else list(run.config["seeds"])
+    return [] if whole else list(run.config["seeds"])
 
 
 def draws(run: Run, dataset: str) -> list[str]:
     """Return the draws of a dataset of the main grid: one for each seed, or the whole."""
-    seeds = drawing_seeds(run, dataset)
-    return ["all"] if seeds == ["none"] else [f"seed-{seed}" for seed in seeds]
+    return [f"seed-{seed}" for seed in drawing_seeds(run, dataset)] or ["all"]
 
 
 def draw_files(run: Run, dataset: str, extension: str) -> list[str]:

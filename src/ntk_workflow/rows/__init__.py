@@ -1,6 +1,5 @@
 """What programs share that compute rows: all cells of one kernel, dataset and activation."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ def available_memory(memory_gb: float | None, device: str = "cpu") -> int:
         import torch  # takes seconds, and kernels of infinite width do without
 
         return torch.cuda.mem_get_info()[0]
-    return min([memory.available_bytes(), *allocation.granted_bytes(os.environ)])
+    return int(min(memory.available_bytes(), allocation.granted_bytes()))
 
 
 def samples_by_seed(
@@ -30,8 +29,8 @@ def samples_by_seed(
 ) -> Iterator[tuple[Any, NDArray[np.float64], str]]:
     """Yield each seed with its samples (n, d) and their file's digest: one for all, or each."""
     if len(paths) not in (1, len(seeds)):
-        problem = f"{len(paths)} files of data for {len(seeds)} seeds"
-        raise cli.UsageError(f"{problem}; give one for all or as many")
+        given = f"{len(paths)} files of data for {len(seeds)} seeds"
+        raise cli.UsageError(f"{given}; give one for all or as many")
     for number, seed in enumerate(seeds):
         if number < len(paths):
             x, digest = load_samples(paths[number]).x, sha256(paths[number])

@@ -1,6 +1,5 @@
-"""Rows of spectra: the options of kernel blocks, and the rows of one kernel."""
+"""Rows of spectra: those of one kernel on random blocks."""
 
-from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -15,17 +14,6 @@ from ntk_workflow import cli
 
 #: What an error of a kernel that does not fit ends with.
 REMEDY = "lower kernel_size, or find a larger machine"
-
-
-def block_arguments(parser: ArgumentParser) -> None:
-    """Add the options of kernel blocks."""
-    add, count = parser.add_argument, cli.positive_integer_or_all
-    add("--kernel-size", type=count, default=512, help="samples, or all")
-    add("--blocks", type=count, default=1, help="number of blocks, or all")
-    choices, help = ["first", "all", "none"], "blocks whose eigenvalues are kept"
-    add("--eigenvalues", choices=choices, default="first", help=help)
-    help = "samples from which only the extreme eigenvalues are computed"
-    add("--full-spectrum-below", type=cli.positive_integer, default=2048, help=help)
 
 
 def block_rows(

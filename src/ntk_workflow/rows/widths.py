@@ -10,30 +10,23 @@ from ntk_conditioning.data.subsets import draw_two_classes, seed_stream
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, on_span
 from ntk_workflow import cli
-from ntk_workflow.devices import device_argument
 from ntk_workflow.samples import load_samples
 
 
 def study_parser(description: str | None) -> cli.Parser:
     """Return a parser with the options of every study of wide networks."""
-    names = ("data", "sample-seed", "widths", "seeds")
+    names = ("data", "sample-seed", "widths", "seeds", "device")
     parser = cli.Parser(*cli.ROW, *names, description=description)
     add = parser.add_argument
     add("--samples", type=cli.positive_integer, default=20, help="samples, half of each class")
     add("--classes", type=int, nargs=2, help="labels of the two classes; by default the lowest two")
     add("--architecture", required=True, help="name written into the table")
     help = "widths of the hidden layers; m is the width that varies"
-    add("--hidden", type=hidden_width, nargs="+", required=True, help=help)
+    add("--hidden", nargs="+", required=True, help=help)
     add("--dense", action="store_true", help="a DenseNet: each layer takes all layers before it")
     help = "step of gradient descent, in units of 1 / lambda_max of the NTK before it"
     add("--step-size", type=cli.positive_number, default=0.5, help=help)
-    device_argument(parser)
     return parser
-
-
-def hidden_width(text: str) -> int | None:
-    """Return a number of neurons, or None for the width that varies, ``m``."""
-    return None if text == "m" else cli.positive_integer(text)
 
 
 def two_classes(

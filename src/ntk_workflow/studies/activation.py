@@ -11,7 +11,6 @@ STUDY = "activation_study"
 
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
     yield from names(known, STUDY)
     values = {"samples": "all", "balanced": False, **known.config[STUDY]}
     for name in values["datasets"]:

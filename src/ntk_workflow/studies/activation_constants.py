@@ -8,5 +8,4 @@ STUDY = "activation_constants"
 
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
     yield from activation_names(known, known.config[STUDY], STUDY)

@@ -15,7 +15,6 @@ STUDY = "architectures_study"
 
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
     study = known.config[STUDY]
     yield from names(known, STUDY, infinite=False)
     yield from networks(known, study, f"{STUDY}.")

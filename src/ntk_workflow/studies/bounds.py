@@ -10,7 +10,6 @@ STUDY = "bounds_study"
 
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
     study = known.config[STUDY]
     yield from names(known, STUDY)
     for index, name in enumerate(study["datasets"]):

@@ -11,7 +11,6 @@ STUDY = "finite_width_study"
 
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
     study = known.config[STUDY]
     yield from names(known, STUDY)
     for name in study["datasets"]:

@@ -7,16 +7,15 @@ from ntk_workflow.checks import Known
 from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
 from ntk_workflow.studies import orthogonality
 
-STUDY = "linearity_study"
-
 
 def checks(known: Known) -> Iterator[str]:
-    """Yield a line for every mistake of the study."""
-    yield from orthogonality.checks(known, STUDY)
-    samples, expansions = (known.config[STUDY][key] for key in ("samples", "expansions"))
+    yield from orthogonality.checks(known, "linearity_study")
+    samples, expansions = (
+        known.config["linearity_study"][key] for key in ("samples", "expansions")
+    )
     if expansions > samples:
-        excess = f"{expansions} is more than the {samples} samples of the study"
-        yield f"{STUDY}.expansions: {excess}; take fewer"
+        problem = f"{expansions} is more than the {samples} samples of the study; take fewer"
+        yield f"linearity_study.expansions: {problem}"
 
 
 def measure_linearity(w: Any, config: Config, samples: Samples) -> Size:
