@@ -74,7 +74,7 @@ def train(
     checkpoint.restore(ensemble)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
-    due = time.monotonic() + SECONDS
+    due = time.monotonic() + SECONDS if checkpoint.path else float("inf")
 
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
