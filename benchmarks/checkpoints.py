@@ -5,24 +5,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import Training
-from ntk_workflow.trainings.loop import TrainingCheckpoint, train
+from ntk_workflow.trainings import loop
 
 
 class _EnoughError(Exception):
     """As many checkpoints as were asked for are made."""
 
 
-class Watched(TrainingCheckpoint):
+class Watched(loop.TrainingCheckpoint):
     """Checkpoints in a folder that note when and how long they are saved.
 
     After so many of them the training is left.
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        super().__init__(folder, {}, 1e-9)
+        super().__init__(folder, {})
         self._most = most
         self.saves: list[tuple[float, float]] = []
 
@@ -52,8 +53,8 @@ def train_until_saved(
     which otherwise it does only where one takes more than three seconds.
     """
     checkpoints = Watched(folder, most=saves)
-    with suppress(_EnoughError):
-        train(ensemble, checkpoints, threads=threads)
+    with suppress(_EnoughError), patch.object(loop, "SECONDS", 1e-9):
+        loop.train(ensemble, checkpoints, threads=threads)
     return checkpoints.saves
 
 

@@ -1,9 +1,7 @@
 """Predict trainings from the NTK at initialisation, and compare them with what happened.
 
-For plain full-batch descent on the square loss the prediction is a sum over eigenvectors; otherwise
-the network's expansion in its weights is trained on the same samples in the same order. Both are
-in float64, whatever the training is in: at rates at which an expansion is hardly stable, float32
-would leave it to rounding when it reaches a loss.
+In float64, whatever the training is in: at rates at which a network's expansion is hardly stable,
+float32 would leave it to rounding when it reaches a loss.
 """
 
 from pathlib import Path
@@ -23,20 +21,11 @@ from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import TrainingTask, as_seen
-from ntk_workflow.trainings.predictions import (
-    describe,
-    from_eigenvectors,
-    from_expansions,
-    initial_tangent,
-)
+from ntk_workflow.trainings.predictions import describe, predict
 from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 
 log = cli.logger(__file__)
 
-#: Samples of the kernel that is described, at most.
-MOST_SAMPLES = 512
-#: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
-MOST_ROWS = 4096
 #: What a row says of its training.
 COPIED = (*tables.get("training").keys[:-1], "rate_unit", "learning_rate")
 COPIED += ("width", "n", "classes", "loss", "batch_size")
@@ -52,8 +41,8 @@ def main(argv: cli.Argv = None) -> None:
     cli.limit_threads(args.threads)
     load_activation_files(args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
-    names = {key: vars(args)[key] for key in POINT_KEYS[:-1]}
     samples, own = labelled_samples(args.data, None, args.dataset, settings), load_own_network(args)
+    given: Any = {key: vars(args)[key] for key in POINT_KEYS[:-1]} | {"own": own}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
     for row in tables.read([str(path) for path in args.training], "training").to_pylist():
@@ -62,20 +51,14 @@ def main(argv: cli.Argv = None) -> None:
 
     rows: list[dict[str, Any]] = []
     for (depth, seed), of_seed in curves.items():
-        task = TrainingTask(**names, depth=depth, own=own, settings=settings, samples=samples)
+        task = TrainingTask(**given, depth=depth, settings=settings, samples=samples)
         if own and has_batch_norm(task.make(generator(0, "init"))):
             raise cli.UsageError(f"--model: {UNPREDICTABLE}; predict others")
-        n, loss = samples.shape[0], task.loss(torch.float64)
-        x, y = as_seen(samples.train[seed].x, task.image), torch.from_numpy(samples.train[seed].y)
-        block = generator(seed, "blocks").permutation(n)[:MOST_SAMPLES]
-        described = describe(initial_tangent(task, seed, x[block]), loss.codes[y[block]])
-
+        data = samples.train[seed]
+        part = Part(as_seen(data.x, task.image), torch.from_numpy(data.y))
+        described = describe(task, seed, part)
         rates = [curve[0]["learning_rate"] for curve in of_seed.values()]
-        plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
-        solved = plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS
-        predict = from_eigenvectors if solved else from_expansions
-        predicted = predict(task, seed, Part(x, y), rates)
-
+        predicted = predict(task, seed, part, rates)
         for curve, prediction in zip(of_seed.values(), predicted, strict=True):
             epochs = [row["epoch"] for row in curve]
             losses = [row["train_loss"] for row in curve]

@@ -9,22 +9,16 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.own import require_trainable
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
 from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.devices import torch_device
+from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples
-from ntk_workflow.trainings.initial_kernels import initial_kernel_rows
 from ntk_workflow.trainings.loop import TrainingCheckpoint, train
-from ntk_workflow.trainings.networks import (
-    Rows,
-    TrainingTask,
-    make_ensemble,
-    seed_batches,
-    training_rows,
-)
 from ntk_workflow.trainings.settings import TrainingSettings, training_parser
 
 
@@ -39,7 +33,6 @@ def main(argv: cli.Argv = None) -> int:
     add("--kernels-output", type=Path, help="table of kernels_along (.parquet)")
     add("--device", **cli.OPTIONS["device"])
     add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
-    add("--checkpoint-minutes", type=cli.positive_number, default=5.0, help="between checkpoints")
     add("--code", default="", help="digest of the code, on which checkpoints depend")
     args = parser.parse_args(argv)
 
@@ -51,40 +44,34 @@ def main(argv: cli.Argv = None) -> int:
         raise cli.UsageError("give both or none of kernels_along and --kernels-output")
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
     names, own = {key: vars(args)[key] for key in POINT_KEYS}, load_own_network(args)
-    task = TrainingTask(**names, own=own, settings=settings, samples=samples)
+    task = networks.TrainingTask(**names, own=own, settings=settings, samples=samples)
     if own:
         require_trainable(own, **task.size)
-    rows, kernels, along = Rows(), Rows(), Rows()
-    batches = seed_batches(task)
-    if settings.has_initial_kernel(task.model):
-        kernels = initial_kernel_rows(task)
+    kernels = networks.Rows()
+    # of torch's modules kernels take as long as a small training
+    if settings.rate_unit != "one" or not kind_of(task.model).by_modules:
+        kernels = networks.initial_kernel_rows(task)
     critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
-    for batch in batches:
-        rates = batch.settings.absolute_rates(critical)
-        depends_on = {
-            **batch.names,
-            **asdict(batch.settings),
-            "rates": [*rates.values()],
-            "model_function": args.model_function,
-            "data": sha256(args.data),
-            "test": sha256(args.test) if args.test else None,
-            "device": device.type,
-            "code": args.code,
-        }
-        checkpoint = TrainingCheckpoint(args.checkpoints, depends_on, args.checkpoint_minutes)
-        ensemble = make_ensemble(batch, rates, device)
-        stopped = train(ensemble, checkpoint, threads=args.threads, tf32=settings.tf32)
-        if stopped is not None:
-            return 128 + stopped
-        if batch is not batches[-1]:
-            checkpoint.save(ensemble)  # only its metrics: other seeds have their turn
-        curves, measured = training_rows(batch, rates, ensemble)
-        rows += curves
-        along += measured
-        del ensemble  # before the next seeds take their memory
-    of_seeds = [row for row in kernels if row["seed"] in settings.seeds]
-    tables.write(args.output, "training", rows)
+    rates = settings.absolute_rates(critical)
+    depends_on = {
+        **names,
+        **asdict(settings),
+        "rates": [*rates.values()],
+        "model_function": args.model_function,
+        "data": sha256(args.data),
+        "test": sha256(args.test) if args.test else None,
+        "device": device.type,
+        "code": args.code,
+    }
+    ensemble = networks.make_ensemble(task, rates, device)
+    checkpoint = TrainingCheckpoint(args.checkpoints, depends_on)
+    stopped = train(ensemble, checkpoint, threads=args.threads, tf32=settings.tf32)
+    if stopped is not None:
+        return 128 + stopped
+    curves, along = networks.training_rows(task, rates, ensemble)
+    tables.write(args.output, "training", curves)
     if args.initial_kernels_output:
+        of_seeds = [row for row in kernels if row["seed"] in settings.seeds]
         tables.write(args.initial_kernels_output, "training_kernels", of_seeds)
     if args.kernels_output:
         tables.write(args.kernels_output, "kernels_along_training", along)

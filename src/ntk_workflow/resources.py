@@ -141,11 +141,9 @@ def train_network(w: Any, config: Config, samples: Samples) -> Size:
     batch = up_to(values["batch_size"], n)
     seconds = epochs * n * (1 + 0.4 / every) * gradient(model, sizes)
     seconds += epochs * math.ceil(n / batch) * (3e-9 * sizes.weights + 3e-4 * (shape["depth"] + 1))
-    # seeds take turns where the weights of modules are many, see `architectures.seeds_in_turn`
-    held = min(seeds * rates, max(rates, architectures.AT_ONCE / sizes.weights))
     memory = PROGRAM + samples.bytes(5) + 16 * samples.d * n * seeds * (n < samples.n)
     memory += itemsize * 6 * min(n, max(batch, 1000)) * (sizes.units + samples.d)
-    memory += itemsize * sizes.weights * (5 * held + 2)
+    memory += itemsize * sizes.weights * (5 * seeds * rates + 2)
     if along := values["kernels_along"]:
         m = min(n, along["samples"])
         kernel = gradient_kernel(model, sizes, m, outputs)

@@ -16,7 +16,7 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.training.descent import rounded_down
-from ntk_workflow.trainings import initial_kernels
+from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.networks import initial_network
 from tests.support.sources import write_prepared
 from tests.trainings import training_words
@@ -31,7 +31,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows of the kernels with which trainings begin."""
     usual = {"data": folder / "train.npz", "output": folder / "curves.parquet", "seeds": SEEDS}
     usual |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu", "depth": 2}
     usual |= {"width": 16, "epochs": 1, "learning_rates": (0.5,), "rate_unit": "critical"}
@@ -67,12 +66,6 @@ def test_a_kernel_is_the_ntk_of_the_networks_that_are_trained(folder):
         assert (row["activation"], row["depth"], row["model"]) == ("tanh", 2, "mlp")
 
 
-def test_a_linear_network_of_more_samples_than_features_has_no_kappa(folder):
-    for row in kernel(folder, activation="linear"):
-        assert (row["kappa"], row["lambda_min"]) == (None, None)
-        assert row["critical_learning_rate"] == pytest.approx(40 / row["lambda_max"], rel=1e-14)
-
-
 def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
     """Even a condition number whose kernel would have no digit of it."""
     x = np.random.default_rng(1).standard_normal((6, 9))
@@ -89,7 +82,7 @@ def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
 
 def test_of_many_samples_a_part_is_taken_and_what_is_held_out_is_no_part_of_it(folder, monkeypatch):
     x = load_prepared(folder / "train.npz").x
-    monkeypatch.setattr(initial_kernels, "MOST_SAMPLES", 8)
+    monkeypatch.setattr(networks, "MOST_SAMPLES", 8)
     for share, n in ((0, 20), (0.3, 14)):
         for row in kernel(folder, test_share=share):
             assert (row["n"], row["n_train"]) == (8, n)
@@ -101,35 +94,25 @@ def test_of_many_samples_a_part_is_taken_and_what_is_held_out_is_no_part_of_it(f
 
 
 @pytest.mark.parametrize("model", ["fc_layer_norm", "resnet_fixup"])
-def test_gradient_descent_of_any_network_has_its_critical_rate(folder, model):
-    """A step changes the outputs by -rate/n K f at first, with small steps of 1e-6."""
+def test_the_kernel_of_modules_has_the_factors_of_their_rates(folder, model):
     x = np.random.default_rng(3).standard_normal((9, 16))
     write_samples(folder, x, np.arange(9))
     size: dict[str, Any] = {"depth": 4, "width": 4, "image": (4, 4, 1)}
     (row,) = kernel(folder, model=model, seeds=(1,), **size)
     network, seen = initial_network(model, x, seed=1, activation=activations.get("relu"), **size)
-    steps = []
-    for i in range(9):
-        before = [parameter.detach().clone() for parameter in network.parameters()]
-        network.zero_grad()
-        network(seen)[0][i].backward()
-        with torch.no_grad():
-            f = network(seen)[0]
-            for factor, parameters in network.rate_groups().items():
-                for parameter in parameters:
-                    if parameter.grad is not None:
-                        parameter += 1e-6 * factor * parameter.grad
-            steps.append((network(seen)[0] - f).squeeze(1) / 1e-6)
-            for parameter, value in zip(network.parameters(), before, strict=True):
-                parameter.copy_(value)
-    largest = torch.linalg.eigvals(torch.stack(steps)).abs().max().item()
-    assert row["lambda_max"] == pytest.approx(largest, rel=1e-4)
+    k = torch.zeros(9, 9, dtype=torch.float64)
+    for factor, parameters in network.rate_groups().items():
+        given: Any = {"inputs": parameters, "materialize_grads": True}
+        gradients = [torch.autograd.grad(network(seen)[0][i], **given) for i in range(9)]
+        jacobian = torch.stack([torch.cat([g.flatten() for g in each]) for each in gradients])
+        k += factor * jacobian @ jacobian.T
+    assert row["lambda_max"] == pytest.approx(torch.linalg.eigvalsh(k)[-1].item(), rel=1e-10)
     assert row["critical_learning_rate"] == pytest.approx(18 / row["lambda_max"], rel=1e-14)
 
 
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
 def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest(folder, unit):
-    """Also where a job trains a single seed; and networks train as with these rates as numbers."""
+    """Also where a job trains a single seed."""
     relative = {"learning_rates": (0.5, 1.0), "rate_unit": unit}
     table = kernel(folder, **relative)
     critical = {row["seed"]: row["critical_learning_rate"] for row in table}
@@ -145,10 +128,6 @@ def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest
         of_seed = [each for each in every if each["seed"] == seed]
         assert kernel(folder, **relative, seeds=(seed,), **others) == [row]
         assert tables.read(curves, "training").to_pylist() == of_seed
-        numbers = tuple(each[-1] for each in rates if each[0] == seed)
-        kernel(folder, seeds=(seed,), learning_rates=numbers, rate_unit="one")
-        one = [e | {"rate_unit": "one", "relative_rate": e["learning_rate"]} for e in of_seed]
-        assert tables.read(curves, "training").to_pylist() == one
 
 
 def test_torch_modules_have_a_kernel_only_if_their_rates_need_it(folder):

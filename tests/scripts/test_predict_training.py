@@ -26,20 +26,17 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
     usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
     if method == "eigenvectors":
         usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
-    curves: tuple[Path, ...] = ()
-    for depth in (1, 2):
-        curves += (tmp_path / f"depth-{depth}.parquet",)
-        assert (
-            train_network.main(training_words(usual | {"depth": depth, "output": curves[-1]})) == 0
-        )
+    curves = tuple(tmp_path / f"depth-{depth}.parquet" for depth in (1, 2))
+    for depth, output in enumerate(curves, 1):
+        train_network.main(training_words(usual | {"depth": depth, "output": output}))
     given = usual | {"training": curves, "output": tmp_path / "predicted.parquet"}
     limit_threads(1)
     assert predict_training.main(training_words(given)) == 0
+    rows = tables.read(given["output"], "predictions").to_pylist()
     single = given | {"dtype": "float32", "output": tmp_path / "single.parquet"}
     assert predict_training.main(training_words(single)) == 0
     # whatever the training's precision is, a prediction has the digits of float64
     assert single["output"].read_bytes() == given["output"].read_bytes()
-    rows = tables.read(tmp_path / "predicted.parquet", "predictions").to_pylist()
     assert len(rows) == 8
     for row in rows:
         assert row["method"] == method

@@ -1,7 +1,6 @@
 """Training as a program: its table, mistakes in one line, and no trace of having been stopped."""
 
 import itertools
-import re
 import signal
 from contextlib import contextmanager
 from functools import partial
@@ -25,7 +24,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow.trainings import loop, networks
+from ntk_workflow.trainings import loop
 from tests.support.sources import write_prepared
 from tests.trainings import SETTINGS, finish, training_words
 
@@ -36,14 +35,7 @@ RESNET = {"model": "resnet_batch_norm", "depth": 8, "width": 2, "image": IMAGE}
 RESNET |= {"test": None, "test_share": 0.3, "momentum": 0.9, "epochs": 2}
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/own_network.py"
 OWN = RESNET | {"model": "mine", "model_file": EXAMPLE, "depth": 2, "width": 4}
-OFTEN = {"checkpoint_minutes": 1e-9}
 write_samples = partial(write_prepared, n=30, labels=LABELS)
-
-
-@pytest.fixture(autouse=True)
-def saving(monkeypatch):
-    """Saving states may take half of the time, so that there are many."""
-    monkeypatch.setattr(loop, "SHARE", 1)
 
 
 @pytest.fixture
@@ -60,8 +52,7 @@ def arguments(folder: Path, **options: Any) -> list[str]:
     given = {"data": folder / data, "test": folder / "test.npz"}
     given |= {"experiment": "fig3", "dataset": "tiny", "activation": "relu", "depth": 1, "width": 6}
     given |= {"seeds": SEEDS, "learning_rates": RATES, "batch_size": 8, "epochs": 3}
-    given["output"] = folder / "out/depth-1.parquet"
-    return training_words(given | options)
+    return training_words(given | {"output": folder / "out/depth-1.parquet"} | options)
 
 
 def call(folder: Path, **options: Any) -> bytes:
@@ -76,20 +67,10 @@ def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
     return tables.read(folder / "out/depth-1.parquet", "training").to_pylist()
 
 
-def files(folder: Path) -> list[Path]:
-    return [*folder.glob("kept/*")]
-
-
 @pytest.fixture
 def lines(capsys):
     """Return a function that returns what was logged since the last time, without the clock."""
-
-    def read() -> list[str]:
-        out, err = capsys.readouterr()
-        assert out == ""
-        return [line.split(" ", 1)[1] for line in err.splitlines()]
-
-    return read
+    return lambda: [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
 
 
 def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
@@ -101,8 +82,6 @@ def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
     common |= {"outputs": "classes", "batch_size": 8, "n": 30, "n_test": 11, "dtype": "float32"}
     for row in table:
         assert row.items() >= (common | {"d": 4, "steps": 4 * row["epoch"]}).items()
-        assert not row["diverged"]
-        assert all(np.isfinite(row[name]) for name in Ensemble.METRICS[:-1])
         assert (row["gradient_norm"] is None) == (row["epoch"] == 0)
     whole = rows(folder, batch_size="all", test=None)
     assert [row["steps"] for row in whole[:4]] == [0, 1, 2, 3]
@@ -119,7 +98,7 @@ def part(data: PreparedSamples) -> Part:
     return Part(torch.from_numpy(x), torch.tensor([LABELS.index(y) for y in data.y]))
 
 
-def assert_curves(table, ensemble) -> None:
+def assert_curves(table, ensemble):
     for name, values in finish(ensemble).metrics.items():
         column = np.array([np.nan if row[name] is None else row[name] for row in table])
         np.testing.assert_array_equal(column.reshape(values.shape[::-1]), values.T)
@@ -165,19 +144,20 @@ def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
         descent=Descent(**descent, epochs=2, batch_size=8, momentum=0.9),
     )
     assert_curves(table, ensemble)
+    singly = [rows(folder, **RESNET | descent, dtype="float64", seeds=(seed,)) for seed in SEEDS]
+    assert table == [row for each in singly for row in each]
     recorded = {"model": "resnet_batch_norm", "image": "4 3 2", "n": 21, "n_test": 9}
     recorded |= {"momentum": 0.9, "decay_at": "1", "decay_factor": 0.1, "mixed_precision": False}
     assert all(row.items() >= (recorded | {"augmentation": "crop_flip"}).items() for row in table)
 
 
 def test_an_own_network_is_trained_as_a_built_in_one(folder):
-    """Nothing is known of its representations; the rest is an ensemble's of the same modules."""
+    """Nothing is known of its representations."""
     table = rows(folder, **OWN)
     assert {(row["model"], row["image"], row["width"]) for row in table} == {("mine", "4 3 2", 4)}
     assert {row["test_dot_product"] for row in table} == {None}
     first, last = ([row["train_loss"] for row in table if row["epoch"] == e] for e in (0, 2))
     assert np.mean(last) < np.mean(first)
-    assert first[0] == first[1] != first[2]  # of rates, and of seeds
 
 
 @pytest.mark.parametrize("network", [{}, RESNET, OWN], ids=["mlp", "modules", "own"])
@@ -206,14 +186,13 @@ def test_kernels_along_training_are_a_table_beside_the_same_curves(folder, netwo
 def test_every_seed_draws_its_own_samples(folder):
     """Those of `prepare_dataset`; classes are counted in the whole dataset."""
     drawn = rows(folder, samples=12, test=None)
-    whole = load_prepared(folder / "train.npz")
-    singly, path = [], folder / "part.npz"
+    assert {(row["n"], row["classes"]) for row in drawn} == {(12, 3)}
+    whole, singly = load_prepared(folder / "train.npz"), []
     for seed in SEEDS:
         chosen = datasets.drawn_rows(whole, 12, generator=seed_stream(seed))
-        save_prepared(path, whole.rows(chosen))
-        singly += rows(folder, data=path, seeds=(seed,), test=None)
+        save_prepared(folder / "part.npz", whole.rows(chosen))
+        singly += rows(folder, data=folder / "part.npz", seeds=(seed,), test=None)
     assert drawn == singly
-    assert {row["n"] for row in drawn} == {12}
     assert {row["classes"] for row in rows(folder, samples=2, test=None)} == {3}
 
 
@@ -227,8 +206,8 @@ def test_a_rate_that_diverges_is_flagged_and_changes_no_other_row(folder, lines)
         wild = [row for row in table if (row["seed"], row["learning_rate"]) == (seed, 1e6)]
         first = next(row["epoch"] for row in wild if row["diverged"])
         assert 0 < first < 6
-        assert [row["diverged"] for row in wild] == [epoch >= first for epoch in range(7)]
         for row in wild:
+            assert row["diverged"] == (row["epoch"] >= first)
             assert not row["diverged"] or {row[name] for name in Ensemble.METRICS} == {None}
         assert f"seed {seed}, rate 1e+06: diverged by epoch {first}" in logged
 
@@ -245,7 +224,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"settings": "epoch=3"}, "--settings: got an unexpected keyword argument 'epoch'"),
         ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),
         ({"test": "absent.npz"}, "absent.npz does not exist"),
-        ({"test": "bare.npz"}, "bare.npz has no labels; leave the test set out"),
         ({"test": "another_label.npz"}, "another_label.npz has label 8, which no sample of"),
         ({"test": "five.npz"}, "5 features"),
         ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
@@ -254,6 +232,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (RESNET | {"image": (4, 4, 2)}, "image [4, 4, 2] is not the 24 features of a sample"),
         ({"test_share": 0.3}, "--test and test_share exclude each other; give one"),
         ({"kernels_along": (12, 3)}, "give both or none of kernels_along and --kernels-output"),
+        ({"depth": 2, "width": 3_000_000}, "; lower kernel_size, samples or width"),
     ],
 )
 def test_a_mistake_is_one_line(folder, refusal, options, problem):
@@ -266,27 +245,24 @@ def test_a_mistake_is_one_line(folder, refusal, options, problem):
 @contextmanager
 def stopped_after(steps: int, number: int = signal.SIGTERM):
     """Have a signal noted in the midst of the step that follows so many, of any network."""
-    count = itertools.count()
-
-    def counted(descend):
-        def step(*given, **options):
-            if next(count) == steps:
-                signal.getsignal(number)(number, None)  # as Python does when a signal has come
-            return descend(*given, **options)
-
-        return step
-
+    left = itertools.count(steps, -1)
     with pytest.MonkeyPatch.context() as patched:
         for ensemble in (Ensemble, ModuleEnsemble):
-            patched.setattr(ensemble, "_descend", counted(ensemble._descend))
+
+            def step(*given, descend=ensemble._descend, **options):
+                if next(left) == 0:
+                    signal.getsignal(number)(number, None)  # as Python does when one has come
+                return descend(*given, **options)
+
+            patched.setattr(ensemble, "_descend", step)
         yield
 
 
 def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any) -> None:
     """Have a call stopped after so many steps, which leaves a checkpoint and no output."""
-    given = {"checkpoints": folder / "kept"} | options
     with stopped_after(steps, number):
-        assert train_network.main(arguments(folder, **given)) == 128 + number
+        given = arguments(folder, **{"checkpoints": folder / "kept"} | options)
+        assert train_network.main(given) == 128 + number
     assert not (folder / "out").exists()
 
 
@@ -297,21 +273,22 @@ MEASURED = {"momentum": 0.9, "kernels_along": (12, 30), "kernels_output": "along
 
 
 @pytest.mark.parametrize(
-    ("steps", "number", "epoch", "options"),
+    ("steps", "number", "epoch", "options", "seconds"),
     [
-        (4 * 4 - 1, signal.SIGINT, 2, {}),  # of four networks, 30 samples by 8
-        (2 * 4 * 4 + 3, signal.SIGTERM, 3, OFTEN),
-        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MODULES),
-        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MEASURED),
+        (4 * 4 - 1, signal.SIGINT, 2, {}, 300),  # of four networks, 30 samples by 8
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, {}, 1e-9),
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MODULES, 300),
+        (2 * 4 * 4 + 3, signal.SIGTERM, 3, MEASURED, 300),
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
-    folder, lines, steps, number, epoch, options
+    folder, lines, monkeypatch, steps, number, epoch, options, seconds
 ):
     """Also of samples that were moved, or with other threads; the bytes are the same."""
+    monkeypatch.setattr(loop, "SECONDS", seconds)
+    monkeypatch.setattr(loop, "SHARE", 1)  # saving takes half of the time
     usual, along = call(folder, **options, output=folder / "usual.parquet"), Path("along.parquet")
     usual_along = along.read_bytes() if along.exists() else b""
-    handlers = [*map(signal.getsignal, loop.SIGNALS)]
     stop(folder, steps, number, **options)
     assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
     data = Path("images.npz" if "image" in options else "train.npz").rename("moved.npz")
@@ -319,8 +296,7 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     assert call(folder, **given) == usual
     assert not usual_along or along.read_bytes() == usual_along
     assert f"going on from a checkpoint in epoch {epoch}" in lines()
-    assert not files(folder)
-    assert [*map(signal.getsignal, loop.SIGNALS)] == handlers
+    assert not [*folder.glob("kept/*")]
 
 
 def test_without_a_folder_for_checkpoints_nothing_is_kept(folder, lines):
@@ -328,27 +304,7 @@ def test_without_a_folder_for_checkpoints_nothing_is_kept(folder, lines):
     with stopped_after(20):
         assert train_network.main(arguments(folder)) == 143
     assert lines()[-1] == "stopped by a signal in epoch 2; nothing is kept"
-    call(folder, **OFTEN)
-    assert {*folder.rglob("*")} - before == {folder / "out", folder / "out/depth-1.parquet"}
-
-
-def test_large_networks_take_turns_or_a_job_each_with_the_same_result(folder, monkeypatch, lines):
-    usual = rows(folder, **RESNET)
-    assert [row for seed in SEEDS for row in rows(folder, **RESNET, seeds=(seed,))] == usual
-    monkeypatch.setattr(networks, "seeds_in_turn", lambda _: 1)
-    assert rows(folder, **RESNET) == usual
-    kept = {"checkpoints": folder / "kept"}
-
-    def stop_in_the_second(ensemble, *given, **options):
-        return 15 if ensemble.members[0].seed == 5 else loop.train(ensemble, *given, **options)
-
-    monkeypatch.setattr(train_network, "train", stop_in_the_second)
-    assert train_network.main(arguments(folder, **RESNET | kept)) == 143
-    monkeypatch.setattr(train_network, "train", loop.train)
-    lines()
-    assert rows(folder, **RESNET | kept) == usual
-    assert "going on from a checkpoint in epoch 3" in lines()  # the first seed's, which was done
-    assert not files(folder)
+    assert {*folder.rglob("*")} == before
 
 
 def test_convolutions_of_a_gpu_are_cudnns_and_sum_in_a_fixed_order():
@@ -377,8 +333,8 @@ def test_a_checkpoint_depends_on_every_setting_on_the_data_and_the_code(folder, 
     noted: list[dict[str, Any]] = []
 
     class Noted(loop.TrainingCheckpoint):
-        def __init__(self, place, depends_on, minutes):
-            super().__init__(place, depends_on, minutes)
+        def __init__(self, place, depends_on):
+            super().__init__(place, depends_on)
             noted.append({"path": self.path} | depends_on)
 
     monkeypatch.setattr(train_network, "TrainingCheckpoint", Noted)
@@ -414,9 +370,4 @@ def test_a_damaged_checkpoint_is_not_used(folder, lines):
         lines()
         assert call(folder, width=200, checkpoints=folder / "kept") == usual
         assert [line for line in lines() if line.startswith("a checkpoint is not used: ")]
-        assert not files(folder)
-
-
-def test_too_large_networks_are_one_line(folder, refusal):
-    line = refusal(train_network, arguments(folder, depth=2, width=3_000_000))
-    assert re.search(r"out of memory \(.+\); lower kernel_size, samples or width$", line)
+        assert not [*folder.glob("kept/*")]

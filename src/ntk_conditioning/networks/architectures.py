@@ -14,9 +14,6 @@ Layer = tuple[int, int, int]  # weights, and per sample multiply-adds and units
 #: Stages of a resnet, each of which has twice the channels of the one before.
 STAGES = 3
 
-#: Weights that are trained side by side.
-AT_ONCE = 2**29
-
 #: Heads of a transformer's attention, and the most patches that it cuts an image into.
 HEADS, PATCHES = 4, 64
 
@@ -209,14 +206,3 @@ def _transformer(image: tuple[int, int, int], width: int, depth: int) -> list[La
     block = [_dense(width, width, tokens)] * 4 + [(0, 2 * tokens**2 * width, 0)]
     block += [_dense(width, 2 * width, tokens), _dense(2 * width, width, tokens)]
     return [_dense(side**2 * colours, width, tokens), *block * depth]
-
-
-def seeds_in_turn(weights: float) -> int:
-    """Return how many seeds, of so many weights each, train side by side while the others wait.
-
-    So even the largest networks fit into a GPU: `AT_ONCE` take 4 GB in float32 with momentum.
-
-    >>> seeds_in_turn(10 * 461872), seeds_in_turn(288_000_000), seeds_in_turn(10**9)
-    (116, 1, 1)
-    """
-    return max(1, int(AT_ONCE // weights))

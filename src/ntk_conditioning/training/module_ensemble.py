@@ -21,7 +21,7 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.trainer import Arrays, Group, Member, Part
+from ntk_conditioning.training.trainer import Group, Member, Part
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -79,11 +79,6 @@ class ModuleEnsemble(Measured):
         groups = network.rate_groups().items()
         shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in groups}
         return _Trained([number], views, network, shared_once, momentum)
-
-    def _going_on(self, state: Arrays) -> list[int]:
-        # When all is done only the metrics are kept: large networks take turns, see
-        # `architectures.seeds_in_turn`, and the weights of all would fill a disk.
-        return [] if state["epoch"] > self.course.epochs else super()._going_on(state)
 
     def _evaluates_as_trained(self) -> bool:
         # Until running statistics have settled, a network that trains well may be evaluated at a

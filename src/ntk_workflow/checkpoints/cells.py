@@ -1,8 +1,7 @@
 """Checkpoints of cells: found again, by all that a cell depends on, after a job was killed.
 
 Snakemake deletes a job's outputs before it starts and after it has failed. So each cell is also
-written into a folder of checkpoints, and a job that runs again computes only the cells that have
-no checkpoint of their digest.
+written into a folder of checkpoints, and the next job computes only the cells that have none.
 """
 
 import hashlib
@@ -46,25 +45,22 @@ class Checkpoints:
             return None
         if not cell["code"]:
             raise UsageError("--checkpoints: give --code, too, which says for how long they hold")
+        path = self._folder / f"{self._joined(cell, '-')}-{digest(cell)}.parquet"
         try:
-            path = self._folder / f"{self._name(cell)}-{digest(cell)}.parquet"
             rows: list[dict[str, Any]] = tables.read(path, self._table).to_pylist()
         except tables.TableError:
             return None
-        log.info("%s: kept", self._in_words(cell))
+        log.info("%s: kept", self._joined(cell, ", "))
         return rows
 
     def write(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep the rows of a cell, in place of those of the same cell with another digest."""
         if self._folder is not None:
-            name = self._name(cell)
+            name = self._joined(cell, "-")
             for other in self._folder.glob(f"{name}-{'?' * 16}.parquet"):
                 other.unlink(missing_ok=True)
             tables.write(self._folder / f"{name}-{digest(cell)}.parquet", self._table, rows)
-        log.info("%s: computed", self._in_words(cell))
+        log.info("%s: computed", self._joined(cell, ", "))
 
-    def _name(self, cell: Cell) -> str:
-        return "-".join(str(cell[key]) for key in self._table.keys if key in cell)
-
-    def _in_words(self, cell: Cell) -> str:
-        return ", ".join(f"{key} {cell[key]}" for key in self._table.keys if key in cell)
+    def _joined(self, cell: Cell, mark: str) -> str:
+        return mark.join(str(cell[key]) for key in self._table.keys if key in cell)

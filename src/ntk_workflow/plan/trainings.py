@@ -39,14 +39,8 @@ def prediction_settings(run: Run, experiment: str, dataset: str, model: str) -> 
     return replace(settings(run, experiment, dataset, model), kernels_along=None)
 
 
-def depths(run: Run, experiment: str, dataset: str) -> list[int]:
-    """Return the depths of an experiment's networks on one dataset."""
-    values = run.experiments[experiment]
-    return list(values["overrides"].get(dataset, {}).get("depths", values["depths"]))
-
-
 def samples_for_tests(run: Run, dataset: str, extension: str = "npz") -> list[str]:
-    """Return the test samples of a training, if the dataset has any."""
+    """Return the test samples of a dataset that has some."""
     name = run.path("datasets", dataset, f"test.{extension}")
     return [name] if catalogue.files_of(run.catalogue[dataset], "test") else []
 
@@ -70,15 +64,13 @@ def training_files(run: Run, table: str, experiment: str) -> list[str]:
         return []
     seeds = [f"/seed-{seed}" for seed in values["seeds"]] if values["job_per_seed"] else [""]
     files = []
-    for dataset, model, activation in product(
-        values["datasets"], values["models"], values["activations"]
-    ):
-        network = run.path(table, experiment, dataset, model, activation)
-        jobs = product(depths(run, experiment, dataset), seeds)
-        names = (
-            [""] if table == "predictions" else [f"/depth-{depth}{seed}" for depth, seed in jobs]
-        )
-        files += [f"{network}{name}.parquet" for name in names]
+    for dataset in values["datasets"]:
+        depths = values["overrides"].get(dataset, {}).get("depths", values["depths"])
+        jobs = [f"/depth-{depth}{seed}" for depth, seed in product(depths, seeds)]
+        for model, activation in product(values["models"], values["activations"]):
+            network = run.path(table, experiment, dataset, model, activation)
+            names = [""] if table == "predictions" else jobs
+            files += [f"{network}{name}.parquet" for name in names]
     return files
 
 

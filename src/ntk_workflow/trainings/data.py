@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.data.subsets import draw, seed_stream
@@ -17,13 +18,10 @@ from ntk_workflow.trainings.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class LabelledSamples:
-    """Every seed's samples to train on and, if there are any, to test on; all equally many.
-
-    Their ``y`` counts the classes from 0.
-    """
+    """Every seed's samples, all equally many; ``y`` counts the classes from 0."""
 
     train: Mapping[int, PreparedSamples]
-    test: Mapping[int, PreparedSamples]
+    test: Mapping[int, PreparedSamples]  # empty if there are none
     classes: int
 
     @property
@@ -42,20 +40,15 @@ def labelled_samples(
     """
     if test and settings.test_share:
         raise UsageError("--test and test_share exclude each other; give one of them")
-    data = _scaled(load_samples(path), settings)
-    if data.y is None:
-        raise UsageError(f"{path} has no labels, and training needs them; name a labelled one")
-    labels, y = np.unique(data.y, return_inverse=True)
-    data = replace(data, y=y)
-    seeds = [*settings.seeds, *settings.critical_seeds]
-    train, tested = dict.fromkeys(seeds, data), {}
+    data, y = _labelled(path, settings)
+    labels, y = np.unique(y, return_inverse=True)
+    data, tested = replace(data, y=y), {}
+    train = dict.fromkeys([*settings.seeds, *settings.critical_seeds], data)
     if test:
-        others = _scaled(load_samples(test, like=path), settings)
-        if others.y is None:
-            raise UsageError(f"{test} has no labels; leave the test set out")
-        if len(unknown := np.setdiff1d(others.y, labels)):
+        others, tested_y = _labelled(test, settings, like=path)
+        if len(unknown := np.setdiff1d(tested_y, labels)):
             raise UsageError(f"{test} has label {unknown[0]}, which no sample of {path} has")
-        tested = dict.fromkeys(seeds, replace(others, y=np.searchsorted(labels, others.y)))
+        tested = dict.fromkeys(train, replace(others, y=np.searchsorted(labels, tested_y)))
     for seed in train:
         if settings.samples != "all":
             chosen = draw(dataset, len(y), settings.samples, generator=seed_stream(seed))
@@ -70,13 +63,17 @@ def labelled_samples(
     return LabelledSamples(train, tested, len(labels))
 
 
-def _scaled(data: PreparedSamples, settings: TrainingSettings) -> PreparedSamples:
-    """Return samples as the networks get them.
-
-    Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
-    homogeneous activations that only divides outputs and gradients, which a loss other than the
-    square one feels.
-    """
+def _labelled(
+    path: Path, settings: TrainingSettings, *, like: Path | None = None
+) -> tuple[PreparedSamples, NDArray[np.int64]]:
+    """Return the samples of a file as the networks get them, and their labels."""
+    data = load_samples(path, like=like)
+    x, y = data.x, data.y
+    if y is None:
+        raise UsageError(f"{path} has no labels, and training needs them; name a labelled one")
+    # Eq. (1) of liu2023relu has no factor before the first layer, the published code sqrt(2/d). For
+    # homogeneous activations that only divides outputs and gradients, which a loss other than the
+    # square one feels.
     if settings.input_scale == "fan_in":
-        return replace(data, x=data.x * math.sqrt(2 / data.x.shape[1]))
-    return data
+        x = x * math.sqrt(2 / x.shape[1])
+    return replace(data, x=x), y

@@ -23,21 +23,19 @@ log = logger(__file__)
 
 #: A scheduler that ends a job sends the first and waits half a minute; a user's Ctrl-C the second.
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-# Saving takes at most one part in so many of the time.
-SHARE = 100
+#: Seconds between checkpoints, if saving takes at most one part in so many of the time.
+SECONDS, SHARE = 300.0, 100
 
 
 class TrainingCheckpoint:
     """The state of a training, from which a job that was stopped goes on; see `Training.state`.
 
-    ``depends_on`` has all that the training depends on, and its digest is the name of the file in
-    the ``folder``; without one nothing is kept. It is written every so many ``minutes``.
+    Its file in the ``folder`` is named by the digest of all that the training ``depends_on``.
+    Without a folder nothing is kept.
     """
 
-    def __init__(self, folder: Path | None, depends_on: Mapping[str, Any], minutes: float) -> None:
+    def __init__(self, folder: Path | None, depends_on: Mapping[str, Any]) -> None:
         self.path = folder / f"{digest(depends_on)}.npz" if folder else None
-        self.seconds = 60 * minutes if folder else float("inf")
 
     def save(self, ensemble: Training) -> None:
         """Write the state of an ensemble, whole or not at all."""
@@ -76,7 +74,7 @@ def train(
     checkpoint.restore(ensemble)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
-    due = time.monotonic() + checkpoint.seconds
+    due = time.monotonic() + SECONDS if checkpoint.path else float("inf")
 
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
@@ -98,8 +96,7 @@ def train(
                 if pausing():
                     start = time.monotonic()
                     checkpoint.save(ensemble)
-                    end = time.monotonic()
-                    due = end + max(checkpoint.seconds, SHARE * (end - start))
+                    due = time.monotonic() + max(SECONDS, SHARE * (time.monotonic() - start))
                 if stopped:
                     remedy = "call again to go on" if checkpoint.path else "nothing is kept"
                     log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)

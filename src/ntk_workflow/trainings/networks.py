@@ -1,7 +1,7 @@
-"""The networks of a training, at initialisation from its settings and afterwards in its tables."""
+"""The networks of a training: at initialisation, with their kernels, and then in its tables."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,15 @@ from torch import Tensor
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import kind_of, seeds_in_turn
-from ntk_conditioning.networks.mlp import MLP, init_mlp
+from ntk_conditioning.networks.architectures import kind_of
+from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.networks.own import OwnModel, make_own_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.training.curves import POINT_KEYS, along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import Loss, make_loss
@@ -34,13 +36,13 @@ log = logger(__file__)
 
 Rows = list[dict[str, Any]]
 
+#: Samples of a kernel at initialisation: enough for the largest eigenvalue, which grows like them.
+MOST_SAMPLES = 1024
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingTask:
-    """A network of an experiment, and how and on what it is trained.
-
-    ``own`` is the network if it is the user's own.
-    """
+    """A network, built in or the user's ``own``, and how and on what an experiment trains it."""
 
     experiment: str
     dataset: str
@@ -58,23 +60,14 @@ class TrainingTask:
 
     @property
     def architecture(self) -> Architecture:
-        """What an ensemble of mlp needs to know of its networks."""
         return Architecture(self.depth, self.settings.width, activations.get(self.activation))
-
-    @property
-    def outputs(self) -> int:
-        """The number of the network's outputs."""
-        return self.samples.classes if self.settings.outputs == "classes" else 1
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """What a network is made of, whatever its inputs and outputs."""
-        return vars(self.architecture) | {"image": self.settings.image}
 
     @property
     def size(self) -> dict[str, Any]:
         """What networks of torch's modules are made of."""
-        return self.shape | {"d": self.samples.shape[1], "outputs": self.outputs}
+        outputs = self.samples.classes if self.settings.outputs == "classes" else 1
+        given = {"image": self.settings.image, "d": self.samples.shape[1], "outputs": outputs}
+        return vars(self.architecture) | given
 
     @property
     def image(self) -> Image | None:
@@ -83,11 +76,9 @@ class TrainingTask:
         return self.settings.image if images else None
 
     def make(self, rng: np.random.Generator, *, dtype: torch.dtype = torch.float32) -> Network:
-        """Return a network of torch's modules."""
         return make_modules(self.model, self.own, rng, **self.size, dtype=dtype)
 
     def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
-        """Return the loss of the training."""
         kind: Any = {"outputs": self.settings.outputs, "classes": self.samples.classes}
         return make_loss(self.settings.loss, **kind, dtype=dtype, device=device)
 
@@ -113,34 +104,62 @@ def as_seen(x: NDArray[np.float64], image: Image | None) -> Tensor:
 
 
 def initial_network(
-    name: str, x: NDArray[np.float64], *, seed: int, own: OwnModel | None = None, **shape: Any
+    name: str,
+    x: NDArray[np.float64],
+    *,
+    seed: int,
+    image: Image | None,
+    own: OwnModel | None = None,
+    **size: Any,
 ) -> tuple[MLP | Network, Tensor]:
     """Return a network with one output at initialisation, and samples (n, d) as it takes them.
 
-    ``shape`` has depth, width, activation and image. Batch norms have the statistics of these
-    samples, see `freeze_statistics`.
+    Batch norms have the statistics of these samples, see `freeze_statistics`.
     """
-    size = shape | {"d": x.shape[1], "outputs": 1, "dtype": torch.float64}
+    rng = generator(seed, "init")
+    size |= {"d": x.shape[1], "dtype": torch.float64}
     if not kind_of(name).by_modules:
-        del size["image"], size["outputs"]
-        return init_mlp(**size, generator=generator(seed, "init")), torch.from_numpy(x)
-    network = make_modules(name, own, generator(seed, "init"), **size)
-    seen = as_seen(x, shape["image"] if takes_images(name) else None)
+        return init_mlp(**size, generator=rng), torch.from_numpy(x)
+    network = make_modules(name, own, rng, **size, image=image, outputs=1)
+    seen = as_seen(x, image if takes_images(name) else None)
     freeze_statistics(network, seen)
     return network, seen
 
 
-def seed_batches(task: TrainingTask) -> list[TrainingTask]:
-    """Return the ensembles that are trained one after the other, of some seeds each.
+def initial_kernel_rows(task: TrainingTask) -> Rows:
+    """Return the rows of `training_kernels`, of every seed whose critical rate counts, in float64.
 
-    Most trainings are one; of large networks there are several.
+    Of networks with more outputs the kernel is that of the network with one, whose gradients have
+    the factors of its learning rates.
     """
-    if not kind_of(task.model).by_modules:
-        return [task]
-    weights = sum(weight.numel() for weight in task.make(generator(0, "init")).parameters())
-    seeds, most = task.settings.seeds, seeds_in_turn(weights * len(task.settings.learning_rates))
-    parts = [seeds[k : k + most] for k in range(0, len(seeds), most)]
-    return [replace(task, settings=replace(task.settings, seeds=part)) for part in parts]
+    rows = Rows()
+    for seed in task.settings.critical_seeds or task.settings.seeds:
+        x = task.samples.train[seed].x
+        n = min(len(x), MOST_SAMPLES)
+        block = x[generator(seed, "blocks").permutation(len(x))[:n]]
+        kind: Any = vars(task.architecture) | {"image": task.settings.image, "own": task.own}
+        network, seen = initial_network(task.model, block, seed=seed, **kind)
+        if isinstance(network, MLP) and is_linear(network):
+            gradients = linear_factor(network, seen).numpy()
+            spectrum = conditioning.conditioning_from_factor(gradients)
+        elif isinstance(network, MLP):
+            spectrum = conditioning.conditioning(ntk(network, seen).numpy())
+        else:
+            k = torch.zeros(n, n, dtype=seen.dtype)
+            for factor, parameters in network.rate_groups().items():
+                group = {id(parameter) for parameter in parameters}
+                k += factor * ntk(network, seen, parameters=lambda _, p, own=group: id(p) in own)
+            spectrum = conditioning.conditioning(k.numpy())
+        critical = 2 * n / spectrum.lambda_max
+        log.info("depth %d, seed %d: critical learning rate %.4g", task.depth, seed, critical)
+        rows.append(
+            task.names
+            | {"seed": seed, "width": task.settings.width, "n": n, "n_train": len(x)}
+            | {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+            | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
+            | {"critical_learning_rate": critical}
+        )
+    return rows
 
 
 def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Measured:
@@ -181,31 +200,21 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
 def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple[Rows, Rows]:
     """Return the rows of the tables of curves and of kernels along training."""
     settings, samples, (n, d) = task.settings, task.samples, task.samples.shape
-    labels = {
-        **task.names,
-        **asdict(settings),
-        "n": n,
-        "d": d,
-        "n_test": len(samples.test[settings.seeds[0]].x) if samples.test else 0,
-        "classes": samples.classes,
-        "batch_size": n if settings.batch_size == "all" else min(settings.batch_size, n),
-        "decay_at": " ".join(map(str, settings.decay_at)) or "none",
-        "image": " ".join(map(str, task.image or ["none"])),
-    }
+    labels = task.names | asdict(settings) | {"n": n, "d": d, "classes": samples.classes}
+    labels |= {"n_test": len(samples.test[settings.seeds[0]].x) if samples.test else 0}
+    labels |= {"batch_size": n if settings.batch_size == "all" else min(settings.batch_size, n)}
+    labels |= {"decay_at": " ".join(map(str, settings.decay_at)) or "none"}
+    labels |= {"image": " ".join(map(str, task.image or ["none"]))}
     columns = tables.get("training").schema.names
     of_curves = {key: value for key, value in labels.items() if key in columns}
     of_kernels = labels | {"n_train": n, "n": ensemble.block_size}
     rows, along = Rows(), Rows()
     for number, ((seed, relative), rate) in enumerate(rates.items()):
         metrics = {name: curve[:, number].tolist() for name, curve in ensemble.metrics.items()}
-        network: Any = {
-            "seed": seed,
-            "relative_rate": relative,
-            "rate": rate,
-            "steps_per_epoch": ensemble.steps_per_epoch,
-            "diverged": int(ensemble.diverged[number]),
-        }
         curve = {name: metrics[name] for name in ensemble.METRICS}
+        network: Any = {"seed": seed, "relative_rate": relative, "rate": rate}
+        network |= {"steps_per_epoch": ensemble.steps_per_epoch}
+        network |= {"diverged": int(ensemble.diverged[number])}
         rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.course.evaluated)
         along += along_rows(of_kernels, **network, metrics=metrics, epochs=ensemble.measured)
     return rows, along

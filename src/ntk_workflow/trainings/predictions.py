@@ -1,7 +1,4 @@
-"""What the NTK at initialisation says of a training: its eigenvectors, or the network's expansion.
-
-The expansion is linear in the weights, and trained as the network is. All of it is in float64.
-"""
+"""What the NTK at initialisation says of a training, in float64 whatever the training is in."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,21 +21,26 @@ from ntk_conditioning.training.prediction import predicted_losses, predicted_ste
 from ntk_conditioning.training.trainer import Member, Part, Training
 from ntk_workflow.trainings.networks import Rows, TrainingTask
 
-#: Numbers of eigenvalues at which the label energy is given.
-RANKS = 64
+#: Samples of the kernel that is described, at most, and eigenvalues at which label energy is given.
+MOST_SAMPLES, RANKS = 512, 64
+#: Rows of a kernel of all outputs whose eigenvectors are computed, at most.
+MOST_ROWS = 4096
 
 
 def initial_tangent(task: TrainingTask, seed: int, x: Tensor) -> Tangent | ModuleTangent:
     """Return outputs and kernels of a seed's network at samples, in their type."""
     if kind_of(task.model).by_modules:
         return ModuleTangent(task.make(generator(seed, "init"), dtype=x.dtype), x)
-    size: Any = {"seed": seed, "like": x}
-    weights = initial_weights(task.architecture, x.shape[1], task.outputs, **size)
+    outputs = task.size["outputs"]
+    weights = initial_weights(task.architecture, x.shape[1], outputs, seed=seed, like=x)
     return tangent(task.architecture, weights, x)
 
 
-def describe(start: Tangent | ModuleTangent, targets: Tensor) -> dict[str, Any]:
+def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
     """Return the columns of the kernel at initialisation and of the labels in it."""
+    block = generator(seed, "blocks").permutation(len(part.x))[:MOST_SAMPLES]
+    start = initial_tangent(task, seed, part.x[block])
+    targets = task.loss(torch.float64).codes[part.y[block]]
     k = start.mean_kernel().numpy()
     spectrum = conditioning(k)
     labels = label_spectrum(k, (targets - start.f).numpy())
@@ -57,26 +59,27 @@ def describe(start: Tangent | ModuleTangent, targets: Tensor) -> dict[str, Any]:
     }
 
 
-def from_eigenvectors(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
-    """Return each rate's prediction for plain full-batch descent on the square loss."""
-    start = initial_tangent(task, seed, part.x)
-    residual = (task.loss(torch.float64).codes[part.y] - start.f).reshape(-1).numpy()
-    values, vectors = np.linalg.eigh(start.kernel().numpy())
-    squares = np.square(vectors.T @ residual)
-    rows = []
-    for rate in rates:
-        of: Any = {"rate": rate, "n": len(part.x)}
-        curve = predicted_losses(values, squares, **of, steps=task.settings.evaluated)
-        when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
-        row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
-        rows.append(row | time_columns(when, prefix="predicted_"))
-    return rows
+def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
+    """Return each rate's prediction for a seed's network.
 
-
-def from_expansions(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
-    """Return each rate's prediction by training the expansion of a seed's network."""
-    course = replace(task.settings, mixed_precision=False)
-    common = (task.loss(torch.float64), [Member(seed, rate) for rate in rates], {seed: part})
+    For plain full-batch descent on the square loss it is a sum over eigenvectors; otherwise the
+    network's expansion in its weights is trained, on the same samples in the same order.
+    """
+    settings, n, loss, rows = task.settings, len(part.x), task.loss(torch.float64), Rows()
+    plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
+    if plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS:
+        start = initial_tangent(task, seed, part.x)
+        values, vectors = np.linalg.eigh(start.kernel().numpy())
+        squares = np.square(vectors.T @ (loss.codes[part.y] - start.f).reshape(-1).numpy())
+        for rate in rates:
+            of: Any = {"rate": rate, "n": n}
+            curve = predicted_losses(values, squares, **of, steps=settings.evaluated)
+            when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
+            row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
+            rows.append(row | time_columns(when, prefix="predicted_"))
+        return rows
+    course = replace(settings, mixed_precision=False)
+    common = (loss, [Member(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
     if kind_of(task.model).by_modules:
         make = expansions(partial(task.make, dtype=torch.float64))
@@ -85,7 +88,6 @@ def from_expansions(task: TrainingTask, seed: int, part: Part, rates: Sequence[f
         ensemble = Linearised(task.architecture, *common, course=course)
     while not ensemble.finished:
         ensemble.advance()
-    rows = []
     for curve in ensemble.metrics["train_loss"][course.evaluated].T:
         losses = known(curve.tolist())
         row = {"method": "flow", "predicted_loss": losses}

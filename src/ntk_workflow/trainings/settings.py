@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.training.descent import AUTO_RATES, Descent, rounded_down
 from ntk_workflow import cli
 from ntk_workflow.cli_networks import own_network_arguments
@@ -53,38 +51,34 @@ class TrainingSettings(Descent):
         elif isinstance(rates, Mapping):
             ((unit, rates),) = rates.items()
         along = values["kernels_along"]
-        known: Any = {field.name: values.get(field.name, field.default) for field in fields(cls)}
+        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         known |= {"learning_rates": [*map(float, rates)], "rate_unit": unit, "image": image}
-        known |= {"kernels_along": along and (along["samples"], along["points"])}
-        return cls(**_with_tuples(known))
+        return cls._of(known | {"kernels_along": along and [along["samples"], along["points"]]})
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> TrainingSettings:
         """Return the settings from a program's KEY=VALUE."""
         try:
-            return cls(**_with_tuples(named_values(words, option="--settings")))
+            return cls._of(named_values(words, option="--settings"))
         except TypeError as error:  # unknown or missing keys
             raise cli.UsageError(f"--settings: {str(error).partition(' ')[2]}") from None
 
+    @classmethod
+    def _of(cls, values: Mapping[str, Any]) -> TrainingSettings:
+        known: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**known)
+
     def absolute_rates(self, critical: Mapping[int, float]) -> Rates:
         """Return the learning rate of every network, from the ``critical`` rate of each seed."""
-        networks = [*product(self.seeds, sorted(self.learning_rates))]
-        if self.rate_unit == "one":
-            return {(seed, rate): rate for seed, rate in networks}
-        if self.rate_unit == "smallest_critical":
-            critical = dict.fromkeys(self.seeds, min(critical.values()))
-        return {(seed, rate): rounded_down(rate * critical[seed]) for seed, rate in networks}
-
-    def has_initial_kernel(self, model: str) -> bool:
-        """Return whether the NTK where a model's training begins is a part of the training.
-
-        That of torch's modules takes as long as a small training, and is made if it is needed.
-        """
-        return not kind_of(model).by_modules or self.rate_unit != "one"
-
-
-def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        rates = {}
+        for seed in self.seeds:
+            for rate in sorted(self.learning_rates):
+                rates[seed, rate] = rate
+                if self.rate_unit == "critical":
+                    rates[seed, rate] = rounded_down(rate * critical[seed])
+                elif self.rate_unit == "smallest_critical":
+                    rates[seed, rate] = rounded_down(rate * min(critical.values()))
+        return rates
 
 
 def training_parser(description: str | None) -> cli.Parser:
