@@ -26,7 +26,7 @@ from ntk_workflow.figures import captions
 from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.run import STUDY_OF
-from tests.plans import run_of
+from tests.support.runs import run_of
 from tests.workflow.conftest import finished  # noqa: F401  the fixture
 
 ROOT = Path(__file__).parents[2]

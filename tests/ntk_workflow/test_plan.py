@@ -6,19 +6,22 @@ from typing import Any
 
 import pytest
 import record_run
+from snakemake.iocontainers import Wildcards
 from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.rows import options
 from ntk_workflow.plan.run import own_activation_files
-from tests.plans import ROOT, Wildcards, mistakes_of, run_of
+from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
 MINE |= {"learning_rates": "auto"}
 NETWORK = {"dataset": "digits", "model": "mlp", "activation": "relu", "depth": "1", "per_seed": ""}
-FIG3 = Wildcards(experiment="fig3", **NETWORK)
-TRAINED = Wildcards(experiment="mine", **NETWORK)
+
+
+def training_of(**values: str) -> Wildcards:
+    """Return the wildcards of a job of the experiment `mine`."""
+    return Wildcards(fromdict={"experiment": "mine", **NETWORK, **values})
 
 
 def test_a_study_with_mistakes_stops_itself_alone():
@@ -55,14 +58,8 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
         rows.rows(run_of(overlay | {"datasets": ["digits_sphere", "digits"]}), "spectra")
 
 
-def test_options_do_not_depend_on_the_order_of_keys():
-    assert options({"b": 1, "a": [2, 3]}, "b", "a") == options({"a": [2, 3], "b": 1}, "a", "b")
-
-
 SWITCHED_OFF = [
     ("activation_study", "activation_study", "beyond/activations"),
-    ("bounds_study", "bounds", "agarwal2021deep/bounds_vs_exact"),
-    ("linearity_study", "linearity", "beyond/linearity_vs_width"),
     ("training", "training", "liu2023relu/fig3_training_curves"),
 ]
 
@@ -91,20 +88,15 @@ def test_a_figure_needs_its_own_experiments_alone():
     assert [path for path in tables if "/training/" in path] == expected
 
 
-def test_an_experiment_needs_five_keys():
-    run = run_of({"training": {"mine": MINE}})
-    assert mistakes_of(run) == {}
-    settings = trainings.job_settings(run, TRAINED)
-    assert (settings.rate_unit, settings.critical_seeds) == ("critical", ())
-    assert settings.width == 512
-
-
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
 def test_a_job_of_one_seed_knows_of_others_where_the_smallest_critical_rate_counts(unit):
+    run = run_of({"training": {"mine": MINE}})
+    assert mistakes_of(run) == {}
+    settings = trainings.job_settings(run, training_of())
+    assert (settings.rate_unit, settings.critical_seeds) == ("critical", ())
     mine = MINE | {"seeds": [1, 32], "job_per_seed": True, "learning_rates": {unit: [1]}}
     run = run_of({"training": {"mine": mine}})
-    alone = Wildcards(experiment="mine", **NETWORK | {"per_seed": "/seed-32"})
-    settings = trainings.job_settings(run, alone)
+    settings = trainings.job_settings(run, training_of(per_seed="/seed-32"))
     assert settings.seeds == (32,)
     assert settings.critical_seeds == ((1, 32) if unit == "smallest_critical" else ())
 
@@ -128,31 +120,24 @@ def test_a_job_trains_a_network_or_one_of_its_seeds():
     assert files("predictions", activations=["tanh", "relu"]) == []
     assert files("predictions", predict=True, depths=[1, 2]) == ["relu.parquet"]
     leaky = MINE | {"activations": ["leaky_relu", "leaky_relu-0.2"]}
-    w = Wildcards(experiment="mine", **NETWORK | {"activation": "leaky_relu"})
-    compared = trainings.predicted(run_of({"training": {"mine": leaky}}), w)
+    run = run_of({"training": {"mine": leaky}})
+    compared = trainings.predicted(run, training_of(activation="leaky_relu"))
     assert compared == ["results/demo/training/mine/digits/mlp/leaky_relu/depth-1.parquet"]
 
 
-def test_trainings_that_mean_the_same_have_the_same_parameters():
-    def parameters(order: int, rate: float) -> list[list[str]]:
+def test_what_means_the_same_has_the_same_parameters_and_config():
+    def parameters(order: int, rate: float) -> list[Any]:
         trained = MINE | {"seeds": [1, 32][::order], "learning_rates": [0.5, rate][::order]}
         trained |= {"decay_factor": rate, "models": ["fc"], "decay_at": [1, 2][::order]}
-        run = run_of({"training": {"mine": trained}})
-        w = Wildcards(experiment="mine", **NETWORK | {"model": "fc"})
+        grid = {"depths": [1, 2][::order], "repairs_study": {"depths": [1, 4][::order]}}
+        run = run_of({"training": {"mine": trained}, **grid})
         return [
-            trainings.job_settings(run, w),
-            trainings.prediction_settings(run, w.experiment, w.dataset, w.model),
+            trainings.job_settings(run, training_of(model="fc")),
+            trainings.prediction_settings(run, "mine", "digits", "fc"),
+            dict(run.config),
         ]
 
     assert parameters(1, 1) == parameters(-1, 1.0)
-
-
-def test_what_means_the_same_has_the_same_config():
-    def config(order: int) -> dict:
-        overlay = {"seeds": [1, 32][::order], "depths": [1, 2][::order]}
-        return dict(run_of(overlay | {"repairs_study": {"depths": [1, 4][::order]}}).config)
-
-    assert config(1) == config(-1)
 
 
 def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):

@@ -15,8 +15,8 @@ from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_workflow import jobs, resources
 from ntk_workflow.resources import Samples, Size
-from tests.plans import BASE, run_of
 from tests.support.peaks import peaks
+from tests.support.runs import BASE, run_of
 from tests.support.sources import write_prepared
 
 PLAN = run_of({})
