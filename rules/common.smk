@@ -47,10 +47,10 @@ from snakemake.logging import logger
 
 for path in (Path.cwd(), Path(".snakemake").absolute()):
     if path.exists() and not os.access(path, os.W_OK):
-        raise WorkflowError(
-            f"{path} cannot be written, and results, logs and notes go into the working "
-            "folder: choose another by --directory FOLDER"
+        advice = (
+            "results, logs and notes go there: choose another by --directory FOLDER"
         )
+        raise WorkflowError(f"{path} cannot be written, and {advice}")
 
 # Files of the checkout begin with this; with nothing where one works in it, so that neither
 # parameters nor commands depend on where it is. A prefix of a module is not put before "/".
@@ -83,17 +83,12 @@ if run.known and (keys := record.changed_keys(run)):
 
 def grid(*keys):
     """Keys of the main grid as options, as they hold for the job's dataset."""
-    return lambda w: options(
-        {key: datasets.setting(run, key, w.dataset) for key in keys}, *keys
-    )
+    return lambda w: options(config | config["overrides"].get(w.dataset, {}), *keys)
 
 
 def draws(extension):
     """The samples of a row (npz), or their datasheets (json): one file, or one for each seed."""
-    return lambda w: [
-        run.path("datasets", w.dataset, f"{draw}.{extension}")
-        for draw in datasets.draws(run, w.dataset)
-    ]
+    return lambda w: datasets.draw_files(run, w.dataset, extension)
 
 
 def checked(study, *files):

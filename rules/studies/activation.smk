@@ -19,6 +19,8 @@ use rule compute_infinite_spectrum as compute_activation_study with:
         "logs/{run}/compute_activation_study/{dataset}.log",
     benchmark:
         "logs/{run}/compute_activation_study/{dataset}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     resources:
         **resources_of("compute_activation_study", study="activation"),
     params:
@@ -38,3 +40,5 @@ use rule aggregate_conditioning as aggregate_activation_study with:
         "results/{run}/tables/activation_study.parquet",
     log:
         "logs/{run}/aggregate_activation_study.log",
+    conda:
+        "../../envs/environment.yaml"

@@ -117,6 +117,11 @@ def draws(run: Run, dataset: str) -> list[str]:
     return ["all"] if seeds == ["none"] else [f"seed-{seed}" for seed in seeds]
 
 
+def draw_files(run: Run, dataset: str, extension: str) -> list[str]:
+    """Return the prepared samples of a row's seeds (npz), or their datasheets (json)."""
+    return [run.path("datasets", dataset, f"{draw}.{extension}") for draw in draws(run, dataset)]
+
+
 def datasheets(run: Run) -> list[str]:
     """Return the datasheets of all draws of the main grid, and of studies that condition as it."""
     require(run, GRID)
