@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import __main__ as program
 from benchmarks import (
@@ -34,7 +33,6 @@ from benchmarks import (
 from benchmarks.problem import DifferentResultError, Problem
 from benchmarks.settings import Settings
 from ntk_conditioning.kernels.empirical import ntk
-from ntk_conditioning.networks.mlp import gradient_factors
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
 QUICKLY = ["block", "scaling", "conditioning", "angle", "orthogonality", "cell", "speech"]
@@ -66,18 +64,6 @@ def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
 def test_modules_have_working_examples():
     for module in (report, timing, checkpoints, module_problem):
         assert doctest.testmod(module).failed == 0
-
-
-def test_needed_flops_are_those_that_torch_counts():
-    asked = Problem(n=24, depth=3, d=5, width=7)
-    mlp, x = asked.network(), asked.data()
-    with FlopCounterMode(display=False) as counter:
-        factors = gradient_factors(mlp, x)
-        for factor in (*factors.alphas, *factors.deltas):
-            torch.mm(factor, factor.T)
-    # of symmetric products half is needed
-    products = sum(2 * 24**2 * f.shape[1] for f in (*factors.alphas, *factors.deltas))
-    assert asked.flops == counter.get_total_flops() - products / 2
 
 
 def test_a_peer_is_timed_if_its_kernel_is_the_same(tmp_path, monkeypatch):
@@ -130,7 +116,6 @@ def test_another_training_is_refused(wrong):
 def called(command: list[str], **_: Any) -> SimpleNamespace:
     """Run a module of the command line in this process."""
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(io.StringIO()) as text:
-        assert command[:2] == [sys.executable, "-m"]
         patched.setattr(sys, "argv", command[2:])
         patched.setattr(sys, "path", [*sys.path])
         assert importlib.import_module(command[2]).main() == 0
@@ -170,14 +155,10 @@ def test_benchmarks_of_devices_on_this_processor(benchmark, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_or_name_nothing_is_written(tmp_path, monkeypatch, caplog, capsys):
+def test_without_a_device_nothing_is_written(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(program, "hold_process", lambda threads: None)
     assert program.main(["gpu", "--folder", str(tmp_path)]) == 2
-    with pytest.raises(SystemExit, match="2"):
-        program.main(["blocks", "--folder", str(tmp_path)])
-    assert "no benchmark is called blocks" in capsys.readouterr().err
-    (record,) = caplog.records
-    assert record.message == "gpu: there is no CUDA device here, so nothing is measured"
+    assert "gpu: there is no CUDA device here, so nothing is measured" in caplog.text
     assert not list(tmp_path.iterdir())
 
 

@@ -17,11 +17,9 @@ from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
 
-REAL_DATA = ROOT.parent / "shared" / "data"
 PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
 CONFIGS = {"config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*.yaml"))}
 FIGURES = read_yaml(ROOT / "config.yaml")["figures"]
-ONE_CELL = ("blocks=1", "width=16", "depths=[1]", "seeds=[1]", "activations=[relu]")
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
@@ -139,27 +137,6 @@ def test_speech_comes_straight_from_the_downloaded_archive(clone, tmp_path):
     clone.run(target, "--config", *options, "overrides={few: {frames: 40}}", f"mirror={mirror}")
     sheet = json.loads((clone.folder / target).with_suffix(".json").read_text())
     assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (40, 768, 3, "float32")
-
-
-@pytest.mark.skipif(not (REAL_DATA / "svhn").exists(), reason="the genuine files are not here")
-def test_the_original_formats_go_through_the_same_rules(clone):
-    text = (ROOT / "tests/data/catalogue.yaml").read_text()
-    (clone.folder / "subsets.yaml").write_text(text.replace("../shared/data", str(REAL_DATA)))
-    sizes = {"svhn_subset": [442, 3072, 10], "cifar10_subset": [3448, 3072, 10]}
-    sizes["librispeech_subset"] = [3000, 768, 201]
-    if (REAL_DATA / "mnist").exists():
-        sizes |= {"mnist": [60000, 784, 10], "fashion_mnist": [60000, 784, 10]}
-    target = "results/real/tables/conditioning.parquet"
-    catalogues = f"mirror={REAL_DATA}", "catalogues=[datasets.yaml,subsets.yaml]"
-    options = f"datasets=[{','.join(sizes)}]", "speech={frames: 3000}", "kernel_size=100"
-    options += (*ONE_CELL, "kernels=[infinite_ntk]")
-    clone.run(target, "--config", "run=real", *catalogues, *options)
-    table = clone.table(target)
-    assert set(table.dataset) == {*sizes}
-    assert table.kappa_mean.notna().all()
-    for name, expected in sizes.items():
-        sheet = json.loads((clone.folder / f"results/real/datasets/{name}/all.json").read_text())
-        assert [sheet["n"], sheet["d"], sheet["classes"]] == expected
 
 
 def test_own_data_as_in_the_docs(clone):
