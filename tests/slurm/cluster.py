@@ -215,7 +215,7 @@ def command(words: str, *, check: bool = True) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

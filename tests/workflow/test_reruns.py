@@ -106,9 +106,9 @@ def test_after_ctrl_c_make_ends_in_one_line(rerun):
     while not (log.exists() and "device cpu" in log.read_text()):
         assert process.poll() is None, said.read_text()
         time.sleep(0.05)
-    time.sleep(1)  # by then it handles signals
+    time.sleep(3)  # by then it handles signals
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     end = r"Stopped; the same command goes on where it was\.\n(make: .*\n)?\Z"
     assert re.search(end, said.read_text())
     assert "stopped by a signal" in log.read_text()
