@@ -123,7 +123,7 @@ def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_pa
     for name in (TABLE, FIGURE):
         assert (there / name).read_bytes() == (finished.folder / name).read_bytes(), name
     assert [path.name for path in there.iterdir() if path.name[0] != "."] == ["logs", "results"]
-    assert f"{checkout} cannot be written, and results, logs and notes go into" in in_place
+    assert f"{checkout} cannot be written, and results, logs and notes go" in in_place
     assert "Traceback" not in in_place
 
 
