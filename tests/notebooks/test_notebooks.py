@@ -12,7 +12,6 @@ import nbformat
 import pandas as pd
 import pyarrow as pa
 import pytest
-import run_notebook
 import yaml
 from docutils.core import publish_parts
 from matplotlib import pyplot
@@ -164,7 +163,6 @@ def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, tmp_path, monke
     parameters |= {f"{name}_table": f"{folder}/{name}.parquet" for name in spec["tables"]}
     parameters |= {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
     words = named_values(to_words(parameters), option="--parameters")
-    run_notebook.require_parameters(FOLDER / f"{figure}.ipynb", words)
     values: list[Any] = []
     monkeypatch.setattr(sys, "displayhook", values.append)
     with matplotlib.rc_context(), pd.option_context("display.width", 400):
