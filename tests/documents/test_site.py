@@ -1,7 +1,6 @@
 """What the site of the documentation has, without building it; `make docs` checks its links."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -12,18 +11,10 @@ from ntk_workflow.figures.listing import target
 ROOT = Path(__file__).parents[2]
 
 
-def leaves(nav) -> Iterator[str]:
-    if isinstance(nav, str):
-        yield nav
-    else:
-        for item in nav.values() if isinstance(nav, dict) else nav:
-            yield from leaves(item)
-
-
 def test_the_navigation_has_every_page_of_the_documentation():
-    nav = yaml.safe_load((ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    nav = (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     pages = {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")}
-    assert pages - {*leaves(nav)} == set()
+    assert pages - {*re.findall(r"docs/\w+\.md", nav)} == set()
 
 
 def test_the_gallery_has_every_figure_with_its_command_and_pictures():

@@ -23,7 +23,7 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.gradients import float32_products, inputs
-from tests.trainings import after, finish
+from tests.support.trainings import after, finish
 
 D = 12
 X, network = inputs(150, D), partial(gradients.network, D, width=40)

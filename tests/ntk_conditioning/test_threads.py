@@ -34,7 +34,7 @@ def test_pieces_share_out_pieces_of_their_own_though_all_threads_are_busy(number
 
 
 def test_a_team_works_at_once_and_an_error_comes_when_the_others_rest():
-    meeting, done = Barrier(3, timeout=10), []
+    meeting, done = Barrier(3, timeout=60), []
 
     def work(piece: int) -> None:
         meeting.wait()

@@ -12,7 +12,7 @@ from ntk_workflow.catalogue import load_catalogues
 from ntk_workflow.config import LOADER, require_config, typed
 from ntk_workflow.plan import figures, rows
 from ntk_workflow.plan.run import ConfigError, load
-from tests.plans import BASE, mistakes_of, run_of
+from tests.support.runs import BASE, mistakes_of, run_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_workflow import jobs, resources
 from ntk_workflow.resources import Samples, Size
-from tests.plans import BASE, run_of
+from tests.support.runs import BASE, run_of
 
 PLAN = run_of({})
 GRID = BASE | {"width": 512, "kernel_size": 512, "blocks": "all", "samples": "all"}

@@ -9,7 +9,7 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
-from tests.trainings import to_words
+from tests.support.trainings import to_words
 
 
 @pytest.fixture

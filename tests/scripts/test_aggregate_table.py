@@ -8,7 +8,7 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables import TABLES
-from tests.rows import plain, write
+from tests.support.rows import plain, write
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -15,8 +15,7 @@ import record_jobs
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, crate
 from ntk_workflow.snakemake_internals import Records
-from tests import rows
-from tests.support import snakemake_forks
+from tests.support import rows, snakemake_forks
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = "results/tiny/bundle/tiny.zip"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_workflow.bundle import archive
-from tests.rows import write as write_table
+from tests.support.rows import write as write_table
 
 VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
 CONFIG = {"run": "tiny", "balanced": 1, "training": {"fig3": {"epochs": 5}}}

@@ -19,7 +19,7 @@ from ntk_conditioning.training.descent import rounded_down
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.networks import initial_network
 from tests.support.sources import write_prepared
-from tests.trainings import training_words
+from tests.support.trainings import training_words
 
 SEEDS = (1, 5)
 

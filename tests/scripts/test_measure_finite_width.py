@@ -10,7 +10,7 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.kernels import infinite
-from tests.trainings import to_words
+from tests.support.trainings import to_words
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.theory.sphere import equicorrelated
 from ntk_workflow.cli import limit_threads
-from tests.trainings import to_words
+from tests.support.trainings import to_words
 
 
 @pytest.mark.parametrize("shape", ["uniform", "equicorrelated", "two_clusters", "power_law"])

@@ -15,7 +15,7 @@ import torch
 
 from ntk_conditioning.tables import TABLES
 from ntk_workflow import cli
-from tests.rows import write
+from tests.support.rows import write
 
 OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"

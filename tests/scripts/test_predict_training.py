@@ -12,7 +12,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.training.predicted_times import parted, times
 from ntk_workflow.cli import limit_threads
 from tests.support.sources import write_prepared
-from tests.trainings import training_words
+from tests.support.trainings import training_words
 
 
 @pytest.mark.parametrize("method", ["eigenvectors", "flow"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import render_page
 
 from ntk_conditioning import tables
-from tests.rows import write
+from tests.support.rows import write
 
 
 def page(*sources: Path) -> str:

@@ -6,8 +6,8 @@ import pytest
 import select_learning_rates
 
 from ntk_conditioning import tables
-from tests.rows import write
-from tests.trainings import to_words
+from tests.support.rows import write
+from tests.support.trainings import to_words
 
 POINT = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
 #: Final losses at both rates, by depth.

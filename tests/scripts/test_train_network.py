@@ -26,7 +26,7 @@ from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.trainings import loop
 from tests.support.sources import write_prepared
-from tests.trainings import SETTINGS, finish, training_words
+from tests.support.trainings import SETTINGS, finish, training_words
 
 LABELS = (3, 7, 40)
 SEEDS, RATES = (1, 5), (0.1, 0.3)

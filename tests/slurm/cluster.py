@@ -215,7 +215,7 @@ def command(words: str, *, check: bool = True) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -225,21 +225,19 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 60)
         time.sleep(0.2)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=["up", "down"])
     if parser.parse_args().action == "down":
         stop()
-        return 0
+        return
     try:
         start()
     except ClusterError as error:
-        print(f"cluster: error: {error}", file=sys.stderr)
-        return 2
+        sys.exit(f"cluster: error: {error}")
     print(command("sinfo"), end="")
     print("snakemake --profile slurm --configfile config/ci.yaml    # stop it with make slurm-down")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,6 @@
 """A Slurm of the tests' own, and a clone of the workflow that submits to it."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,17 +39,8 @@ class Submission:
 
     def __init__(self, site: Clone, *arguments: str) -> None:
         self.log = site.folder / "submission.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", SNAKEMAKE, "--profile", "slurm", *arguments],
-                cwd=site.folder,
-                env=site.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # a shell lets what it starts in the background ignore Ctrl-C
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            )
+        snakemake = [sys.executable, "-c", SNAKEMAKE, "--profile", "slurm"]
+        self.process = site.start(self.log, *snakemake, *arguments)
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")

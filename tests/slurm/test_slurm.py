@@ -31,7 +31,7 @@ def jobs(*, word: str = "", fields: str = "JobID,State") -> list[list[str]]:
 def test_a_figure_comes_through_slurm_though_it_is_interrupted(site, request):
     target = ("liu2023relu_fig3", *CI)
     first = Submission(site, *target)
-    wait_until(lambda: "Finished jobid" in first.text(), "a finished job", seconds=240)
+    wait_until(lambda: "Finished jobid" in first.text(), "a finished job", seconds=600)
     done = {path: path.stat().st_mtime_ns for path in site.files("results/ci/datasets/**/*")}
     first.process.send_signal(signal.SIGINT)  # Ctrl-C
     assert first.wait() != 0

@@ -19,11 +19,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 PROGRAMS = {"chromium": "chromium", "chromium-driver": "chromedriver"}  # Debian's packages
-FLAGS = (
-    "no-sandbox",  # which root cannot have
-    *("headless", "disable-gpu", "disable-dev-shm-usage", "no-first-run", "window-size=1500,950"),
-    *("disable-background-networking", "disable-component-update", "disable-sync"),
-)
+FLAGS = "no-sandbox headless disable-gpu disable-dev-shm-usage no-first-run window-size=1500,950"
+FLAGS += " disable-background-networking disable-component-update disable-sync"
 LOCAL = ("file:", "data:", "blob:")
 
 
@@ -86,7 +83,7 @@ def browser(profile: Path) -> Iterator[Browser]:
         refuse(f"no browser: not installed: {', '.join(missing)} (apt-get install them)")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for flag in (*FLAGS, f"user-data-dir={profile}"):
+    for flag in (*FLAGS.split(), f"user-data-dir={profile}"):
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     # with both paths given selenium looks for nothing and fetches nothing

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -41,10 +43,8 @@ class Clone:
     def environment(self) -> dict[str, str]:
         """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = os.environ | {"PATH": path}
-        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
-            environment.pop(name, None)
-        return environment
+        unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
 
     def run(self, *arguments: str, check: bool = True) -> snakemake_forks.Done:
         done = snakemake_forks.run(arguments, self.folder, self.environment())
@@ -52,6 +52,21 @@ class Clone:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
         return done
+
+    def start(self, log: Path, *command: str) -> subprocess.Popen[bytes]:
+        """Start a command beside the test, in a session of its own; Ctrl-C reaches it."""
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                # a shell lets what it starts in the background ignore Ctrl-C
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )
 
     def plan(self, *arguments: str) -> Counter[str]:
         """Return how often each rule would run."""
@@ -61,7 +76,7 @@ class Clone:
     def planned_outputs(self, *arguments: str) -> set[str]:
         """Return the outputs of all jobs that would run."""
         done = self.run("-n", *arguments)
-        lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.MULTILINE)
+        lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.M)
         return {name for line in lines for name in line.split(", ")}
 
     def edit(self, file: str, old: str, new: str) -> None:

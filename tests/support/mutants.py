@@ -53,12 +53,10 @@ def failure(folder: Path, tests: list[str]) -> str | None:
     # else Python could take the bytecode of a planted bug for that of the original
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode == 0:
-        return None
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?:\[|\s|$)", done.stdout, re.MULTILINE)
-    if done.returncode != 1 or not failed:
+    if done.returncode and not failed:
         raise SystemExit(f"{' '.join(tests)} cannot run:\n{done.stdout[-3000:]}{done.stderr}")
-    return failed[1]
+    return failed[1] if failed else None
 
 
 def main() -> int:
@@ -69,9 +67,7 @@ def main() -> int:
     missed = 0
     with tempfile.TemporaryDirectory(prefix="ntk-mutants-") as scratch:
         folder = Path(scratch)
-        copy = (
-            f"git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory={folder}"
-        )
+        copy = f"git ls-files -z | xargs -0 cp --parents --no-dereference -t {folder}"
         subprocess.run(copy, shell=True, cwd=ROOT, check=True)
         for mutant in map(known.__getitem__, names):
             path, text = folder / mutant.file, mutant.planted(folder)

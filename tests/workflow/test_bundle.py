@@ -20,8 +20,8 @@ from PIL import Image, ImageOps
 
 from ntk_conditioning import tables
 from ntk_workflow.bundle import BundleError, archive, signatures, verification
-from tests.crates import crate_issues
 from tests.support.clone import ROOT, Clone, job_counts
+from tests.support.crates import crate_issues
 from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow

@@ -103,52 +103,43 @@ def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_pa
     Jobs are run by the Python that runs Snakemake, though its environment is not activated.
     """
     checkout, there = Clone(tmp_path / "Prüf stand's ñ").folder, tmp_path / "κ {of} it's"
-    there.mkdir()
     python = tmp_path / "bin/python"
-    python.parent.mkdir()
+    for folder in (there, python.parent):
+        folder.mkdir()
     python.write_text("#!/bin/sh\nexit 9\n")
     python.chmod(0o755)
-    folders = [checkout, *(path for path in checkout.rglob("*") if path.is_dir())]
-    for path in folders:
-        path.chmod(0o555)
     environment = dict.fromkeys(("XDG_CACHE_HOME", "MPLCONFIGDIR"), str(tmp_path / "cache"))
     environment |= {"HOME": "/dev/null", "PATH": f"{python.parent}:/usr/bin:/bin"}
+    subprocess.run(["chmod", "-R", "a-w", str(checkout)], check=True)
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         command = [*UNPRIVILEGED, sys.executable, "-m", "snakemake", TABLE, FIGURE, "--cores", "2"]
         settings = {"cwd": checkout, "env": environment, "encoding": "utf-8"}
         return subprocess.run([*command, *options, *CI], capture_output=True, **settings)
 
-    try:
-        done = run("--directory", str(there))
-        in_place = run().stderr
-    finally:
-        for path in folders:
-            path.chmod(0o755)
+    done, in_place = run("--directory", str(there)), run().stderr
+    subprocess.run(["chmod", "-R", "u+w", str(checkout)], check=True)  # pytest removes it
     assert done.returncode == 0, done.stderr
     for name in (TABLE, FIGURE):
         assert (there / name).read_bytes() == (finished.folder / name).read_bytes(), name
     assert [path.name for path in there.iterdir() if path.name[0] != "."] == ["logs", "results"]
-    assert f"{checkout} cannot be written, and results, logs and notes go into" in in_place
+    assert f"{checkout} cannot be written, and results, logs and notes go" in in_place
     assert "Traceback" not in in_place
 
 
-def test_make_takes_files_with_strange_names(tmp_path):
-    config = tmp_path / "it's.yaml"
-    config.write_text("run: odd\n")
-
-    def planned(*words: str) -> list[str]:
-        command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
-        return shlex.split(done.stdout) if done.returncode == 0 else [done.stderr]
-
-    words = planned("demo", f"CONFIG={config}")
-    assert {"--configfile", str(config), "results/odd/figures"} < {*words}
-    words = planned("advice", "DATA=dä ta/it's ñ.csv")
-    assert words[words.index("--data") + 1] == "dä ta/it's ñ.csv"
-    assert words[words.index("--dataset") + 1] == "it's ñ"
-    (refusal,) = planned("demo", "CONFIG=a b.yaml")
-    assert "no config file a; a name with spaces: snakemake --configfile" in refusal
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["demo", "CONFIG=it's.yaml"], ["--configfile", "it's.yaml", "results/odd/figures"]),
+        (["advice", "DATA=dä ta/it's ñ.csv"], ["dä ta/it's ñ.csv", "it's ñ"]),
+    ],
+)
+def test_make_takes_files_with_strange_names(words, expected, clone):
+    (clone.folder / "it's.yaml").write_text("run: odd\n")
+    command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
+    options = {"cwd": clone.folder, "env": clone.environment(), "encoding": "utf-8"}
+    done = subprocess.run(command, capture_output=True, check=True, **options)
+    assert {*expected} <= {*shlex.split(done.stdout)}
 
 
 DEPLOYED = """
@@ -179,12 +170,12 @@ def test_a_workflow_as_snakedeploy_writes_it_runs(finished, tmp_path: Path, monk
     for name, value in {"COUNT": "1", **settings}.items():
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in ("workflow", "config"):
-        (tmp_path / "here" / name).mkdir(parents=True)
-    (tmp_path / "here/workflow/Snakefile").write_text(DEPLOYED)
-    (tmp_path / "here/config/config.yaml").write_text((ROOT / "config/ci.yaml").read_text())
+    for name, text in {
+        "workflow/Snakefile": DEPLOYED,
+        "config/config.yaml": (ROOT / "config/ci.yaml").read_text(),
+    }.items():
+        (tmp_path / "here" / name).parent.mkdir(parents=True)
+        (tmp_path / "here" / name).write_text(text)
     here = Clone.at(tmp_path / "here")
     here.run(TABLE, "--cores", "2")
     assert (here.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
-    planned = here.plan("--config", "figures=[liu2023relu/fig4_g]")  # of its default target
-    assert planned["render_figure"] == 1

@@ -17,11 +17,9 @@ from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
 
-REAL_DATA = ROOT.parent / "shared" / "data"
 PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
 CONFIGS = {"config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*.yaml"))}
 FIGURES = read_yaml(ROOT / "config.yaml")["figures"]
-ONE_CELL = ("blocks=1", "width=16", "depths=[1]", "seeds=[1]", "activations=[relu]")
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
@@ -62,20 +60,10 @@ def test_all_figures_and_tables_are_there_and_readable(finished):
     names = ["digits", "digits", "digits_sphere", "librispeech_sample"]
     assert sheets["dataset"].tolist() == names
     assert sheets["n"].tolist() == [200, 200, 1797, 150]
-    assert sheets["classes"].tolist()[-1] == 12  # speakers
     spectra = finished.table("results/ci/tables/spectra.parquet")
     deep = spectra.query("depth == 2 and activation == 'relu' and kernel == 'infinite_ntk'")
     assert len(deep) == 2 * 2
     assert deep.kappa.notna().all()
-    # of depth 0 the gradients are the samples
-    angles = finished.table("results/ci/tables/angles.parquet")
-    linear = angles.query("depth == 0 and kernel == 'infinite_ntk' and activation == 'relu'")
-    both = linear.merge(sheets, on=["dataset", "seed"], suffixes=("", "_of_samples"))
-    assert both["min_angle"].nunique() == len(both) == 2
-    np.testing.assert_allclose(both["min_angle"], both["min_angle_of_samples"], rtol=1e-12)
-    for path in finished.files("logs/ci/**/*.tsv"):
-        memory = path.read_text().splitlines()[1].split("\t")[2]  # MB
-        assert float(memory.replace("-", "0")) < 2000, path
 
 
 def test_a_row_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
@@ -103,48 +91,36 @@ def test_a_finished_run_is_not_changed_unnoticed_by_another_config(finished):
     assert "results/ci is of another config (width), and will change" in done.stdout
 
 
-@pytest.fixture
-def mirrored(clone, tmp_path):
-    """A clone with a catalogue of a tiny dataset in MNIST's format, and a mirror that has it."""
+def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_name(tmp_path):
+    """And training is tested on the test set."""
+    clone = Clone(tmp_path / "it's a checkout")
+    mirror, shared = tmp_path / "x'; touch planted; A='{b} $HOME", tmp_path / "it's a shared folder"
+    (mirror / "tiny").mkdir(parents=True)
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (60, 4, 4)), rng.integers(0, 10, 60)
-    test = {"test_x": images[:25], "test_y": labels[:25]}
-    clone.mirror = tmp_path / "mirror"
-    (clone.mirror / "tiny").mkdir(parents=True)
-    entry = idx_entry(clone.mirror / "tiny", "tiny", train_x=images, train_y=labels, **test)
+    parts = {"train_x": images, "train_y": labels, "test_x": images[:25], "test_y": labels[:25]}
+    entry = idx_entry(mirror / "tiny", "tiny", **parts)
     (clone.folder / "tiny.yaml").write_text(json.dumps({"tiny": entry}))
-    return clone
-
-
-TINY = ("catalogues=[datasets.yaml,tiny.yaml]", "datasets=[tiny]", *SMALL)
-DRAW = "results/one/datasets/tiny/seed-1.npz"
-
-
-def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_name(mirrored):
-    """And training is tested on the test set."""
-    mirrored.folder = mirrored.folder.rename(mirrored.folder.with_name("it's a checkout"))
-    mirror = mirrored.mirror.rename(mirrored.mirror.with_name("x'; touch planted; A='{b} $HOME"))
-    shared = mirrored.folder.with_name("it's a shared folder")
     fig3 = {"datasets": ["tiny"], "samples": "all", "depths": [1], "width": 8, "epochs": 2}
-    fig3["learning_rates"] = [0.5]
     overlay = {"run": "one", "mirror": str(mirror), "data_dir": str(shared)}
-    overlay |= {"training": {"fig3": fig3}}
-    (mirrored.folder / "one.json").write_text(json.dumps(overlay))
+    overlay |= {"training": {"fig3": fig3 | {"learning_rates": [0.5]}}}
+    (clone.folder / "one.json").write_text(json.dumps(overlay))
+    draw = "results/one/datasets/tiny/seed-1.npz"
     target = "results/one/training/fig3/tiny/mlp/relu/depth-1.parquet"
-    options = ("--configfile", "one.json", "--config", *TINY)
-    mirrored.run(DRAW, target, *options)
+    tiny = ("catalogues=[datasets.yaml,tiny.yaml]", "datasets=[tiny]", *SMALL)
+    options = ("--configfile", "one.json", "--config", *tiny)
+    clone.run(draw, target, *options)
     file = shared / "tiny/train_x.gz"
     assert file.read_bytes() == (mirror / "tiny/train_x.gz").read_bytes()
-    assert mirrored.files("**/planted") == []
-    table = mirrored.table(target)
+    assert clone.files("**/planted") == []
+    table = clone.table(target)
     assert (set(table.n), set(table.n_test)) == ({60}, {25})
     assert (table.test_loss != table.train_loss).all()
     # another run, without the mirror: the files are there, and are left as they are
     before = file.stat()
-    mirrored.run(DRAW.replace("one", "two"), "--config", "run=two", f"data_dir={shared}", *TINY)
+    clone.run(draw.replace("one", "two"), "--config", "run=two", f"data_dir={shared}", *tiny)
     assert file.stat() == before
-    assert mirrored.files("results/*/downloads/**/*") == []  # used, and not missed
-    assert mirrored.plan(DRAW, target, *options) == Counter()
+    assert clone.plan(draw, target, *options) == Counter()
 
 
 def test_speech_comes_straight_from_the_downloaded_archive(clone, tmp_path):
@@ -158,37 +134,9 @@ def test_speech_comes_straight_from_the_downloaded_archive(clone, tmp_path):
     (clone.folder / "few.yaml").write_text(json.dumps({"few": entry}))
     options = ("catalogues=[datasets.yaml,few.yaml]", "datasets=[few]", "kernel_size=20")
     target = "results/demo/datasets/few/all.npz"
-    config = ("--config", *options, "overrides={few: {frames: 40}}")
-    clone.run(target, *config, f"mirror={mirror}")
+    clone.run(target, "--config", *options, "overrides={few: {frames: 40}}", f"mirror={mirror}")
     sheet = json.loads((clone.folder / target).with_suffix(".json").read_text())
     assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (40, 768, 3, "float32")
-    # other settings of the features are other features
-    planned = clone.plan(target, *config, "speech={num_mel_bins: 40}")
-    expected = ("download_file", "extract_speech_features", "prepare_dataset")
-    assert planned == dict.fromkeys(expected, 1)
-
-
-@pytest.mark.skipif(not (REAL_DATA / "svhn").exists(), reason="the genuine files are not here")
-def test_the_original_formats_go_through_the_same_rules(clone):
-    text = (ROOT / "tests/data/catalogue.yaml").read_text()
-    (clone.folder / "subsets.yaml").write_text(text.replace("../shared/data", str(REAL_DATA)))
-    sizes = {"svhn_subset": [442, 3072, 10], "cifar10_subset": [3448, 3072, 10]}
-    sizes["librispeech_subset"] = [3000, 768, 201]
-    if (REAL_DATA / "mnist").exists():
-        sizes |= {"mnist": [60000, 784, 10], "fashion_mnist": [60000, 784, 10]}
-    tables = ("tables/conditioning", "datasheets/svhn_subset/all")
-    targets = [f"results/real/{name}.parquet" for name in tables]
-    catalogues = f"mirror={REAL_DATA}", "catalogues=[datasets.yaml,subsets.yaml]"
-    options = f"datasets=[{','.join(sizes)}]", "speech={frames: 3000}", "kernel_size=100"
-    options += (*ONE_CELL, "kernels=[infinite_ntk]")
-    clone.run(*targets, "--config", "run=real", *catalogues, *options)
-    table = clone.table(targets[0])
-    assert set(table.dataset) == {*sizes}
-    assert table.kappa_mean.notna().all()
-    for name, expected in sizes.items():
-        sheet = json.loads((clone.folder / f"results/real/datasets/{name}/all.json").read_text())
-        assert [sheet["n"], sheet["d"], sheet["classes"]] == expected
-    assert clone.table(targets[1]).duplicates.tolist() == [0]
 
 
 def test_own_data_as_in_the_docs(clone):
@@ -199,7 +147,7 @@ def test_own_data_as_in_the_docs(clone):
     figure = "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png"
     assert (clone.folder / figure).exists()
     advice = clone.planned_outputs("--configfile", "docs/examples/own_data.yaml", "--", "advice")
-    assert {f"results/own_data/advice/wine.{kind}" for kind in ("html", "parquet")} <= advice
+    assert "results/own_data/advice/wine.html" in advice
 
 
 def test_own_activation_as_in_the_docs(clone):
@@ -229,7 +177,7 @@ def test_own_network_as_in_the_docs(clone):
     assert (table.test_dot_product.isna() == (table.model == "mine")).all()
     # only its own jobs depend on the file, and not on its comments
     clone.edit("docs/examples/own_network.py", "# colours", "# of the image")
-    assert clone.planned_outputs(*options, target) == set()
+    assert clone.plan(*options, target) == Counter()
     clone.edit("docs/examples/own_network.py", "GroupNorm(4, width)", "GroupNorm(2, width)")
     trained = {name for name in clone.planned_outputs(*options, target) if "/depth-" in name}
     network = "mine/digits/mine/relu/depth"

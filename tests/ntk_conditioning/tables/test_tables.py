@@ -12,7 +12,7 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.spectra.summary import NEEDED, summarize
 from ntk_conditioning.tables import collect
-from tests.rows import plain
+from tests.support.rows import plain
 
 SPECTRA = tables.get("spectra")
 #: What is missing where only the extreme eigenvalues are known, and where kappa is not resolved.

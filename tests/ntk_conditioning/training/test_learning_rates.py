@@ -15,7 +15,7 @@ from ntk_conditioning.training.learning_rates import (
     epochs_to,
     select_rates,
 )
-from tests.rows import plain
+from tests.support.rows import plain
 
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
 POINT |= {"depth": 2}

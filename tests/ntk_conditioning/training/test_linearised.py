@@ -19,7 +19,7 @@ from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import Member, Part
-from tests.trainings import finish
+from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
 

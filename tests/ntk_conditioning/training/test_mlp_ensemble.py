@@ -19,7 +19,7 @@ from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.trainer import Member, Part, StateError
 from tests.ntk_conditioning.references import plain_losses
-from tests.trainings import after, assert_same, finish
+from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -19,7 +19,7 @@ from ntk_conditioning.training.module_ensemble import PADDING as P
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble, crop_flip, draw_moves
 from ntk_conditioning.training.trainer import Member, Part
 from tests.ntk_conditioning.references import plain_losses
-from tests.trainings import finish
+from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,12 +11,11 @@ import pytest
 from ntk_workflow.provenance import digests as provenance
 from ntk_workflow.provenance.digests import path_digest, source_digest
 
-PACKAGE = "src/ntk_conditioning"
+PACKAGE, PROGRAM = "src/ntk_conditioning", "scripts/program.py"
 FILES = {
     f"{PACKAGE}/__init__.py": '"""Package."""\n',
     f"{PACKAGE}/alpha.py": "from ntk_conditioning import gamma\n\ndef f(x):\n    return x\n",
     f"{PACKAGE}/gamma.py": "C = 1\n",
-    f"{PACKAGE}/delta.py": "D = 1\n",
     f"{PACKAGE}/unused.py": "U = 1\n",
     f"{PACKAGE}/sub/__init__.py": "",
     f"{PACKAGE}/sub/beta.py": "def g(x):\n    return 2 * x\n",
@@ -24,16 +23,15 @@ FILES = {
     f"{PACKAGE}/sub/templates/page.md.j2": "# {{ title }}\n",
     "scripts/helper.py": "H = 1\n",
     "scripts/program.yaml": "run: mine\n",
-    "scripts/program.py": '''"""What it does."""
+    PROGRAM: '''"""What it does."""
 import numpy
 import helper
 from ntk_conditioning import alpha
-from ntk_conditioning.sub.beta import g
 
 
 def main():
     """Doc."""
-    import ntk_conditioning.delta
+    from ntk_conditioning.sub.beta import g
     return alpha.f(1) + g(2)  # a comment
 ''',
 }
@@ -47,7 +45,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def digest(tree: Path, program: str = "scripts/program.py") -> str:
+def digest(tree: Path, program: str = PROGRAM) -> str:
     return source_digest(tree / program, source=tree / "src")
 
 
@@ -57,7 +55,6 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-PROGRAM = "scripts/program.py"
 REMARKS = [
     (PROGRAM, "  # a comment", "  # another remark"),
     (PROGRAM, '"""Doc."""', '"""Better doc, \\n longer."""'),
@@ -72,7 +69,6 @@ CHANGES = [
     ("scripts/helper.py", "H = 1", "H = 2"),
     (f"{PACKAGE}/alpha.py", "return x", "return -x"),
     (f"{PACKAGE}/gamma.py", "C = 1", "C = 2"),
-    (f"{PACKAGE}/delta.py", "D = 1", "D = 2"),
     (f"{PACKAGE}/sub/beta.py", "2 * x", "3 * x"),
     (f"{PACKAGE}/__init__.py", '"""Package."""', "VERSION = 1"),
     (f"{PACKAGE}/sub/beta.yaml", "int64", "float64"),
@@ -94,28 +90,24 @@ def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory
         digests.add(digest(tree))
 
 
-TABLE = "description: {}\nkeys: [x]\ncolumns:\n  x: {}\n"
-
-
 def test_a_program_depends_on_the_tables_that_it_names(tree):
     folder = tree / PACKAGE / "tables"
     folder.mkdir()
     (folder / "__init__.py").write_text("TABLES = {}\n")
     for name, column in (("angles", "as in spectra"), ("spectra", "int64"), ("other", "int64")):
-        (folder / f"{name}.yaml").write_text(TABLE.format(name, column))
-    imported = "from ntk_conditioning import tables\n"
-    (tree / "scripts/one.py").write_text(f'{imported}tables.write("x", "angles", [])\n')
-    (tree / "scripts/all.py").write_text(f"{imported}print(tables.TABLES)\n")
-
-    def digests() -> list[str]:
-        return [digest(tree, f"scripts/{name}.py") for name in ("one", "all")]
-
-    before = digests()
+        (folder / f"{name}.yaml").write_text(f"keys: [x]\ncolumns:\n  x: {column}\n")
+    program = 'from ntk_conditioning import tables\ntables.write("x", "angles", [])\n'
+    (tree / PROGRAM).write_text(program)
+    before = digest(tree)
     replace(folder / "other.yaml", "int64", "float64")
-    after = digests()
-    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
+    assert digest(tree) == before
     replace(folder / "spectra.yaml", "int64", "float64")
-    assert not {*before, *after} & {*digests()}
+    named = digest(tree)
+    assert named != before
+    (tree / PROGRAM).write_text(f"{program}print(tables.TABLES)\n")
+    every = digest(tree)
+    replace(folder / "other.yaml", "float64", "int64")
+    assert digest(tree) != every
 
 
 def test_notebooks_count_by_their_code(tree):
@@ -133,35 +125,35 @@ def test_notebooks_count_by_their_code(tree):
 
 
 def test_a_file_is_its_content_and_a_folder_the_names_and_contents_of_its_files(tmp_path):
-    path, folder = tmp_path / "a", tmp_path / "folder"
-    path.write_bytes(b"one")
-    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
-    os.utime(path, (1, 1))
-    assert path_digest(path) == hashlib.sha256(b"one").hexdigest()
-    assert path_digest(tmp_path / "absent") == ""
-
-    (folder / "sub").mkdir(parents=True)
-    (folder / "sub/a.flac").write_bytes(b"123")
+    path, folder = tmp_path / "sub/a.flac", tmp_path
+    path.parent.mkdir()
+    path.write_bytes(b"123")
     first = path_digest(folder)
     (folder / "empty").mkdir()
+    os.utime(path, (1, 1))
     assert path_digest(folder) == first
-    (folder / "sub/a.flac").write_bytes(b"124")
+    assert path_digest(path) == hashlib.sha256(b"123").hexdigest()
+    assert path_digest(folder / "absent") == ""
+    path.write_bytes(b"124")
     changed = path_digest(folder)
-    (folder / "sub/a.flac").rename(folder / "sub/b.flac")
+    path.rename(folder / "sub/b.flac")
     assert len({first, changed, path_digest(folder)}) == 3
 
 
-@pytest.mark.parametrize("folder", [False, True])
-def test_large_data_are_known_by_their_sizes_and_times(tmp_path, monkeypatch, folder):
+def test_large_data_are_known_by_their_sizes_and_times(tmp_path, monkeypatch):
     """What is not read whenever Snakemake starts."""
-    path, place = tmp_path / "corpus/a.flac", tmp_path / "corpus"
-    place.mkdir()
+    path = tmp_path / "corpus/a.flac"
+    path.parent.mkdir()
     path.write_bytes(bytes(30))
     monkeypatch.setattr(provenance, "LARGE", 30)
     monkeypatch.setattr(provenance, "sha256", lambda path: pytest.fail(f"{path} is read"))
-    before = path_digest(place if folder else path)
-    assert path_digest(place if folder else path) == before
+
+    def digests() -> list[str]:
+        return [path_digest(path), path_digest(path.parent)]
+
+    before = digests()
+    assert digests() == before
     os.utime(path, (1, 1))
-    touched = path_digest(place if folder else path)
+    touched = digests()
     path.write_bytes(bytes(31))
-    assert len({before, touched, path_digest(place if folder else path)}) == 3
+    assert len({*before, *touched, *digests()}) == 6

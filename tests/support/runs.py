@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from types import SimpleNamespace
 
 from snakemake.utils import update_config
 
@@ -10,7 +9,7 @@ from ntk_workflow.checks import GRID, mistakes
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan.run import Run, load
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
 
 
@@ -27,16 +26,3 @@ def mistakes_of(run: Run) -> dict[str, list[str]]:
     studies = [GRID, *(key for key in run.config if "study" in key or "constants" in key)]
     studies += [f"training.{name}" for name in run.config["training"] or {}]
     return {study: lines for study in studies if (lines := mistakes(study, run.known))}
-
-
-class Wildcards(SimpleNamespace):
-    """A job's wildcards."""
-
-    def get(self, name: str, default: str) -> str:
-        return self.__dict__.get(name, default)
-
-    def keys(self) -> list[str]:
-        return list(self.__dict__)
-
-    def __getitem__(self, name: str) -> str:
-        return self.__dict__[name]

@@ -9,7 +9,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from rocrate_validator import services
 
-CONTEXTS = Path(__file__).parent / "data" / "ro-crate"
+CONTEXTS = Path(__file__).parents[1] / "data" / "ro-crate"
 FILES = {
     "https://w3id.org/ro/crate/1.1/context": "ro-crate-1.1-context.jsonld",
     "https://w3id.org/ro/terms/workflow-run/context": "workflow-run-context.json",
