@@ -4,10 +4,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
-from ntk_workflow.claims.checking import check, read_frame
+from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import Checked, counts, page
 from ntk_workflow.claims.papers import ClaimError, Paper, entries, load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
@@ -77,7 +78,9 @@ def load_paper(path: Path) -> Paper:
 
 def frame(path: Path) -> pd.DataFrame:
     """Return a table of a run without its lists, which no claim is about."""
-    rows = read_frame(path, lists=False)
+    schema = tables.TABLES[path.stem].schema
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    rows = tables.read(path, path.stem, columns=plain).to_pandas()
     texts = rows.select_dtypes("str").columns
     return rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
 
