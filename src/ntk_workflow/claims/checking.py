@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.spectra.unresolved import as_infinite
-from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, EXTREME, Claim, ClaimError, Join, columns
+from ntk_workflow.claims.papers import EXTREME, Claim, ClaimError, Join, columns
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -255,7 +255,7 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         if name not in tables:
             return pd.DataFrame()
         table = tables[name]
-        if name == CLAIM_EXPERIMENTS:  # two papers may have the same equation number
+        if "paper" in table:  # two papers may have the same equation number
             table = table[table["paper"] == claim.paper]
         unresolved = {key: as_infinite(table[key]) for key in claim.unresolved if key in table}
         filled[name] = table.assign(**unresolved) if unresolved else table

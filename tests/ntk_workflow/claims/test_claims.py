@@ -25,7 +25,6 @@ from ntk_workflow.claims.checking import (
 )
 from ntk_workflow.claims.pages import Checked, page
 from ntk_workflow.claims.papers import (
-    CLAIM_EXPERIMENTS,
     Claim,
     ClaimError,
     Condition,
@@ -140,12 +139,12 @@ def test_the_page_says_where_the_tolerance_alone_allows_a_claim():
 
 def test_no_claim_sees_the_experiments_of_another_paper():
     papers = [load(path) for path in sorted(PAPERS.glob("*.yaml"))]
-    claims = [each for paper in papers for each in paper.claims if each.table == CLAIM_EXPERIMENTS]
+    claims = [each for paper in papers for each in paper.claims if each.table == "claim_experiments"]
     names = {name for each in claims for name in re.findall(r"'(\w+)'", " ".join(each.where))}
     rows = pd.DataFrame(product([paper.name for paper in papers], sorted(names)))
     rows.columns = ["paper", "statement"]
-    rows = rows.reindex(columns=TABLES[CLAIM_EXPERIMENTS].schema.names)
-    found = [(each, rows_of(each, {CLAIM_EXPERIMENTS: rows})) for each in claims]
+    rows = rows.reindex(columns=TABLES["claim_experiments"].schema.names)
+    found = [(each, rows_of(each, {"claim_experiments": rows})) for each in claims]
     assert all(set(selected["paper"]) <= {each.paper} for each, selected in found)
     assert sum(not selected.empty for _, selected in found) > 100
 
@@ -280,13 +279,14 @@ claims:
     place: p
 
   # --- another
-  - place: q
-    name: b
+  - name: b
+
+    place: q
 """
 
 
 def test_entries_are_found_where_they_are_written_down():
-    expected = {"a": Entry(4, "- name: a\n  place: p"), "b": Entry(8, "- place: q\n  name: b")}
+    expected = {"a": Entry(4, "- name: a\n  place: p"), "b": Entry(8, "- name: b\n\n  place: q")}
     assert entries(ENTRIES) == expected
 
 
